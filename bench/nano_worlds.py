@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench.nano_loop import ROOT, RUNS, Line, Study, Values, by_condition, main, measured, signed
+from buffers.audit.verify import verify
 from console.verbs.generate import generate_worlds
 from evaluation.scoring import estimate
 from trainer.nano.worlds import REQUESTS, TOPICS
@@ -39,7 +40,8 @@ STUDY = WorldStudy(ROOT / "experiments" / "worlds", "nano_worlds")
 
 
 def measured_in_worlds(path: Path, condition: str, seed: int, values: Values) -> Line:
-    """As `measured`, after the worlds of this random seed were drawn."""
+    """As `measured`, after the worlds of this random seed were drawn; then every decision and every variant of the run
+    is derived again. Raises RuntimeError where one is not the same."""
     folder = Path.cwd()
     with DRAWING:
         if not (tasks := folder / values["data"]["tasks"]).exists():
@@ -54,7 +56,11 @@ def measured_in_worlds(path: Path, condition: str, seed: int, values: Values) ->
                 random_seed=seed,
             )
             (folder / "tasks.jsonl").rename(tasks)
-    return measured(folder / path.name, condition, seed, values)
+    line = measured(folder / path.name, condition, seed, values)
+    found = verify(folder / path.name, replay=True)
+    if not found.ok:
+        raise RuntimeError(f"{path.name}: {'; '.join(map(str, found.problems))}")
+    return {**line, "replayed": found.counts.get("variants replayed", 0)}
 
 
 def table(lines: Sequence[Line], study: Study) -> Iterator[str]:
@@ -63,7 +69,7 @@ def table(lines: Sequence[Line], study: Study) -> Iterator[str]:
         return
     by_name = by_condition(lines)
     columns = ["condition", "seeds", "start", "end", "gained", "RODS over it", "groups that vary"]
-    columns += ["variants written", "injected", "retired"]
+    columns += ["variants written", "injected", "retired", "replayed"]
     yield f"| {' | '.join(columns)} |"
     yield f"|{'---|' * len(columns)}"
     for name in study.conditions:
@@ -80,7 +86,9 @@ def table(lines: Sequence[Line], study: Study) -> Iterator[str]:
             signed(estimate([line["end"]["all"] - line["start"]["all"] for line in every])),
             signed(estimate(over)) if over and name != study.anchor else "",
             f"{_mean(line['varied'] for line in every):.0%}",
-            *(f"{_mean(line['variants'][what] for line in every):.0f}" for what in ("accepted", "injected", "retired")),
+            *(f"{_mean(line['variants'][what] for line in every):.0f}" for what in ("accepted", "injected")),
+            f"{_mean(sum(line['variants']['retired'].values()) for line in every):.0f}",
+            f"{_mean(line['replayed'] for line in every):.0f}",
         ]
         yield f"| {' | '.join(cells)} |"
 

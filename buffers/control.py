@@ -44,6 +44,11 @@ class Setting:
     words: tuple[str, ...] = ()
     models: bool = False
 
+    @property
+    def allowed(self) -> list[str]:
+        """What its values are, in words."""
+        return [*([] if self.least is None else [f"a whole number from {self.least}"]), *self.words]
+
     def parsed(self, name: str, text: str) -> Value | None:
         """The value that a person has written; None: as configured. Raises UserError."""
         if text == CONFIGURED:
@@ -52,8 +57,8 @@ class Setting:
             return text
         if self.least is not None and text.isdecimal() and self.least <= int(text[:20]) <= MOST:
             return int(text)
-        allowed = [*([] if self.least is None else [f"a whole number from {self.least}"]), *self.words, CONFIGURED]
-        raise UserError(f"{text[:40]!r} is no value of it", where=name, remedy=f"give {' or '.join(allowed)}")
+        remedy = f"give {' or '.join([*self.allowed, CONFIGURED])}"
+        raise UserError(f"{text[:40]!r} is no value of it", where=name, remedy=remedy)
 
 
 def _endpoint(operation: Operation, name: str) -> Value:

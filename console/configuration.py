@@ -67,7 +67,8 @@ zone and variance from all rollouts of a task's window, the "raw reward variance
 `selection.order = "advantage"` ranks seeds by the variance of their advantage estimates.
 """
 _PRESET = re.compile(r"^(\w+) = .*?  # (.+)$")
-_COMMENT = re.compile(r"^    (\w+): .*?  # (.+)$")
+_COMMENT = re.compile(r"^    (\w+): .*?  #:? (.+)$")
+_ABOVE = re.compile(r"^    #:? (.+)$")
 _FIELD = re.compile(r"^    (\w+): ")
 _BOUNDS = {"Ge": ("≥", "ge"), "Gt": (">", "gt"), "Le": ("≤", "le"), "Lt": ("<", "lt")}
 
@@ -84,7 +85,7 @@ def page() -> str:
             if _all_tables(section):
                 parts.append(_matrix(name, section))
                 continue
-            comments, seen = _comments(section), dict[Any, str]()
+            comments, seen = field_comments(section), dict[Any, str]()
             for key, inner in section.model_fields.items():
                 if _is_section(inner.annotation):
                     parts.append(_section(f"[{name}.{key}]", inner.annotation))
@@ -142,7 +143,7 @@ def _section(title: str, section: Any) -> str:
 
 
 def _table(section: type[Section], fields: dict[str, FieldInfo]) -> str:
-    comments = _comments(section)
+    comments = field_comments(section)
     lines = ["| key | type and range | default | meaning |", "|---|---|---|---|"]
     for name, field in fields.items():
         meaning = comments.get(name, "").replace("|", "\\|")
@@ -156,25 +157,25 @@ def _matrix(name: str, section: type[Section]) -> str:
     keys = {key: (kind, field) for kind in reversed(kinds) for key, field in kind.model_fields.items()}
     order = sorted(keys, key=lambda key: -sum(key in kind.model_fields for kind in kinds))
     lines = ["| key | type and range | meaning |", "|---|---|---|"]
-    lines += [f"| `{key}` | {_type(keys[key][1])} | {_comments(keys[key][0])[key]} |" for key in order]
+    lines += [f"| `{key}` | {_type(keys[key][1])} | {field_comments(keys[key][0])[key]} |" for key in order]
     lines += ["", f"| table | {' | '.join(order)} | meaning |", "|---|" + "---|" * (len(order) + 1)]
     for table, field in section.model_fields.items():
         known = field.default.model_dump()
         cells = [str(known.get(key, "–")) for key in order]
-        lines.append(f"| `[{name}.{table}]` | {' | '.join(cells)} | {_comments(section)[table]} |")
+        lines.append(f"| `[{name}.{table}]` | {' | '.join(cells)} | {field_comments(section)[table]} |")
     return "\n".join(lines) + "\n"
 
 
-def _comments(section: type[Section]) -> dict[str, str]:
+def field_comments(kind: type) -> dict[str, str]:
+    """What the comments beside or above the fields of a class, and of its bases, say: field → text."""
     found, above = {}, ""
-    for line in "\n".join(
-        inspect.getsource(kind) for kind in section.__mro__ if issubclass(kind, Section)
-    ).splitlines():
+    bases = [base for base in reversed(kind.__mro__) if base.__module__.startswith(("rods.", "buffers."))]
+    for line in "\n".join(map(inspect.getsource, bases)).splitlines():
         if match := _COMMENT.match(line):
             found[match[1]] = match[2]
         elif above and (field := _FIELD.match(line)):
             found[field[1]] = above
-        above = f"{above} {line.strip().removeprefix('# ')}".strip() if line.startswith("    # ") else ""
+        above = f"{above} {more[1]}".strip() if (more := _ABOVE.match(line)) else ""
     return found
 
 
@@ -202,12 +203,16 @@ def _type_words(kind: Any) -> str:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
-    value = field.get_default(call_default_factory=True, validated_data={})
+    return shown_value(field.get_default(call_default_factory=True, validated_data={}))
+
+
+def shown_value(value: Any) -> str:
+    """A default as a table shows it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
         return f"`{value}`" if value else "empty"
-    if value in ((), {}):
+    if value in ((), {}, frozenset()):
         return "empty"
     if isinstance(value, tuple):
         return "`" + str([list(item) if isinstance(item, tuple) else item for item in value]).replace("'", '"') + "`"

@@ -63,18 +63,15 @@ def move_aside(config: Path) -> None:
 def _report() -> None:
     """Scores start and end on the held-out tasks, writes the report, and prints its path and findings."""
     from console import api
-    from console.report.findings import findings, limits
-    from console.report.history import read_history
-    from console.report.page import build
+    from console.dash.export import export_report
 
     print("\nScoring the held-out tasks at start and end…", flush=True)
     api.score(RUN)
-    history = read_history(RUN)
-    page = build(history, RUN / "report")
+    page, said = export_report(RUN)
     print(f"\nThe report is {page}. It says:")
-    print_lines(findings(history), indent="  ")
+    print_lines(said["findings"], indent="  ")
     print("It does not claim:")
-    print_lines(limits(history), indent="  ")
+    print_lines(said["limits"], indent="  ")
     print(f"\nNext: . .venv/bin/activate, then rods dash · rods inspect {RUN} TASK · rods verify {RUN} · README.md")
 
 

@@ -30,7 +30,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "inspect": ("inspect:inspect", "Show one task: conversation, truth, lineage, windows, history; or the interface."),
     "prompts": ("prompts:prompts", "Print every prompt that a seed would bring, before it is paid for."),
     "cost": ("cost:cost", "Show what variants cost in calls of language models, by stage."),
-    "report": ("report:report", "Write plots and one self-contained HTML page about a run."),
+    "report": ("report:report", "Write the page over a run as one file, with what it shows in sentences."),
     "export": ("export:export", "Write what a run holds as tables for other tools, with a data card."),
     "score": ("score:score", "Score the run's policy on its held-out tasks."),
     "verify": ("verify:verify", "Re-derive every decision of a run from its logs and compare."),

@@ -62,7 +62,7 @@ else
     echo "  PyTorch ($torch): usually the CUDA build, about 3 GB. For a CPU build of about 200 MB stop here, take its"
     echo "    index address from pytorch.org/get-started and add TORCH_INDEX=<address> to the same command"
 fi
-echo "  TRL, transformers, numpy, matplotlib and what they need: about 150 MB"
+echo "  TRL, transformers, numpy and what they need: about 150 MB"
 [ "$extras" = train ] || echo "  pytest, mypy, ruff and other tools: about 30 MB"
 
 [ $new = no ] || "$python" -m venv --clear $venv

@@ -17,6 +17,7 @@ exclude_patterns = ["docs/_site", ".*", "runs/[!R]*"]
 myst_heading_anchors = 4
 default_role = "code"  # docstrings mark code with single backticks
 autodoc_member_order = "bysource"
+suppress_warnings = ["ref.python"]  # fields that are called `type` beside the annotation
 html_theme = "furo"
 html_copy_source = html_show_copyright = html_show_sphinx = False
 

@@ -18,9 +18,9 @@ RUBRIC_LEVELS = 2  # what a rubric gives at most
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A user whose texts are written down: one a turn."""
+    """A user whose texts are written down."""
 
-    texts: tuple[str, ...]
+    texts: tuple[str, ...]  #: `user.script` in a record: what the user says, one text a turn
 
     def __post_init__(self) -> None:
         if not self.texts:
@@ -33,16 +33,14 @@ class Script:
 @dataclass(frozen=True, slots=True)
 class Persona:
     """A user who is played (001 §2.2.2). It opens with `query` and then answers the policy; an empty answer ends the
-    conversation. Only who plays it, and who judges, is told its `intent`, what it asks for `further` once the query is
-    served, what it `knows` (topic → its words, said when the policy asks about the topic) and its `manner` of talking.
-    `turns` bounds its texts, the query among them."""
+    conversation. Everything but the query only who plays it, and who judges, is told."""
 
-    intent: str
-    query: str
-    knows: Mapping[str, str] = field(default_factory=dict)
-    manner: str = ""
-    turns: int = PERSONA_TURNS
-    further: tuple[str, ...] = ()
+    intent: str  #: what it wants in the end
+    query: str  #: its first text
+    knows: Mapping[str, str] = field(default_factory=dict)  #: topic → what it says when the policy asks about that
+    manner: str = ""  #: how it talks
+    turns: int = PERSONA_TURNS  #: its texts at most, the query among them; at least 1
+    further: tuple[str, ...] = ()  #: what it asks for once the query is served, in order
 
     def __post_init__(self) -> None:
         if not self.intent.strip() or not self.query.strip():
@@ -74,7 +72,7 @@ class UserText(NamedTuple):
 class Checks:
     """A goal of named check functions of the environment, each asked once, of the final state: so many of all hold."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[Call, ...]  #: `goal.checks` in a record: at least one
 
     def __post_init__(self) -> None:
         if not self.calls:
@@ -87,10 +85,11 @@ class Checks:
 @dataclass(frozen=True, slots=True)
 class Rubric:
     """A goal of criteria in words, by which somebody judges the whole conversation: 0, 1 or 2 of 2 (001 §2.2.3: severe
-    errors, most criteria met, all met). `calls`: those that whoever wrote the task expects (eq. 3); only who judges is
-    told them."""
+    errors, most criteria met, all met)."""
 
+    #: `goal.rubric` in a record: at least one; one of the five in docs/trustee.md by name, or a sentence of your own
     criteria: tuple[str, ...]
+    #: `goal.expected` in a record: those that whoever wrote the task expects (001 eq. 3); only who judges is told them
     calls: tuple[Call, ...] = ()
 
     def __post_init__(self) -> None:
@@ -104,11 +103,11 @@ class Rubric:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long a conversation may be, besides its user's turns: the replies of the policy that hold calls, and all of
-    its replies (001 D.4). It ends at the first that is reached; None: no limit."""
+    """How long a conversation may be, besides its user's turns (001 D.4). It ends at the first limit that is reached;
+    one of both is given, at least 1; None: no limit."""
 
-    tool_turns: int | None = None
-    replies: int | None = None
+    tool_turns: int | None = None  #: replies of the policy that hold calls
+    replies: int | None = None  #: all replies of the policy
 
     def __post_init__(self) -> None:
         given = [value for value in (self.tool_turns, self.replies) if value is not None]

@@ -30,13 +30,12 @@ MOST_FAILED, PATTERN_LENGTH, MOST_SHAPES, SHAPE_LENGTH = 4, 160, 8, 24
 
 @dataclass(frozen=True, slots=True)
 class FailedCall:
-    """`count` calls of a rollout that `tool` refused alike: `pattern` is the refusal without values, `shapes` what the
-    arguments of the first of them looked like (rods/analysis/failures.py)."""
+    """Calls of a rollout that a tool refused alike (rods/analysis/failures.py)."""
 
-    tool: str
-    pattern: str
-    shapes: tuple[tuple[str, str], ...] = ()
-    count: int = 1
+    tool: str  #: which one
+    pattern: str  #: the refusal without values, at most 160 characters
+    shapes: tuple[tuple[str, str], ...] = ()  #: what the arguments of the first of them looked like, by name
+    count: int = 1  #: how many calls
 
     def as_json(self) -> dict[str, Any]:
         return {"tool": self.tool, "pattern": self.pattern, "count": self.count, "shapes": dict(self.shapes)}
@@ -61,25 +60,28 @@ class FailedCall:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One episode's earnings. `resolved` of `expected` turns (integers; for the kind `value`: millionths of its range);
-    `binary` 0 or 1; `format` in the range of its kind; `reward` is what the trainer trained on, None where it must not
-    count (infrastructure). `advantage` is the estimate that it made of it (the mean over tokens), where selection.order
-    = "advantage" asks for that. `labels` (rods/episode/diagnosis.py) are those of the first turns that the policy
-    played, in order, one a turn: a turn that was cut off has none, nor have those after it. Empty where the trainer
-    gives none. `failures` are calls that tools refused, where a stage has `feedback = "agents"`. `calling` counts the
-    turns in which the policy wrote a call, `replies` its replies in all turns (000 Appendix F.1); None where the
-    trainer gives none."""
+    """One episode's earnings."""
 
+    #: turns, 0 ≤ resolved ≤ expected. Of a task with checks: those that hold; with a rubric: 0, 1 or 2; of a `value`:
+    #: whole millionths of its range
     resolved: int
+    #: the turns that the task has, less `head`. With checks: all of them; with a rubric: 2; of a `value`: 1,000,000
     expected: int
-    binary: int
-    format: float
-    reward: float | None
+    binary: int  #: 1 where all is resolved (of a `value`: the highest), else 0
+    format: float  #: the format reward, in the range of its kind; 0 where it was not asked for
+    reward: float | None  #: what was trained on; null where it must not count (infrastructure)
+    #: `step_limit`: too many replies in a turn; `length`, `context`: cut; `infrastructure`: the machinery broke
     end: End
+    #: only with `selection.order = "advantage"`: the estimate that is trained on, its mean over the rollout's tokens
     advantage: float | None = None
+    #: the diagnosis of the first turns that the policy played, in order, one label a turn (rods/episode/diagnosis.py);
+    #: a turn that was cut off has none, nor have those after it; absent where the trainer gives none
     labels: tuple[Label, ...] = ()
+    #: only where a stage shows feedback of agents: calls that tools refused, at most 4 kinds
     failures: tuple[FailedCall, ...] = ()
+    #: in how many turns the policy wrote a call (000 Appendix F.1: *is tool call*); absent where the trainer gives none
     calling: int | None = None
+    #: its replies in all turns (000 Appendix F.1: *interaction rounds*); absent where the trainer gives none
     replies: int | None = None
 
     @property
@@ -172,19 +174,22 @@ def turns(record: Any) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The rollouts of one task in one step. `range` is the reward's (lowest, highest) value. The first `head` turns
-    were played by the ground truth: such a group counts for no zone, and its rollouts' turns are those after it.
-    `interface` is the exact version that was shown, `lineage` what its versions have in common, by which windows are
-    kept; empty: the version itself."""
+    """The rollouts of one task in one step."""
 
-    task: str
-    stage: int
-    interface: str
+    task: str  #: the task's id
+    stage: int  #: of the curriculum, from 1
+    interface: str  #: the exact version of what the policy was shown; `identity` is the plain one
+    #: `reward.kind` in a record: what the rollouts are scored by; `value` is a reward of your own
     reward: RewardKind
-    range: tuple[float, float]
-    rollouts: tuple[Rollout, ...]
+    range: tuple[float, float]  #: `reward.range` in a record: the reward's lowest and highest value
+    rollouts: tuple[Rollout, ...]  #: at least one
+    #: `retest`: a retired task that is tried again; `drawn`: one of drawn.jsonl, of which no window is kept
     role: Role = "active"
+    #: how many first turns the ground truth played: such a group counts for no zone, and its rollouts' turns are those
+    #: after it
     head: int = 0
+    #: what the versions of an interface have in common that changes as the policy does, by which windows are kept;
+    #: empty: the version itself
     lineage: str = ""
 
     def as_json(self) -> dict[str, Any]:

@@ -106,22 +106,22 @@ def state_json(state: Mapping[str, Any]) -> bytes:
 
 
 class AnyTask:
-    """What `Task` and `OpenTask` have in common: what pools, logs, windows and episodes need of a task.
-
-    `tools` are the names that the policy may call, `system` is a text of the task's own for the system prompt.
-    """
+    """What `Task` and `OpenTask` have in common: what pools, logs, windows and episodes need of a task."""
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Any]]  # both are dataclasses: `dataclasses.replace` takes either
-    environment: EnvironmentRef
+    environment: EnvironmentRef  #: `{"name": …, "hash": …}`; `rods data rehash` writes the hash
+    #: `long_context`: in a large state; `miss_func`: a tool is missing in a turn; `miss_param`: a value is
     type: TaskType
-    tools: tuple[str, ...]
+    tools: tuple[str, ...]  #: `tools.names` in a record: the tools that the policy may call
+    #: `tools.held_out` in a record: tools that come later, by the turn in which they do, counted from 0: `{"2":
+    #: ["pay"]}`
     held_out: Mapping[int, tuple[str, ...]]
-    state: Mapping[str, Any] | None
-    split: Split
-    provenance: Mapping[str, Any]
-    system: str
-    id: str
+    state: Mapping[str, Any] | None  #: the initial state; absent: the environment's own empty state
+    split: Split  #: those of `validation` and `test` are never trained on or varied
+    provenance: Mapping[str, Any]  #: where it comes from; written by authors
+    system: str  #: a text of its own for the system prompt; absent: the usual one
+    id: str  #: a hash of all but `id`, `split` and `provenance`; `rods data rehash` and authors write it
 
     @property
     def expected(self) -> int:
@@ -186,16 +186,14 @@ class AnyTask:
 
 @dataclass(frozen=True, slots=True)
 class Task(AnyTask):
-    """A task that is judged turn by turn: a script, and ground-truth calls.
-
-    `script[t]` is the user's text of turn t; `calls[t]` its ground-truth calls (empty where no call is right).
-    `held_out[t]` are those of its tools that are missing until turn t. What varies, demonstrates or diagnoses tasks
-    takes these.
-    """
+    """A task that is judged turn by turn: a script, and ground-truth calls. What varies, demonstrates or diagnoses
+    tasks takes these."""
 
     environment: EnvironmentRef
     type: TaskType
-    script: tuple[str, ...]
+    script: tuple[str, ...]  #: `user.script` in a record: what the user says, one text a turn
+    #: `goal.calls` in a record: the ground truth, a list of calls a turn, each `{"name": …, "arguments": {…}}`; empty
+    #: where no call is right
     calls: tuple[tuple[Call, ...], ...]
     tools: tuple[str, ...]
     held_out: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
@@ -247,21 +245,20 @@ class Task(AnyTask):
 
 @dataclass(frozen=True, slots=True)
 class OpenTask(AnyTask):
-    """A task that is judged once, at the end: by checks of the final state, or by a rubric. Its user is a script or is
-    played; its type says how large its world is, none of its tools are held out, and its conversation may have
-    `limits`."""
+    """A task that is judged once, at the end: by checks of the final state, or by a rubric. Its type is `base` or
+    `long_context`, and none of its tools are held out."""
 
     environment: EnvironmentRef
     type: TaskType
-    user: Script | Persona
-    goal: Checks | Rubric
+    user: Script | Persona  #: who talks: texts that are written down, or a user who is played
+    goal: Checks | Rubric  #: what it is judged by
     tools: tuple[str, ...]
     state: Mapping[str, Any] | None = None
     split: Split = "train"
     provenance: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
     system: str = ""
-    limits: Limits | None = None
+    limits: Limits | None = None  #: how long its conversation may be, besides its user's turns
     held_out: Mapping[int, tuple[str, ...]] = field(default_factory=dict, init=False)  # always empty
 
     def __post_init__(self) -> None:

@@ -10,6 +10,9 @@ import pytest
 from bench import nano_feedback, nano_loop, nano_personas, nano_worlds
 from bench.__main__ import NOT_MEASUREMENTS
 from rods.config import identity_diff, parse_config
+from trainer.nano import worlds as shown_worlds
+from worlds.generated.assembly import assembled
+from worlds.generated.skeletons import draw_skeleton
 
 CHANGES = {  # what each condition of bench.nano_loop changes, and nothing else
     "static data": {"selection.seeds_per_step: 6 → 0"},
@@ -115,6 +118,19 @@ def test_variants_are_all_that_the_control_of_the_study_in_worlds_goes_without()
     assert found["RODS"]["policy"]["warm_start"] == "generated" and found["RODS"]["training"]["deterministic"]
 
 
+def test_no_world_that_the_study_holds_out_was_shown_in_the_warm_start() -> None:
+    def drawn(random_seed: int, numbers: range) -> set[str]:
+        return {assembled(draw_skeleton(random_seed, number, shown_worlds.TOPICS, small=True)) for number in numbers}
+
+    config = parse_config(nano_worlds.STUDY.configuration("RODS", 1), where="test")
+    shown = drawn(shown_worlds.drawn_from(config.random_seeds.policy), range(shown_worlds.WORLDS))
+    first = nano_worlds.WORLDS - nano_worlds.HELD_OUT
+    assert len(shown) == shown_worlds.WORLDS
+    for seed in range(1, 11):
+        held_out = drawn(seed, range(first, nano_worlds.WORLDS))
+        assert len(held_out) == nano_worlds.HELD_OUT and held_out.isdisjoint(shown | drawn(seed, range(first)))
+
+
 def test_runs_that_spent_more_than_others_are_named() -> None:
     lines = [{"condition": "static data", "seed": seed, "rollouts": 1536, "updates": 24} for seed in (1, 2)]
     assert not nano_feedback.unequal([]) and not nano_feedback.unequal(lines)
@@ -200,6 +216,13 @@ def test_the_page_of_the_feedback_study_has_its_tables() -> None:
     lines = nano_feedback.STUDY.recorded()
     assert {line["condition"] for line in lines} == nano_feedback.STUDY.conditions.keys()
     assert "\n".join(nano_feedback.table(lines, nano_feedback.STUDY)) in page("tuning.md")
+
+
+def test_the_page_of_the_study_in_worlds_has_its_table_and_every_injected_variant_was_replayed() -> None:
+    lines = nano_worlds.STUDY.recorded()
+    assert {line["condition"] for line in lines} == nano_worlds.STUDY.conditions.keys()
+    assert "\n".join(nano_worlds.table(lines, nano_worlds.STUDY)) in page("nano.md")
+    assert all(line["replayed"] == line["variants"]["injected"] for line in lines)
 
 
 def test_a_study_runs_seed_by_seed_what_is_compared_with_its_anchor_and_then_the_rest(tmp_path: Path) -> None:

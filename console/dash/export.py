@@ -1,49 +1,74 @@
-"""The page as a file that opens from the disk: the same modules, and the answers that a server would give, inside."""
+"""The page as a file that opens from the disk: the same modules, and the answers that a server would give, inside.
+
+Such a file opens with the run's report; `rods report` writes one of one run.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import orjson
 
+from buffers.run.run import Run
 from console.dash.server import MODULES, Registry, import_map, static
 from rods.errors import RodsError
 
 STOPS = 60  # steps of the boundary's slider; boundary.js counts alike
 TASKS = 50  # of a run, the latest variants first
 START = 'import "main";'
+SAFE = "!*'()~"  # in an address, as encodeURIComponent has it
 
 
 def export_page(registry: Registry, folder: Path) -> Path:
     """Writes `folder`/index.html, which holds every run of `registry`; returns its path. An earlier one is replaced.
     Raises UserError for a run that cannot be read."""
+    return _written(_all_answers(registry), folder)
+
+
+def export_report(run: Path) -> tuple[Path, dict[str, Any]]:
+    """Writes the page of a run into its folder report/; its path, and what its view `report` says. Raises as
+    `export_page`, and where `run` is no run."""
+    Run.open(run)
+    registry = Registry([run])
+    (name,) = registry.names()
+    answers = _all_answers(registry)
+    return _written(answers, run / "report"), answers[_address(name, "report")]
+
+
+def _all_answers(registry: Registry) -> dict[str, Any]:
     answers: dict[str, Any] = {"/api/runs": registry.listing()}
     for name in registry.names():
         answers |= _answers(registry, name)
+    return answers
+
+
+def _written(answers: dict[str, Any], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / "index.html"
     target.write_text(_page(answers), encoding="utf-8")
     return target
 
 
+def _address(name: str, view: str, query: Mapping[str, str] | None = None) -> str:
+    """Under which the page asks for a view of a run."""
+    return f"/api/{quote(name, safe=SAFE)}/{view}" + (f"?{urlencode(query)}" if query else "")
+
+
 def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
     """The answers about a run, by the address under which the page asks for them."""
 
-    run = quote(name, safe="!*'()~")  # as encodeURIComponent has it
-
     def asked(view: str, **query: object) -> tuple[str, Any]:
         texts = {key: str(value) for key, value in query.items()}
-        ending = f"?{urlencode(texts)}" if texts else ""
-        return f"/api/{run}/{view}{ending}", registry.answer(name, view, texts)
+        return _address(name, view, texts), registry.answer(name, view, texts)
 
     with registry.follower(name).whole():
         pass
-    for view in ("status", "positions", "steps", "funnel", "models", "compare", "logs"):
+    for view in ("status", "positions", "steps", "funnel", "models", "compare", "logs", "report"):
         yield asked(view)
     yield (latest := asked("boundary"))
     stride = -(-latest[1]["last"] // STOPS) or 1

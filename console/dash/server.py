@@ -39,8 +39,8 @@ TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
 VIEWS = {**views.VIEWS, **variants.VIEWS}
 STATIC = files("console.dash").joinpath("static")
 MODULES = (
-    *("source", "dom", "chart", "conversation", "main"),
-    *("run", "boundary", "pool", "funnel", "lineage", "task", "models", "compare", "logs"),
+    *("source", "dom", "chart", "conversation", "keys", "main"),
+    *("run", "boundary", "pool", "funnel", "lineage", "task", "models", "compare", "logs", "report"),
 )
 
 

@@ -6,26 +6,34 @@ A cursor (`after`) is `ATTEMPT.SEQ`; docs/decisions/page.md says of which log. A
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from buffers.log.parts import Lookup
+from buffers.run.runfolder import OBSERVATIONS
 from console.dash.columns import Columns
 from console.dash.follower import INSIDE, PROCESSES, Follower
 from console.episodes import kept_episodes, kept_steps
 from console.events import GRAVE, Events, matches
+from console.report.history import read_history
+from console.report.page import told
 from console.runs import condition
 from console.task_history import task_history
 from evaluation.heldout import scored
+from rods.config import Config
 from rods.errors import UserError, plain
 from rods.faults import LABELS
 from rods.rules.zones import ZONES
+from trainer.advantages import advantages
 
 POINTS = 2_000  # of a curve
 DAEMONS = ("picked", "considered", "accepted", "rejected")  # figures that only all of the daemon's logs give
 PAGE = 200  # rows of a list
-VERSIONS = 20  # of what the policy was shown, the latest
+VERSIONS = 20  # of what the policy was shown, and of environments, the latest
+SPENT = ("calls", "failed", "tokens_in", "tokens_out", "seconds")
 Query = Mapping[str, str]
 
 
@@ -38,6 +46,7 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
             values |= dict.fromkeys(DAEMONS)  # what is not known yet
         notes, versions = one.progress.notes(), one.versions.found[-VERSIONS:]
         asked = one.progress.asked.words()
+        spent = list(one.spent.values())
     processes = {name: one.progress.process(name) for name in PROCESSES}
     zones = one.run.config.zones
     return {
@@ -51,6 +60,8 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
         "bounds": [zones.boundary_low, zones.boundary_high],
         "versions": [{**asdict(version), "reason": version.reason} for version in versions],
         "simulated": one.run.config.policy.kind == "simulated",
+        "costs": {name: sum(getattr(some, name) for some in spent) for name in SPENT},
+        "environments": one.run.environment_records()[-VERSIONS:],
         "errors": [event for event in Events(one.path).poll() if event.get("level") in GRAVE][-5:],
     }
 
@@ -135,14 +146,44 @@ def task(one: Follower, query: Query) -> dict[str, Any]:
 
 
 def episodes(one: Follower, query: Query) -> dict[str, Any]:
-    """The kept traces of a task: those of `step`, by default of the latest that has any; and all steps that have."""
+    """The kept traces of a task with what their rollouts earned: those of `step`, by default of the latest that has
+    any; and all steps that have."""
     task_id = query.get("task", "")
     with one.whole():
         files = kept_steps(one.path, one.state.live)
         rows = np.flatnonzero(one.groups["task"] == one.numbers.get(task_id, -1))
         kept = [number for number in np.unique(one.groups["step"][rows]).tolist() if number in files]
-    step = whole(query, "step", kept[-1] if kept else 0)
-    return {"step": step, "steps": kept, "episodes": kept_episodes(files[step], task_id) if step in files else []}
+        step = whole(query, "step", kept[-1] if kept else 0)
+        seqs = one.groups["seq"][rows[one.groups["step"][rows] == step]].tolist()
+    traces = kept_episodes(files[step], task_id) if step in files else []
+    log, by_slot = Lookup(one.path / OBSERVATIONS), {}
+    for seq in seqs:
+        with suppress(KeyError):  # damage took it
+            by_slot[log[seq]["index"]] = earned(one.run.config, log[seq]["rollouts"])
+    told = [trace | by_slot[trace["slot"]][trace["rollout"]] if trace["slot"] in by_slot else trace for trace in traces]
+    return {"step": step, "steps": kept, "episodes": told}
+
+
+def earned(config: Config, rollouts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of each rollout of a group its reward, its labels, and its advantage: as recorded, or else by the run's rule from
+    the group's rewards, where these are all that the rule looks at. `advantage_by` says which."""
+    settings = config.training
+    rewards = np.array([[one["reward"] for one in rollouts]], np.float64)
+    alone = settings.advantage_baseline != "batch" and settings.advantage_scale != "batch"
+    by = "none on record"
+    found: list[float | None] = [None] * len(rollouts)
+    if alone and config.policy.kind != "simulated" and not (settings.advantage_hook or settings.update_rollouts):
+        found = advantages(rewards, settings.advantage_baseline, settings.advantage_scale)[0].tolist()
+        by = f"the group's rewards, baseline {settings.advantage_baseline}, scale {settings.advantage_scale}"
+    return [
+        {
+            "reward": one["reward"],
+            "labels": one.get("labels", []),
+            "advantage": one.get("advantage", value),
+            "advantage_by": "on record" if "advantage" in one else by,
+        }
+        for one, value in zip(rollouts, found, strict=True)
+    ]
 
 
 def models(one: Follower, query: Query) -> dict[str, Any]:
@@ -173,6 +214,11 @@ def events(one: Follower, query: Query) -> dict[str, Any]:
     """The latest events of both processes (logs/*.jsonl) that match `level`, `process` and `text`."""
     wanted = [event for event in Events(one.path).poll() if matches(event, query)]
     return {"total": len(wanted), "events": wanted[-PAGE:]}
+
+
+def report(one: Follower, query: Query) -> dict[str, Any]:
+    """What the run shows up to now, in sentences and plots; read anew from all of its logs at each question."""
+    return told(read_history(one.path))
 
 
 def _dots(one: Follower, rows: Any) -> list[list[Any]]:
@@ -234,4 +280,5 @@ VIEWS = {
     "models": models,
     "compare": compared,
     "logs": events,
+    "report": report,
 }

@@ -1,60 +1,103 @@
-"""All plots of a report: the policy (reward, zones, variance), the pool, and the variants.
+"""The plots of a report as data: the policy (reward, zones, turns), the pool, and the variants.
 
-Each function draws one figure from a `History`, or returns None where there is no data for it.
+Each function makes one `Plot` from a `History`, or None where there is no data for it; static/report.js draws them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from console.report import style
 from console.report.findings import RULE_NAMES, signed
 from console.report.history import Floats, History, delays_and_moves, first_means
 from evaluation.scoring import share
-from rods.faults import SUCCESSES
+from rods.faults import LABELS, SUCCESSES
 from rods.rules.zones import ZONES
 
+POINTS = 500  # of a curve; of more steps each nth is shown, the last among them
+MOST_DOTS = 2_000  # of a cloud, those that most groups share
+MERGES, CHANGES = "merges", "what the policy is shown changes"
+OBSERVATIONS, POOL, EXPANDED = "observations.jsonl", "pool.jsonl", "expanded_epoch_*.jsonl"
 
-def reward(history: History) -> Figure | None:
-    """Mean progress reward of every step with its 95 % interval over the step's tasks; epoch means by origin."""
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """`values`: as many as the plot has places on its x axis, None where there is none. `colour`: a name in style.css.
+    `low` and `high`: an interval around them."""
+
+    label: str
+    colour: str
+    values: list[float | None]
+    points: bool = False
+    low: list[float] | None = None
+    high: list[float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """`curves` over `at`, `bars` that stand on one another there, or a `cloud`, whose only places are in `dots`: mean,
+    variance, groups, zone. `x` and `unit` say what the axes show; `range`: of the y axis, None for that of the data;
+    `marks`: vertical lines by what they mean; `levels`: horizontal ones; `source`: the files of the run behind it."""
+
+    name: str
+    title: str
+    caption: str
+    unit: str
+    source: str
+    kind: Literal["curves", "bars", "cloud"] = "curves"
+    x: str = "step"
+    at: list[float] | None = None
+    series: tuple[Series, ...] = ()
+    range: tuple[float, float] | None = None
+    marks: dict[str, list[float]] | None = None
+    levels: tuple[float, ...] = ()
+    dots: list[tuple[float, float, int, str]] | None = None
+
+
+def reward(history: History) -> Plot | None:
+    """Mean progress reward of the steps with its 95 % interval over a step's tasks; epoch means by origin."""
     groups = history.groups
     use = ~groups.retest & ~np.isnan(groups.mean)
     if not use.any():
         return None
-    figure, (axes,) = style.canvas()
-    steps = np.unique(groups.step[use])
-    rows = [share(groups.mean[use & (groups.step == step)].tolist()) for step in steps]
-    middle = np.array([row.mean for row in rows])
-    low, high = [row.low for row in rows], [row.high for row in rows]
-    axes.fill_between(
-        steps, low, high, color=style.ZONE_COLOURS["boundary"], alpha=0.13, linewidth=0, label="95 % interval"
-    )
-    axes.plot(steps, middle, color=style.ZONE_COLOURS["boundary"], label="all tasks of the step")
-    for generated, colour, name in (
-        (False, style.ORIGINAL, "originals, epoch mean"),
-        (True, style.GENERATED, "variants, epoch mean"),
-    ):
-        points = []
+    steps, begins = np.unique(groups.step[use], return_index=True)
+    chosen = _thinned(len(steps))
+    parts = np.split(groups.mean[use], begins[1:])
+    rows = [share(parts[place].tolist()) for place in chosen]
+    at = steps[chosen]
+    origins = []
+    for generated, colour, name in ((False, "ink", "originals"), (True, "second", "variants")):
+        means: dict[int, float] = {}
         for epoch in np.unique(groups.epoch[use]):
-            chosen = use & (groups.epoch == epoch) & (groups.generated == generated)
-            if chosen.any():
-                points.append((groups.step[chosen].mean(), groups.mean[chosen].mean()))
-        if points:
-            axes.plot(*zip(*points, strict=True), "o", color=colour, markersize=4.5, label=name)
-    style.merges(axes, (epoch.step for epoch in history.epochs if epoch.step))
-    style.changes(axes, (version.step for version in history.versions[1:]))
-    axes.grid(axis="x", visible=False)
-    axes.set(xlabel="step", ylabel="progress reward", ylim=(0, 1.02), xlim=(steps[0] - 0.5, steps[-1] + 0.5))
-    style.whole_numbers(axes)
-    style.legend(axes)
-    return figure
+            of_epoch = use & (groups.epoch == epoch) & (groups.generated == generated)
+            if of_epoch.any():
+                middle = int(np.argmin(np.abs(at - groups.step[of_epoch].mean())))
+                means[middle] = float(groups.mean[of_epoch].mean())
+        if means:
+            values = [means.get(place) for place in range(len(at))]
+            origins.append(Series(f"{name}, epoch mean", colour, values, points=True))
+    low, high = [row.low for row in rows], [row.high for row in rows]
+    every = Series("all tasks of the step", "boundary", [row.mean for row in rows], low=low, high=high)
+    return Plot(
+        "reward",
+        "Reward over steps",
+        "Mean progress reward (resolved turns over expected turns) of the tasks in each step, with the 95 % interval "
+        "over those tasks. The pool changes at the grey lines: mastered variants leave and new ones at the boundary "
+        "join, so this curve may fall while the policy improves. Held-out tasks say how the policy improves. Dotted "
+        "lines: what the policy is shown changes.",
+        "progress reward, 0 to 1",
+        f"{OBSERVATIONS}: groups; {POOL}: epoch records",
+        at=at.tolist(),
+        series=(every, *origins),
+        range=(0, 1),
+        marks={MERGES: [epoch.step + 0.5 for epoch in history.epochs if epoch.step], **_changes(history)},
+    )
 
 
-def zones(history: History) -> Figure | None:
+def zones(history: History) -> Plot | None:
     """Share of the tasks in each zone, epoch by epoch, by a task's latest group of that epoch."""
     groups = history.groups
     epochs = np.unique(groups.epoch)
@@ -65,270 +108,317 @@ def zones(history: History) -> Figure | None:
         latest = dict(zip(groups.task[groups.epoch == epoch], groups.zone[groups.epoch == epoch], strict=True))
         counts = np.bincount(list(latest.values()), minlength=len(ZONES))
         shares[:, column] = 100 * counts / counts.sum()
-    figure, (axes,) = style.canvas()
-    bottom = np.zeros(len(epochs))
-    for row, zone in enumerate(ZONES):
-        if shares[row].any():
-            axes.bar(
-                epochs,
-                shares[row],
-                bottom=bottom,
-                width=0.86,
-                color=style.ZONE_COLOURS[zone],
-                label=zone.replace("_", " "),
-            )
-            bottom += shares[row]
-    axes.grid(axis="x", visible=False)
-    axes.set(xlabel="epoch", ylabel="tasks of the epoch, %", ylim=(0, 100))
-    style.whole_numbers(axes)
-    style.legend(axes)
-    return figure
+    return Plot(
+        "zones",
+        "Zones over time",
+        "Share of the tasks in each zone, by the latest group of every task in the epoch.",
+        "% of the epoch's tasks",
+        f"{OBSERVATIONS}: the zone of each group",
+        kind="bars",
+        x="epoch",
+        at=epochs.tolist(),
+        series=_stack((zone.replace("_", " "), zone, shares[row]) for row, zone in enumerate(ZONES)),
+        range=(0, 100),
+    )
 
 
-def labels(history: History) -> Figure | None:
+def labels(history: History) -> Plot | None:
     """Share of the turns with each label, epoch by epoch; what succeeded stands at the bottom."""
     if not history.labels:
         return None
     epochs = sorted(history.labels)
     totals = np.array([history.labels[epoch].total() for epoch in epochs])
-    figure, (axes,) = style.canvas(height=1.3 * style.HEIGHT)
-    bottom = np.zeros(len(epochs))
-    for label in sorted(style.LABEL_COLOURS, key=lambda label: label not in SUCCESSES):
-        shares = 100 * np.array([history.labels[epoch][label] for epoch in epochs]) / totals
-        if shares.any():
-            name = label.replace("_", " ")
-            axes.bar(epochs, shares, bottom=bottom, width=0.86, color=style.LABEL_COLOURS[label], label=name)
-            bottom += shares
-    axes.grid(axis="x", visible=False)
-    axes.set(xlabel="epoch", ylabel="turns of the epoch, %", ylim=(0, 100))
-    style.whole_numbers(axes)
-    style.legend(axes)
-    return figure
+    order = sorted(LABELS, key=lambda label: label not in SUCCESSES)
+    counts = {label: np.array([history.labels[epoch][label] for epoch in epochs]) for label in order}
+    return Plot(
+        "labels",
+        "What became of the turns",
+        "Share of the turns that the policy finished by their label: what succeeded in greens, and why the others "
+        "failed (docs/diagnosis.md).",
+        "% of the epoch's turns",
+        f"{OBSERVATIONS}: labels of rollouts",
+        kind="bars",
+        x="epoch",
+        at=[float(epoch) for epoch in epochs],
+        series=_stack((label.replace("_", " "), label, 100 * counts[label] / totals) for label in order),
+        range=(0, 100),
+    )
 
 
-def dynamics(history: History) -> Figure | None:
-    """How turns went and what updates have shown, step by step (000 Appendix F.1): a panel for each that is known."""
-    went, updates = history.dynamics.items(), history.updates.items()
-    curves: list[tuple[str, list[tuple[int, float | None]]]] = [
-        ("turns with a call", [(step, one.calling_share) for step, one in went]),
-        ("replies a turn", [(step, one.replies_a_turn) for step, one in went]),
-        ("entropy, nats a token", [(step, one.entropy) for step, one in updates]),
-        ("gradient norm", [(step, one.gradient_norm) for step, one in updates]),
-    ]
-    drawn = [(name, [(step, value) for step, value in points if value is not None]) for name, points in curves]
-    drawn = [(name, points) for name, points in drawn if points]
-    if not drawn:
-        return None
-    rows = (len(drawn) + 1) // 2
-    figure, panels = style.canvas(2, height=0.75 * rows * style.HEIGHT, rows=rows)
-    for axes in panels[len(drawn) :]:
-        axes.set_axis_off()
-    for axes, (name, points) in zip(panels, drawn, strict=False):
-        axes.plot(*zip(*points, strict=True), color=style.ZONE_COLOURS["boundary"])
-        style.changes(axes, (version.step for version in history.versions[1:]))
-        axes.grid(axis="x", visible=False)
-        axes.set(xlabel="step", ylabel=name, ylim=(0, 1.02) if name == "turns with a call" else (0, None))
-        style.whole_numbers(axes)
-    return figure
+def calling(history: History) -> Plot | None:
+    """Share of the turns with a call (000 Appendix F.1)."""
+    told = "Share of the turns with a call, of valid rollouts, over all turns of their tasks."
+    found = [(step, one.calling_share) for step, one in history.dynamics.items()]
+    return _curve(history, "calling", "Turns with a call", told, "share of turns, 0 to 1", "calling", found, (0, 1))
 
 
-def difficulty(history: History) -> Figure | None:
-    """The difficulty of each step's drawn tasks, and what they earned (001 §2.3)."""
-    if not history.difficulty:
-        return None
-    figure, panels = style.canvas(rows=2)
-    steps, rules = [one.step for one in history.difficulty], history.config.difficulty
-    panels[0].plot(steps, [one.difficulty for one in history.difficulty], color=style.GENERATED)
-    panels[0].set(ylabel="difficulty", ylim=(0, 102))
-    earned = [(one.step, one.mean) for one in history.difficulty if one.mean is not None]
-    panels[1].plot(*zip(*earned, strict=True) if earned else ([], []), color=style.ZONE_COLOURS["boundary"])
-    for threshold in (rules.down_below, rules.up_above) if rules.adaptive else ():
-        panels[1].axhline(threshold, color=style.ORIGINAL, linewidth=0.6, linestyle=":")
-    panels[1].set(xlabel="step", ylabel="mean reward", ylim=(-1.02, 1.02))
-    for axes in panels:
-        axes.grid(axis="x", visible=False)
-        style.whole_numbers(axes)
-    return figure
+def replies(history: History) -> Plot | None:
+    """Replies that a turn took."""
+    told = "Replies of the policy that a turn took, of valid rollouts, over all turns of their tasks."
+    found = [(step, one.replies_a_turn) for step, one in history.dynamics.items()]
+    return _curve(history, "replies", "Replies", told, "replies a turn", "replies", found)
 
 
-def variance_by_zone(history: History) -> Figure | None:
-    """Variance of the progress reward within a group, against the group's mean, and by zone (004 Figure 3, right)."""
+def entropy(history: History) -> Plot | None:
+    """The policy's entropy over its own tokens."""
+    told = "The policy's entropy over its own tokens that the update was computed on, at the temperature of sampling."
+    found = [(step, one.entropy) for step, one in history.updates.items()]
+    return _curve(history, "entropy", "Entropy", told, "nats a token", "update records", found)
+
+
+def gradient(history: History) -> Plot | None:
+    """The norm of the gradient before clipping."""
+    told = "The norm of the gradient before clipping."
+    found = [(step, one.gradient_norm) for step, one in history.updates.items()]
+    return _curve(history, "gradient", "Gradient norm", told, "norm", "update records", found)
+
+
+def difficulty(history: History) -> Plot | None:
+    """The difficulty of each step's drawn tasks (001 §2.3)."""
+    told = (
+        "Tasks that are drawn for a step are as difficult as the steps before allow: difficulty rises after a step "
+        "whose drawn tasks earned more than the upper line of the next plot, and falls below the lower one."
+    )
+    found = [(one.step, one.difficulty) for one in history.difficulty]
+    unit, fields = "1 to 100", "folded from the groups of drawn tasks"
+    return _curve(history, "difficulty", "Difficulty of drawn tasks", told, unit, fields, found, (0, 100))
+
+
+def drawn(history: History) -> Plot | None:
+    """What each step's drawn tasks earned."""
+    rules = history.config.difficulty
+    found = [(one.step, one.mean) for one in history.difficulty]
+    levels = (rules.down_below, rules.up_above) if rules.adaptive else ()
+    told = "Mean reward of the step's drawn tasks; dashed: the bounds at which difficulty falls and rises."
+    unit, fields = "mean reward, −1 to 1", "groups of drawn tasks"
+    return _curve(history, "drawn", "Reward of drawn tasks", told, unit, fields, found, (-1, 1), levels)
+
+
+def variance_by_zone(history: History) -> Plot | None:
+    """Variance of the progress reward within a group, against the group's mean (004 Figure 3, right)."""
     groups = history.groups
     use = ~np.isnan(groups.variance)
     if use.sum() < 2:
         return None
-    figure, (cloud, boxes) = style.canvas(2)
-    names = [zone for zone in ZONES if zone != "truncated" and (use & (groups.zone == ZONES.index(zone))).any()]
-    for zone in names:
-        chosen = use & (groups.zone == ZONES.index(zone))
-        # Rewards are fractions, so many groups share a place: a dot's area shows how many.
-        places, counts = np.unique(
-            np.column_stack([groups.mean[chosen], groups.variance[chosen]]), axis=0, return_counts=True
-        )
-        cloud.scatter(
-            places[:, 0],
-            places[:, 1],
-            s=3 + 140 * counts / use.sum() ** 0.5,
-            color=style.ZONE_COLOURS[zone],
-            alpha=0.45,
-            linewidths=0,
-        )
-    line = np.linspace(0, 1, 101)
-    cloud.plot(line, line * (1 - line), color="#888888", linewidth=1, linestyle="--", label="upper bound r̄·(1−r̄)")
-    cloud.set(xlabel="mean reward of the group, r̄", ylabel="variance in the group", xlim=(0, 1), ylim=(0, 0.26))
-    style.legend(cloud)
-    values = [groups.variance[use & (groups.zone == ZONES.index(zone))] for zone in names]
-    parts = boxes.boxplot(values, widths=0.5, showfliers=False, patch_artist=True, medianprops={"color": style.INK})
-    for patch, zone in zip(parts["boxes"], names, strict=True):
-        patch.set(facecolor=style.ZONE_COLOURS[zone], alpha=0.55, edgecolor="#555555")
-    means = [float(np.mean(part)) for part in values]
-    boxes.plot(range(1, len(names) + 1), means, "D", color=style.INK, markersize=4, label="mean")
-    labels = [f"{zone.replace('_', ' ')}\n{len(part):,} groups" for zone, part in zip(names, values, strict=True)]
-    boxes.set_xticks(range(1, len(names) + 1), labels)
-    boxes.set(ylim=(0, 0.26), ylabel="variance in the group")
-    boxes.grid(axis="x", visible=False)
-    style.legend(boxes)
-    return figure
+    # Rewards are fractions, so many groups share a place.
+    places, counts = np.unique(
+        np.column_stack([groups.mean[use], groups.variance[use], groups.zone[use]]), axis=0, return_counts=True
+    )
+    said = ", ".join(
+        f"{ZONES[zone].replace('_', ' ')} {np.mean(part):.3f} over {len(part):,} groups"
+        for zone in np.unique(groups.zone[use])
+        if len(part := groups.variance[use & (groups.zone == zone)])
+    )
+    most = np.argsort(-counts, kind="stable")[:MOST_DOTS]
+    cut = f" The {MOST_DOTS:,} commonest places are drawn." if len(counts) > MOST_DOTS else ""
+    return Plot(
+        "variance_by_zone",
+        "Reward variance by zone",
+        "Every group: its mean progress reward, and the population variance within it. GRPO learns from what rollouts "
+        "of one task disagree about. A dot's area shows how many groups share its place; dashed: the bound for any "
+        f"reward in [0, 1]. Mean variance: {said}.{cut}",
+        "variance within the group",
+        f"{OBSERVATIONS}: groups",
+        kind="cloud",
+        x="mean progress of the group, 0 to 1",
+        dots=[
+            (mean, spread, count, ZONES[int(zone)])
+            for (mean, spread, zone), count in zip(places[most].tolist(), counts[most].tolist(), strict=True)
+        ],
+    )
 
 
-def composition(history: History) -> Figure | None:
+def composition(history: History) -> Plot | None:
     """Active originals and variants in every epoch, and what waits in staging."""
     if not history.epochs:
         return None
-    numbers = [epoch.number for epoch in history.epochs]
-    originals = np.array([epoch.originals for epoch in history.epochs])
-    generated = np.array([epoch.generated for epoch in history.epochs])
-    staged = np.array([epoch.staged for epoch in history.epochs])
-    figure, (axes,) = style.canvas()
-    axes.bar(numbers, originals, width=0.86, color=style.ORIGINAL, label="originals")
-    axes.bar(numbers, generated, bottom=originals, width=0.86, color=style.GENERATED, label="variants")
-    if staged.any():
-        axes.bar(
-            numbers,
-            staged,
-            bottom=originals + generated,
-            width=0.86,
-            color=style.WAITING,
-            label="waiting in staging",
-        )
-    axes.grid(axis="x", visible=False)
-    axes.set(xlabel="epoch", ylabel="tasks")
-    style.whole_numbers(axes, y=True)
-    style.legend(axes)
-    return figure
+    rows = history.epochs
+    parts = (
+        ("originals", "truncated", [epoch.originals for epoch in rows]),
+        ("variants", "second", [epoch.generated for epoch in rows]),
+        ("waiting in staging", "line", [epoch.staged for epoch in rows]),
+    )
+    return Plot(
+        "pool",
+        "Composition of the pool",
+        "Tasks in training in each epoch. Variants that were accepted and not injected yet wait in staging.",
+        "tasks",
+        f"{POOL}: counts of epoch records",
+        kind="bars",
+        x="epoch",
+        at=[float(epoch.number) for epoch in rows],
+        series=_stack((label, colour, np.array(values, float)) for label, colour, values in parts),
+    )
 
 
-def unique(history: History) -> Figure | None:
+def unique(history: History) -> Plot | None:
     """Tasks that were ever in the pool against the tasks that are in it (004 Figure 3, left)."""
     if not history.epochs:
         return None
-    numbers = [epoch.number for epoch in history.epochs]
     seen: set[str] = set()
-    ever = []
+    ever: list[float | None] = []
     for epoch in history.epochs:
         seen.update(epoch.injected)
         ever.append(epoch.originals + len(seen))
-    active = [epoch.originals + epoch.generated for epoch in history.epochs]
-    figure, (axes,) = style.canvas()
-    axes.plot(numbers, ever, "-o", markersize=3, color=style.GENERATED, label="tasks ever in the pool")
-    axes.plot(numbers, active, "-o", markersize=3, color=style.INK, label="active pool")
+    active: list[float | None] = [epoch.originals + epoch.generated for epoch in history.epochs]
     bound = history.epochs[-1].originals + history.config.pool.max_generated
-    if bound < 3 * max(ever):
-        axes.axhline(bound, color="#888888", linewidth=1, linestyle="--", label=f"bound of the pool: {bound}")
-    axes.set(xlabel="epoch", ylabel="tasks", ylim=(0, None))
-    style.whole_numbers(axes, y=True)
-    style.legend(axes)
-    return figure
-
-
-def retirements(history: History) -> Figure | None:
-    """Variants retired at each merge, by rule; revivals below the axis."""
-    rules = [rule for rule in RULE_NAMES if any(epoch.retired[rule] for epoch in history.epochs)]
-    if not rules and not any(epoch.revived for epoch in history.epochs):
-        return None
-    numbers = [epoch.number for epoch in history.epochs]
-    figure, (axes,) = style.canvas()
-    bottom = np.zeros(len(numbers))
-    for rule in rules:
-        counts = np.array([epoch.retired[rule] for epoch in history.epochs])
-        label = f"{RULE_NAMES[rule]} ({counts.sum()})"
-        axes.bar(numbers, counts, bottom=bottom, width=0.86, color=style.RULE_COLOURS[rule], label=label)
-        bottom += counts
-    revived = np.array([epoch.revived for epoch in history.epochs])
-    if revived.any():
-        axes.bar(numbers, -revived, width=0.86, color="#BBBBBB", label=f"revived ({revived.sum()})")
-        axes.axhline(0, color="#888888", linewidth=0.8)
-    axes.grid(axis="x", visible=False)
-    axes.set(xlabel="merge before epoch", ylabel="tasks")
-    style.whole_numbers(axes, y=True)
-    style.legend(axes, columns=3)
-    return figure
-
-
-def first_reward(history: History) -> Figure | None:
-    """Mean reward of each variant's first group after its injection (004 Figure 3, middle)."""
-    means = first_means(history)
-    if not len(means):
-        return None
-    zones = history.config.zones
-    figure, (axes,) = style.canvas()
-    axes.axvspan(
-        zones.boundary_low,
-        zones.boundary_high,
-        color=style.ZONE_COLOURS["boundary"],
-        alpha=0.1,
-        linewidth=0,
-        label=f"boundary zone {zones.boundary_low}–{zones.boundary_high}",
+    near = bound < 3 * (ever[-1] or 0)
+    return Plot(
+        "unique",
+        "Tasks seen against the pool's size",
+        "All tasks that were ever in the pool, against those in it at a time"
+        + (f"; dashed: the pool's bound, {bound}." if near else "."),
+        "tasks",
+        f"{POOL}: injected, and counts of epoch records",
+        x="epoch",
+        at=[float(epoch.number) for epoch in history.epochs],
+        series=(Series("ever in the pool", "second", ever), Series("in the pool", "ink", active)),
+        levels=(bound,) if near else (),
     )
-    axes.set(xlabel="mean reward of the first group after injection, r̄", ylabel="variants", xlim=(0, 1))
-    _histogram(axes, means, np.linspace(0, 1, 21), style.GENERATED, f"mean {means.mean():.2f}", label="variants")
-    return figure
 
 
-def drift(history: History) -> Figure | None:
-    """Delay from a seed's pick to its variant's injection, and how the seed's own reward moved meanwhile (004 B.2)."""
-    delays, moves = delays_and_moves(history)
-    if not len(delays):
+def retirements(history: History) -> Plot | None:
+    """Variants retired at each merge, by rule, and revived."""
+    parts = [
+        (RULE_NAMES[rule], rule, np.array([epoch.retired[rule] for epoch in history.epochs], float))
+        for rule in RULE_NAMES
+    ]
+    parts.append(("revived (came back)", "line", np.array([epoch.revived for epoch in history.epochs], float)))
+    if not any(counts.any() for _, _, counts in parts):
         return None
-    figure, (left, right) = style.canvas(2)
-    width = max(1, delays.max() // 25)
-    edges = np.arange(-0.5, delays.max() + 0.5 + width, width)  # the last bin holds the longest delay
-    left.set(xlabel="delay from pick to injection, steps", ylabel="variants")
-    _histogram(left, delays, edges, style.GENERATED, f"mean {delays.mean():.1f} steps")
-    style.whole_numbers(left)
-    if len(moves):
-        right.set(xlabel="seed's r̄ after the injection minus at the pick", ylabel="seeds", xlim=(-1, 1))
-        _histogram(right, moves, np.linspace(-1, 1, 21), style.ORIGINAL, f"mean {signed(moves.mean())}")
-    else:
-        right.set_axis_off()
-    return figure
+    return Plot(
+        "retirements",
+        "Retirements",
+        "Variants that left the pool at each merge, by rule; on top those that came back after a re-test.",
+        "variants",
+        f"{POOL}: retired and revived",
+        kind="bars",
+        x="merge before epoch",
+        at=[float(epoch.number) for epoch in history.epochs],
+        series=_stack((f"{label}: {counts.sum():.0f} in all", colour, counts) for label, colour, counts in parts),
+    )
 
 
-def _histogram(axes: Axes, values: Floats, edges: Floats, colour: str, mean: str, *, label: str | None = None) -> None:
-    """Counts of `values` between `edges`, with a line at their mean that the legend calls `mean`."""
-    axes.hist(values, bins=edges.tolist(), color=colour, edgecolor="white", label=label)
-    axes.axvline(float(values.mean()), color=style.INK, linewidth=1.2, label=mean)
-    style.whole_numbers(axes, x=False, y=True)
-    style.legend(axes)
+def first_reward(history: History) -> Plot | None:
+    """Mean reward of each variant's first group after its injection (004 Figure 3, middle)."""
+    means, zone = first_means(history), history.config.zones
+    return _histogram(
+        "first_reward",
+        "Where variants land",
+        "Mean reward of a variant's first group after its injection. A variant between the dotted lines, in the "
+        f"boundary zone ({zone.boundary_low} to {zone.boundary_high}), is about as hard as its seed was.",
+        f"{OBSERVATIONS}: first group of each variant; {POOL}: injected",
+        "mean reward of the first group, 0 to 1",
+        means,
+        np.linspace(0, 1, 21),
+        {"bounds of the boundary zone": [zone.boundary_low, zone.boundary_high]},
+    )
 
 
-def yields(history: History) -> Figure | None:
-    """Candidates accepted, and rejected by stage and error type."""
-    counts = Counter({f"{stage}: {error}".replace("_", " "): n for (stage, error), n in history.failures.items()})
-    accepted = len(history.variants)
-    if not counts and not accepted:
+def delay(history: History) -> Plot | None:
+    """Delay from a seed's pick to its variant's injection."""
+    delays, _ = delays_and_moves(history)
+    width = max(1, int(max(delays, default=0)) // 25)
+    return _histogram(
+        "delay",
+        "Delay",
+        "Steps between the pick of a seed and the injection of its variant"
+        + (f"; {delays.mean():.1f} on average." if len(delays) else "."),
+        f"{EXPANDED}: step of the pick; {POOL}: injected",
+        "steps from pick to injection",
+        delays,
+        np.arange(-0.5, max(delays, default=0) + 0.5 + width, width),  # the last bin holds the longest delay
+    )
+
+
+def drift(history: History) -> Plot | None:
+    """How the seed's own reward moved between pick and injection (004 B.2)."""
+    _, moves = delays_and_moves(history)
+    return _histogram(
+        "drift",
+        "Drift",
+        "How the seed's own mean reward moved between its pick and the injection of its variant; far from 0 would mean "
+        "that variants arrive too late" + (f". The mean is {signed(moves.mean())}." if len(moves) else "."),
+        f"{OBSERVATIONS}: groups of seeds; {POOL}: injected",
+        "seed's mean reward afterwards minus at the pick, −1 to 1",
+        moves,
+        np.linspace(-1, 1, 21),
+    )
+
+
+DRAWN: tuple[Callable[[History], Plot | None], ...] = (
+    *(reward, zones, labels, calling, replies, entropy, gradient, difficulty, drawn, variance_by_zone),
+    *(composition, unique, first_reward, delay, drift, retirements),
+)
+
+
+def plots(history: History) -> list[Plot]:
+    """All that have data."""
+    return [plot for draw in DRAWN if (plot := draw(history)) is not None]
+
+
+def _curve(
+    history: History,
+    name: str,
+    title: str,
+    caption: str,
+    unit: str,
+    fields: str,
+    found: Sequence[tuple[int, float | None]],
+    bounds: tuple[float, float] | None = None,
+    levels: tuple[float, ...] = (),
+) -> Plot | None:
+    """One value a step, where it is known; `fields`: which of observations.jsonl it is from."""
+    known = [(step, value) for step, value in found if value is not None]
+    if not known:
         return None
-    rows = [("accepted", accepted), *counts.most_common(14)]
-    figure, (axes,) = style.canvas(height=max(1.4, 0.5 + 0.24 * len(rows)))
-    places = list(range(len(rows)))
-    colours = [style.GENERATED] + ["#B5B5B5"] * (len(rows) - 1)
-    axes.barh(places, [count for _, count in rows], color=colours, height=0.72)
-    total = accepted + sum(counts.values())
-    for place, (_, count) in zip(places, rows, strict=True):
-        axes.text(count, place, f" {count}  ({100 * count / total:.0f} %)", va="center", fontsize=8)
-    axes.set_yticks(places, [name for name, _ in rows])
-    axes.invert_yaxis()
-    axes.set(xlabel="candidates", xlim=(0, 1.15 * max(count for _, count in rows)))
-    axes.grid(axis="y", visible=False)
-    style.whole_numbers(axes)
-    return figure
+    chosen = [known[place] for place in _thinned(len(known))]
+    return Plot(
+        name,
+        title,
+        caption,
+        unit,
+        f"{OBSERVATIONS}: {fields}",
+        at=[float(step) for step, _ in chosen],
+        series=(Series(title.lower(), "boundary", [value for _, value in chosen]),),
+        range=bounds,
+        marks=_changes(history),
+        levels=levels,
+    )
+
+
+def _histogram(
+    name: str,
+    title: str,
+    caption: str,
+    source: str,
+    x: str,
+    values: Floats,
+    edges: Floats,
+    marks: dict[str, list[float]] | None = None,
+) -> Plot | None:
+    """Counts of `values` between `edges`, with a line at their mean."""
+    if not len(values):
+        return None
+    counts, _ = np.histogram(values, edges)
+    at = ((edges[:-1] + edges[1:]) / 2).round(6).tolist()
+    series = (Series("variants", "second", [float(count) for count in counts.tolist()]),)
+    marks = {"mean": [float(values.mean())]} | (marks or {})
+    return Plot(name, title, caption, "variants", source, kind="bars", x=x, at=at, series=series, marks=marks)
+
+
+def _stack(parts: Iterable[tuple[str, str, Floats]]) -> tuple[Series, ...]:
+    """Series of label, colour and values, without those that are nothing anywhere."""
+    return tuple(Series(label, colour, values.tolist()) for label, colour, values in parts if values.any())
+
+
+def _changes(history: History) -> dict[str, list[float]]:
+    """A line before every step that shows another version of the interface."""
+    found = [version.step - 0.5 for version in history.versions[1:]]
+    return {CHANGES: found} if found else {}
+
+
+def _thinned(count: int) -> list[int]:
+    """Places of at most `POINTS` of `count` rows, with the last."""
+    every = max(1, -(-count // POINTS))
+    return list(range(count - 1, -1, -every))[::-1]

@@ -1,4 +1,4 @@
-"""`rods report`: plots and one self-contained HTML page about a run, read from its files."""
+"""`rods report`: the page over a run as one file that opens from the disk, with what the run shows in sentences."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from rods.commands import Json
 
 
 def report(run: RunFolder, /, *, as_json: Json = False) -> None:
-    """Write plots and one self-contained HTML page about a run into its folder report/, and say what they show.
+    """Write the page over a run (`rods dash`) as one file into its folder report/, and say what the run shows.
 
     Reads files only and may be asked of a living run. Held-out scores appear once `rods score` has made them.
     """
-    from console.report.findings import findings, numbers
-    from console.report.history import read_history
-    from console.report.page import build
+    from console.dash.export import export_report
 
-    history = read_history(run)
-    page = build(history, run / "report")
+    page, said = export_report(run)
     if as_json:
-        print_json({"report": str(page), **numbers(history)})
+        print_json({"report": str(page), **said["numbers"]})
         return
     print(page)
-    print_lines(findings(history), indent="  ")
+    print_lines(said["findings"], indent="  ")

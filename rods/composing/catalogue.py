@@ -184,55 +184,49 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A narrative: `opening` leads into the first turn, `later` into the following ones, `closing` into the last.
-    Fields are those of the plan's narrative (`{topic}`). A lead without a full stop runs on into the request.
-    `groups` are the API classes that it suits; without any it suits all."""
+    """A narrative. The sentences have the fields of the plan's narrative (`{topic}`); one without a full stop runs on
+    into the request."""
 
-    name: str
-    opening: tuple[str, ...]
-    later: tuple[str, ...]
-    closing: tuple[str, ...]
-    groups: frozenset[str] = frozenset()
+    name: str  #: by which the plan's narrative names it
+    opening: tuple[str, ...]  #: lead into the first turn
+    later: tuple[str, ...]  #: lead into the following turns
+    closing: tuple[str, ...]  #: lead into the last turn
+    groups: frozenset[str] = frozenset()  #: the API classes that it suits; without any it suits all
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How a kind of thing, or a repeated value, is referred to: by its noun (`{noun}`), or back."""
+    """How a kind of thing, or a repeated value, is referred to."""
 
-    explicit: tuple[str, ...]
-    back: tuple[str, ...]
+    explicit: tuple[str, ...]  #: words with its noun, `{noun}`
+    back: tuple[str, ...]  #: words that refer back, such as "it"
 
 
 @dataclass(frozen=True)
 class PhraseBook:
-    """The words of an environment's users. All templates are written for this project.
+    """The words of an environment's users. All templates are written for this project. A text never says a tool's name
+    that `Catalogue.ordinary` does not list, nor a parameter's name that no user would type (`order_id`, `ignitionMode`;
+    gate `leaks`)."""
 
-    `frames[n]` hold n clauses ({0}, {1}, …) and make whole sentences. `links` open a later turn without a story.
-    By family of domains (`Catalogue.families`): `vague` are blurred forms of a value, `supply` the sentences that
-    supply it afterwards ({value}), both or neither; `again` refers back to a value that an earlier turn said.
-    """
-
-    frames: Mapping[int, tuple[str, ...]]
-    links: tuple[str, ...]
-    stories: tuple[Story, ...]
-    things: Mapping[str, Words]
-    vague: Mapping[str, tuple[str, ...]]
-    supply: Mapping[str, tuple[str, ...]]
-    again: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    longest: int = 40  # words a turn; longer wordings drop their lead
+    frames: Mapping[int, tuple[str, ...]]  #: by the number of requests: whole sentences with `{0}`, `{1}`, …
+    links: tuple[str, ...]  #: what opens a later turn without a story
+    stories: tuple[Story, ...]  #: at least one
+    things: Mapping[str, Words]  #: by kind of thing: how it is referred to
+    vague: Mapping[str, tuple[str, ...]]  #: by family of domains: blurred forms of a value; with `supply` or not at all
+    supply: Mapping[str, tuple[str, ...]]  #: by family: sentences with `{value}` that supply the value afterwards
+    again: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  #: by family: words for a value said earlier
+    longest: int = 40  #: words a turn at most; longer wordings drop their lead
 
 
 @dataclass(slots=True)
 class Scene:
-    """What a domain sees. `state` is the state now; `chosen` what the recipe has bound so far, by slot (said values)
-    or kind (things); `narrative` the plan's; `mentioned` the values said in earlier turns, by family of domains;
-    `calls` all calls so far with their results."""
+    """What a domain sees."""
 
-    state: Mapping[str, Any]
-    chosen: Mapping[str, Any]
-    narrative: Mapping[str, str]
-    mentioned: Mapping[str, Sequence[Any]]
-    calls: Sequence[tuple[Call, Result]] = ()
+    state: Mapping[str, Any]  #: the state now
+    chosen: Mapping[str, Any]  #: what the recipe has bound so far, by slot (said values) or kind (things)
+    narrative: Mapping[str, str]  #: the plan's
+    mentioned: Mapping[str, Sequence[Any]]  #: the values said in earlier turns, by family of domains
+    calls: Sequence[tuple[Call, Result]] = ()  #: all calls so far, with their results
 
 
 LEFT_OUT = object()  # chosen for an optional argument: the call goes without it
@@ -251,49 +245,43 @@ def _all_judged(task: Task, results: Results) -> Iterable[tuple[int, int, str]]:
 
 @dataclass(frozen=True, eq=False)  # compared and hashed as an object: what is derived from one is cached by it
 class Catalogue:
-    """Everything that composing needs of one environment.
+    """Everything that composing needs of one environment. All chance comes from the `rng` that a function is given."""
 
-    - `environment`: the name by which tasks refer to it (`rods.environments.loading`).
-    - `make_state(recipes, avoid, narrative, rng)`: an initial state in which these recipes have a fair chance, with
-      other names, numbers and contents than `avoid` (the seed's state, or None).
-    - `patch(state, error, rng)`: a partial state to be merged into `state` so that what failed may succeed, or None.
-    - `pad(draft, spoken, rng)`: the draft's initial state with many more entries, none of which `spoken` (lower-case
-      words of the task) could mean.
-    - `topics(rng)`: fields of a fresh narrative besides its story's name.
-    - `thematic`: domains in which the story's topic is the first choice.
-    - `families`: domains whose values are spoken of alike (source and target accounts: "account"); a domain left out
-      is a family of its own.
-    - `siblings`: a tool that is easily taken for the key; `swaps`: two arguments of a tool that are easily swapped.
-    - `lookups`: tools that only read.
-    - `shown`: at most so many tools are shown with a task: all of the classes in use, thinned out by chance.
-    - `ordinary`: tool and parameter names that are also ordinary words, so that users may say them.
-    - `silent`: kinds of things that requests may leave unsaid once they are on the table (a session's token).
-    - `present(state)`: the API classes whose tools are shown, in order, whether a call uses them or not.
-    - `common`: tools that a variant may share with its seed as it likes (going to a folder, logging in).
-    - `repeated`: how much likelier a recipe is that the plan already has (1: as likely as any).
-    - `misjudged(task, results)`: (turn, call, why) of each call that runs here and that the environment's official
-      checker would hold against its own ground truth.
-    """
-
-    environment: str
-    recipes: Mapping[str, Recipe]
-    domains: Mapping[str, Domain]
-    book: PhraseBook
+    environment: str  #: the name by which tasks refer to it
+    recipes: Mapping[str, Recipe]  #: by name: sequences of calls with a source for every argument
+    domains: Mapping[str, Domain]  #: by name: a function of a Scene that lists what may be said at this moment
+    book: PhraseBook  #: the words of its users
+    #: `(recipes, avoid, narrative, rng)`: an initial state in which these recipes have a fair chance, with other names,
+    #: numbers and contents than `avoid`, the seed's state or None
     make_state: Callable[[Sequence[Recipe], Mapping[str, Any] | None, Mapping[str, str], random.Random], dict[str, Any]]
+    #: `(state, error, rng)`: the part of a state that is merged into `state` so that what failed may succeed, or None.
+    #: Of the ComposeError: `type`, `detail`, `function`, `turn`, the `call` that failed, the `domain` that had nothing
+    #: to choose
     patch: Callable[[Mapping[str, Any], ComposeError, random.Random], dict[str, Any] | None]
+    #: `(draft, spoken, rng)`: of a Draft (`state`, `plan`, `turns` of executed calls) the state with many more entries,
+    #: none of which `spoken`, lower-case words of the task, could mean
     pad: Callable[[Draft, frozenset[str], random.Random], dict[str, Any]]
+    #: `(rng)`: fields of a fresh narrative besides its story's name, such as `{"topic": "flu season"}`
     topics: Callable[[random.Random], dict[str, str]]
-    thematic: frozenset[str] = frozenset()
+    thematic: frozenset[str] = frozenset()  #: domains in which the story's topic is the first choice
+    #: domain → the family of those whose values are spoken of alike (source and target accounts: "account"); a domain
+    #: left out is a family of its own
     families: Mapping[str, str] = field(default_factory=dict)
-    siblings: Mapping[str, str] = field(default_factory=dict)
-    swaps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    lookups: frozenset[str] = frozenset()
-    shown: int = 40
+    siblings: Mapping[str, str] = field(default_factory=dict)  #: tool → one that is easily taken for it
+    swaps: Mapping[str, tuple[str, str]] = field(default_factory=dict)  #: tool → two arguments that are easily swapped
+    lookups: frozenset[str] = frozenset()  #: tools that only read
+    shown: int = 40  #: tools shown with a task at most: all of the classes in use, thinned out by chance
+    #: tool and parameter names that are ordinary words, so that users may say them
     ordinary: frozenset[str] = frozenset()
+    #: kinds of things that requests may leave unsaid once they are on the table (a session's token)
     silent: frozenset[str] = frozenset()
+    #: `(state)`: the API classes whose tools are shown, in order, whether a call uses them or not
     present: Callable[[Mapping[str, Any]], Collection[str]] = _none
+    #: tools that a variant may share with its seed (going to a folder, logging in)
     common: frozenset[str] = frozenset()
-    repeated: float = 1.0
+    repeated: float = 1.0  #: how much likelier a recipe is that the plan already has; 1: as likely as any
+    #: `(task, results)`: (turn, call, why) of each call that runs here and that the environment's official checker
+    #: would hold against its own ground truth
     misjudged: Callable[[Task, Results], Iterable[tuple[int, int, str]]] = _all_judged
 
     def family(self, domain: str) -> str:

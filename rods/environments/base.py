@@ -18,49 +18,44 @@ from rods.tasks import EnvironmentRef
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What an environment can do. `deterministic`: equal state and calls give equal results, byte for byte. `waits`:
-    its calls wait for another process or machine, so that episodes in it are advanced in threads, together."""
+    """What an environment can do. What it declares not to have raises `rods.errors.Unsupported` when it is asked."""
 
-    deterministic: bool = True
-    snapshot: bool = True
-    fork: bool = True
-    state_visible: bool = True
-    waits: bool = False
+    deterministic: bool = True  #: equal state and calls give equal results, byte for byte
+    snapshot: bool = True  #: its instances answer `snapshot`
+    fork: bool = True  #: its instances answer `fork`
+    state_visible: bool = True  #: its instances answer `same_state`
+    waits: bool = False  #: calls wait for another process: episodes are advanced in threads, together
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument of a tool. `schema` is JSON Schema (type, enum, items, minimum, maximum, maxLength, maxItems).
+    """One argument of a tool."""
 
-    `bounds` are limits in the same words that are checked but not shown to the policy. `cue` is what an interface adds
-    to its description (rods.interfaces).
-    """
-
-    name: str
+    name: str  #: as the policy reads it
+    #: JSON Schema with one `type`: `enum`, `items`, `minimum`, `maximum`, `maxLength`, `maxItems`
     schema: Mapping[str, Any]
-    description: str = ""
-    required: bool = True
-    default: Any = None
-    bounds: Mapping[str, Any] = field(default_factory=dict)
-    cue: str = ""
+    description: str = ""  #: as the policy reads it
+    required: bool = True  #: whether a call must give it
+    default: Any = None  #: what holds where it is left out
+    bounds: Mapping[str, Any] = field(default_factory=dict)  #: limits in the words of `schema`, checked and not shown
+    cue: str = ""  #: what an interface adds to the description (`rods.interfaces`); leave it out
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A typed function that the policy may call. `group` is its API class.
+    """A typed function that the policy may call."""
 
-    `bounded` says that the bounds of the parameters (in `schema` or `bounds`) keep every legal call fast and small, so
-    that it may run in-process; what is not bounded runs in a worker that can be killed. `result` is JSON Schema of the
-    value that a call gives when it succeeds, where the tool declares one. `reads` is what it declares of the state:
-    True, no call changes it; False, every call that succeeds changes it; None, nothing. Neither is shown to the policy.
-    """
-
-    name: str
-    group: str
-    description: str
-    parameters: tuple[Parameter, ...] = ()
+    name: str  #: what a call names
+    group: str  #: the API class; a variant has its seed's pattern of classes
+    description: str  #: what the policy reads; its first sentence stands alone in short signatures
+    parameters: tuple[Parameter, ...] = ()  #: in the order in which they are shown
+    #: whether the bounds of the parameters (in `schema` or `bounds`) keep every legal call fast and small; a tool that
+    #: is not bounded needs a confined world, whose worker can be killed
     bounded: bool = True
+    #: JSON Schema of the value that a call gives when it succeeds, where the tool declares one; not shown to the policy
     result: Mapping[str, Any] | None = None
+    #: True: no call changes the state; False: every call that succeeds does; None: nothing is said. `rods env check`
+    #: holds it to that; not shown to the policy
     reads: bool | None = None
 
     @property
@@ -106,13 +101,15 @@ class Tool:
 
 
 class Result(NamedTuple):
-    """What a call gave. `text` is what the policy sees and what verifiers compare; `value` the same as JSON. `error` is
-    None or one of `rods.faults.CallError`, the kind of failure. `reward`: what whoever plays the tool gives for the
-    call, −1 to 1 (001 §2.2.2); the policy does not see it."""
+    """What a call gave."""
 
-    text: str
-    value: Any = None
+    text: str  #: what the policy sees, and what ground truth is compared by
+    value: Any = None  #: the same as JSON, from which recipes take fields
+    #: None, or the kind of failure: `unknown_tool`, `bad_arguments` (missing, extra, of another type), `bounds` (over a
+    #: declared limit), `tool` (refused by the world); of the machinery: `hidden_tool` (held out in this turn),
+    #: `timeout`, `too_large`, `infrastructure`
     error: str | None = None
+    #: what whoever plays the tool gives for the call, −1 to 1 (001 §2.2.2); the policy does not see it
     reward: float | None = None
 
 
@@ -141,11 +138,13 @@ class Instance(Protocol):
 
 @runtime_checkable
 class Environment(Protocol):
-    """A kind of world. `hash` covers tool schemas, data and a behaviour version."""
+    """A kind of world. Tasks name it `file.py:factory` or `package.module:factory`; the factory takes no arguments."""
 
-    name: str
+    name: str  #: the name that the factory is loaded by
+    #: changes whenever equal calls may give something else: over tool schemas, data and a behaviour version. Tasks
+    #: remember it; after a change `rods data rehash` renews them
     hash: str
-    features: Features
+    features: Features  #: what it can do
 
     def tools(self) -> Mapping[str, Tool]:
         """All tools by name."""

@@ -61,22 +61,28 @@ IN_PLACE = frozenset({"rubric", "value"})  # the kinds of windows that stand in 
 class Window:
     """The statistics of one window. Moments are over valid rollouts, in [0, 1], rounded to 12 decimals."""
 
-    task: str
+    task: str  #: the id of its task, by which tracker.json has it
+    #: which kind of reward: groups without a format reward are read as `progress`, those of the kinds `rubric` and
+    #: `value` as that; where `selection.boundary` is `binary` as that, too; so are advantages (`advantage`), where they
+    #: are reported
     reward: str
-    lineage: str  # of the interface
-    mean: float  # over all rollouts of the window's groups
-    # population variance inside a group, averaged over the window's groups: what a gradient sees; with the window as
-    # probe that of all its rollouts
+    lineage: str  #: of the interface that its groups were shown
+    mean: float  #: over all valid rollouts of the window's groups
+    #: population variance inside a group, averaged over the window's groups: what a gradient sees; with
+    #: `zones.probe = "window"` that of all its rollouts
     variance: float
-    count: int  # groups in the window
-    groups: int  # groups ever counted
-    zone: Zone | None  # by the latest group, or by the probe's window; None where another reward finds the boundary
-    last_step: int  # of the latest group that was counted or truncated
-    trend: float  # mean of the latest group minus mean of the oldest one
-    latest_mean: float
-    latest_variance: float
-    best: float | None  # highest mean of an earlier group; None where there is none
-    advantage_variance: float | None  # of the advantage estimates that the probe reads, where they are reported
+    count: int  #: groups in the window, at most `zones.window`
+    groups: int  #: groups ever counted
+    #: by the latest group, or with `zones.probe = "window"` by all of the window; null where another reward finds the
+    #: boundary
+    zone: Zone | None
+    last_step: int  #: of the latest group that was counted or truncated
+    trend: float  #: mean of the latest group minus mean of the oldest one in the window
+    latest_mean: float  #: of the latest counted group
+    latest_variance: float  #: of the latest counted group
+    best: float | None  #: highest mean of a group before the latest in the window; null where there is none
+    #: of the advantage estimates that the probe reads; absent where none are reported
+    advantage_variance: float | None
 
     def signal(self, probe: Literal["group", "window"] = "group") -> TaskSignal:
         """What selection reads: the moments of the latest group, or those of all of the window's rollouts."""

@@ -121,7 +121,7 @@ def test_help_and_status_need_no_torch() -> None:
         "import sys, console.main as m\n"
         "m.run(['--help'])\n"
         "m.run(['status', '/nowhere'])\n"
-        "print([name for name in ('torch', 'transformers', 'matplotlib') if name in sys.modules])"
+        "print([name for name in ('torch', 'transformers', 'uvicorn') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

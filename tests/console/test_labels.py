@@ -16,7 +16,7 @@ from buffers.run.runfolder import trace_file
 from buffers.state import RunState
 from console.report.findings import findings, numbers
 from console.report.history import read_history
-from console.report.plots import dynamics as drawn_dynamics
+from console.report.plots import calling
 from console.report.plots import labels as drawn
 from rods.episode.engine import Message, Trace
 from rods.observations import Group, dynamics, label_counts
@@ -93,7 +93,7 @@ def test_shares_stand_in_status_report_and_inspect(labelled: Path, capsys: pytes
     status = said_json(capsys, "status", labelled)
     assert (status["calling"], status["replies"]) == (went.calling / went.turns, went.replies / went.turns)
     assert f"  replies  {went.words()}; over the last ten steps" in said(capsys, "status", labelled)
-    assert numbers(history)["calling"] == status["calling"] and drawn_dynamics(history) is not None
+    assert numbers(history)["calling"] == status["calling"] and calling(history) is not None
     assert status["entropy"] is None and status["interface"] is None, "nobody has said"
     task = recorded[0].task
     found = said_json(capsys, "inspect", labelled, task)["labels"]

@@ -1,17 +1,14 @@
-"""The report: plots from a run's own records, one page that fetches nothing, and text that cannot act."""
+"""The report: sentences and plots from a run's own records, in one page that fetches nothing."""
 
 import dataclasses
-import html
 import json
 import re
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.patches import Rectangle
 
 from buffers.log.tail import read
 from buffers.run.creation import create_run
@@ -20,15 +17,13 @@ from buffers.run.runfolder import EXPANDED, SEEDS
 from console.main import run
 from console.report.findings import findings, heldout_sentence, limits, numbers
 from console.report.history import read_history
-from console.report.page import Plot, build, examples, page
-from console.report.plots import drift
+from console.report.page import told
+from console.report.plots import calling, delay, plots
 from rods.config import parse_config
+from rods.observations import Dynamics
 from rods.rules.zones import ZONES
-from rods.tasks import Task
 from tests.console.conftest import rods
 from tests.console.test_verbs import said, said_json
-
-HOSTILE = '<script>alert(1)</script><img src=x onerror=alert(2)>" onmouseover="x" & \x1b[31m'
 
 
 def test_the_numbers_are_those_of_the_logs(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,91 +62,66 @@ def test_a_rewound_run_counts_only_what_is_live(run_copy: Path) -> None:
     assert all(epoch.step <= 9 for epoch in after.epochs)
 
 
-def test_report_writes_plots_and_a_page_that_fetches_nothing(
+def test_report_writes_the_page_with_all_that_it_says_inside(
     run_copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said_json(capsys, "score", run_copy)
-    page = Path(said_json(capsys, "report", run_copy)["report"])
+    told = said_json(capsys, "report", run_copy)
+    page = run_copy / "report" / "index.html"
+    assert told["report"] == str(page) and list(page.parent.iterdir()) == [page]
     text = page.read_text()
-    pictures = {path.stem for path in page.parent.glob("*.png")}
-    assert {"reward", "zones", "variance_by_zone", "pool", "unique", "first_reward", "drift", "yield"} <= pictures
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in page.parent.glob("*.png"))
-    assert text.count("data:image/png;base64,") == len(pictures)
     assert not re.search(r'(?:src|href)="(?!data:)', text)
     assert "default-src 'none'" in text
-    assert "Held-out" in text
-    assert "Simulated policy" in text
-    assert "no evidence that the method helps" in text
+    held = re.search(r'id="answers">(.*?)</script>', text)
+    assert held is not None
+    answers = json.loads(held[1])
+    report = answers["/api/copy/report"]
+    assert report["numbers"] == {name: value for name, value in told.items() if name != "report"}
+    assert report["findings"] == findings(read_history(run_copy)) and report["findings"][0].startswith("Held-out")
+    assert "no evidence that the method helps" in report["limits"][0] and report["simulated"]
+    assert [row[0] for row in report["scores"]][:2] == ["progress reward", "all turns resolved"]
+    drawn = {plot["name"] for plot in report["plots"]}
+    assert {"reward", "zones", "variance_by_zone", "pool", "unique", "first_reward", "delay"} <= drawn
+    assert {"/api/copy/status", "/api/copy/boundary", "/api/copy/funnel"} <= answers.keys()  # the other views
 
 
-def test_text_of_tasks_is_shown_and_cannot_act(finished_run: Path, tmp_path: Path) -> None:
+def test_every_plot_has_as_many_values_as_places_and_the_numbers_of_the_logs(finished_run: Path) -> None:
     history = read_history(finished_run)
-    seed, variant = examples(history)[0]
-    assert isinstance(variant.task, Task)
-    evil = dataclasses.replace(variant.task, script=(HOSTILE, *variant.task.script[1:]), id="")
-    hostile = dataclasses.replace(
-        history, name=HOSTILE, variants={evil.id: dataclasses.replace(variant, task=evil, seed=seed.id)}
-    )
-    text = build(hostile, tmp_path / "report").read_text()
-    assert HOSTILE.partition("\x1b")[0] in html.unescape(text)
-    assert "<script" not in text
-    assert "<img src=x" not in text
-    assert 'onmouseover="x"' not in text
+    drawn = {plot.name: plot for plot in plots(history)}
+    for plot in drawn.values():
+        assert plot.caption and plot.source and plot.unit
+        if plot.at is not None:
+            assert plot.at == sorted(plot.at) and plot.series
+            assert {len(one.values) for one in plot.series} == {len(plot.at)}, plot.name
+    groups = history.groups
+    curve = drawn["reward"].series[0]
+    use = ~groups.retest & ~np.isnan(groups.mean)
+    assert drawn["reward"].at is not None and curve.low is not None and curve.high is not None
+    for step, value, low, high in zip(drawn["reward"].at, curve.values, curve.low, curve.high, strict=True):
+        assert value is not None and low <= value <= high
+        assert value == pytest.approx(groups.mean[use & (groups.step == step)].mean())
+    assert sum(count for _, _, count, _ in drawn["variance_by_zone"].dots or ()) == (~np.isnan(groups.variance)).sum()
+    shares = np.array([one.values for one in drawn["zones"].series], float)
+    assert np.allclose(shares.sum(axis=0), 100)
+    left = sum(sum(epoch.retired.values()) + epoch.revived for epoch in history.epochs)
+    retired = drawn["retirements"].series if "retirements" in drawn else ()
+    assert sum(value or 0 for one in retired for value in one.values) == left
 
 
-def test_every_text_of_the_page_is_escaped(finished_run: Path) -> None:
-    """Each value that reaches the template, spoilt in turn: nothing of it may become markup."""
+def test_a_long_run_s_curves_are_thinned_and_end_with_its_last_step(finished_run: Path) -> None:
     history = read_history(finished_run)
-    variant = next(iter(history.variants.values()))
-    task = variant.task
-    assert isinstance(task, Task)
-    call = dataclasses.replace(next(filter(None, task.calls))[0], arguments={HOSTILE: HOSTILE})
-    evil = dataclasses.replace(
-        task, calls=((call,),) * len(task.calls), tools=(*task.tools, HOSTILE), held_out={0: (HOSTILE,)}, id=""
-    )
-    score = {"mean": 0.5, "interval": None, "tasks": HOSTILE}
-    end = {"step": HOSTILE, "rollouts_per_task": HOSTILE, "versions": [HOSTILE], "progress": score}
-    end["progress_by_type"] = {HOSTILE: score}
-    heldout = {"start": end, "end": end, "difference": {"progress": score}, "left_out": HOSTILE}
-    data = history.config.data.model_copy(update={"tasks": HOSTILE})
-    hostile = dataclasses.replace(
-        history,
-        name=HOSTILE,
-        config=history.config.model_copy(update={"data": data}),
-        variants={evil.id: dataclasses.replace(variant, task=evil, seed=next(iter(history.tasks)))},
-        heldout=heldout,
-    )
-    text = page(hostile, [Plot(name=HOSTILE, title=HOSTILE, caption=HOSTILE, png=b"")])
-    body = text[text.index("<main>") :]
-    assert body.count("&lt;script&gt;") >= 12
-    parsed = Tags()
-    parsed.feed(body)
-    assert parsed.tags == TAGS
-    assert parsed.attributes == {"class", "src", "alt"}
+    few = Dynamics(turns=4, calling=2, replies=4)
+    long = dataclasses.replace(history, dynamics=dict.fromkeys(range(1, 3001), few))
+    plot = calling(long)
+    assert plot is not None and plot.at is not None
+    assert len(plot.at) <= 500 and plot.at[-1] == 3_000
 
 
-TAGS = {"main", "h1", "h2", "h3", "p", "div", "b", "ul", "li", "span", "code", "figure", "img", "figcaption", "table"}
-TAGS |= {"tr", "th", "td"}
-
-
-class Tags(HTMLParser):
-    """Collects the names of all tags and attributes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-
-
-def test_a_run_without_a_step_has_a_page_too(finished_run: Path, tmp_path: Path) -> None:
+def test_a_run_without_a_step_has_a_report_too(finished_run: Path, tmp_path: Path) -> None:
     done = Run.open(finished_run)
     fresh = create_run(tmp_path / "fresh", done.config, done.tasks)
     history = read_history(fresh.path)
-    assert "nothing to draw" in build(history, tmp_path / "report").read_text()
+    assert told(history)["plots"] == []
     assert findings(history) == ["Nothing to say yet: no step is recorded."]
     assert run(["report", str(fresh.path)]) == 0
 
@@ -161,11 +131,10 @@ def test_the_delay_plot_holds_every_variant(finished_run: Path) -> None:
     some = next(iter(history.variants.values()))
     for longest in (0, 1, 13, 24, 51, 55, 74, 75, 99, 260):
         delays = [longest, *range(0, longest, 3)]
-        variants = {str(delay): dataclasses.replace(some, picked=1, injected=1 + delay) for delay in delays}
-        figure = drift(dataclasses.replace(history, variants=variants))
-        assert figure is not None
-        heights = [bar.get_height() for bar in figure.axes[0].patches if isinstance(bar, Rectangle)]
-        assert sum(heights) == len(delays)
+        variants = {str(one): dataclasses.replace(some, picked=1, injected=1 + one) for one in delays}
+        plot = delay(dataclasses.replace(history, variants=variants))
+        assert plot is not None
+        assert sum(value or 0 for value in plot.series[0].values) == len(delays)
 
 
 def test_findings_say_how_seeds_were_picked_and_at_how_many_merges(finished_run: Path) -> None:
@@ -174,8 +143,8 @@ def test_findings_say_how_seeds_were_picked_and_at_how_many_merges(finished_run:
     merges = f"injected at {len(history.epochs) - 1} merges."
     drawn = history.config.selection.model_copy(update={"order": "random"})
     ablation = dataclasses.replace(history, config=history.config.model_copy(update={"selection": drawn}))
-    for told, seeds in ((history, "picks of boundary seeds gave"), (ablation, "picks of random seeds gave")):
-        assert any(seeds in line and line.endswith(merges) for line in findings(told))
+    for one, seeds in ((history, "picks of boundary seeds gave"), (ablation, "picks of random seeds gave")):
+        assert any(seeds in line and line.endswith(merges) for line in findings(one))
 
 
 def test_held_out_interval_is_read_as_it_is() -> None:

@@ -18,7 +18,7 @@ from buffers.run.runfolder import EXPANDED, POOL
 from buffers.usage import costs
 from console.main import run as rods
 from console.report.history import read_history
-from console.report.page import build, examples
+from console.report.page import told
 from rods.config import DifficultyRules
 from rods.environments.base import reference
 from rods.gates.drawn import shape_of
@@ -90,8 +90,8 @@ def test_people_see_them_like_other_variants(loop: Path, capsys: pytest.CaptureF
     assert rods(["inspect", str(loop), variant.task.id]) == 0
     said = capsys.readouterr().out
     assert f"lineage   {variant.seed} → {variant.task.id}" in said and "expects   " in said
-    page = build(history, loop.parent / "report").read_text()
-    assert all(f"{call.name}(" in page for call in examples(history)[0][1].task.goal_calls)
+    example = told(history)["examples"][0]["variant"]
+    assert example["user"]["persona"] and example == AnyTask.from_json(example).as_json()
 
 
 def test_every_decision_and_every_witness_is_derived_again(loop: Path) -> None:

@@ -27,7 +27,7 @@ from buffers.state import RunState
 from console.progress import Progress
 from console.report.findings import numbers
 from console.report.history import read_history
-from console.report.plots import dynamics
+from console.report.plots import entropy
 from rods.config import parse_config
 from rods.episode.diagnosis import diagnose
 from rods.episode.engine import Trace
@@ -214,7 +214,7 @@ def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_pol
     assert now.replies == sum(one["replies"] for one in finished) / sum(one["expected"] for one in finished)
     assert [history.updates[step].entropy for step in (1, 2)] == [record["entropy"] for record in updates]
     assert numbers(history)["entropy"] == [updates[0]["entropy"], updates[1]["entropy"]]
-    assert sorted(history.dynamics) == [1, 2] and dynamics(history) is not None
+    assert sorted(history.dynamics) == [1, 2] and entropy(history) is not None
     assert gauges["turns/replies"] == sum(one["replies"] for one in last) / sum(one["expected"] for one in last)
     assert verify(run.path).ok
 

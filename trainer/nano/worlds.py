@@ -43,9 +43,9 @@ CONFINED = Sandbox(workers=1, seconds=10.0)
 def demonstrations(
     random_seed: int, dialect: Dialect, carelessness: float, worlds: int = WORLDS, each: int = EACH
 ) -> Iterator[list[Trace]]:
-    """Endless demonstrations: each list has those of all worlds, in another order. Batches are cut from it, so that
-    one has many worlds: shown a few worlds at a time, a policy learns their names by heart and never to read them."""
-    fresh = keyed_random(random_seed, "warm start worlds").getrandbits(60)
+    """Endless demonstrations: each list has those of all worlds, in another order. Batches are cut from it, so that no
+    step is about the names of a few worlds alone."""
+    fresh = drawn_from(random_seed)
     with tempfile.TemporaryDirectory() as folder:
         shown = [
             trace
@@ -54,6 +54,11 @@ def demonstrations(
         ]
     for number in itertools.count():
         yield keyed_random(fresh, "order", number).sample(shown, len(shown))
+
+
+def drawn_from(random_seed: int) -> int:
+    """The random seed of the worlds that are shown: none that anybody gives a run."""
+    return keyed_random(random_seed, "warm start worlds").getrandbits(60)
 
 
 def _in_world(

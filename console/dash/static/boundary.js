@@ -3,12 +3,13 @@
 import { address, el, legend, num, svg, ZONES } from "dom";
 import { ask, exported, path } from "source";
 
-const WIDTH = 800, HEIGHT = 440, LEFT = 76, BOTTOM = 66, TOP = 26, RIGHT = 34; // room for what a phone writes large, and for dots at the edges
+export const WIDTH = 800, HEIGHT = 440;
+const LEFT = 76, BOTTOM = 66, TOP = 26, RIGHT = 34; // room for what a phone writes large, and for dots at the edges
 const MOST = 0.25; // variance of a reward in [0, 1]
 const RADIUS = 5;
 const STOPS = 60; // steps that are played, and that an export holds (export.py counts alike)
-const x = (mean) => LEFT + mean * (WIDTH - LEFT - RIGHT);
-const y = (variance) => HEIGHT - BOTTOM - (variance / MOST) * (HEIGHT - BOTTOM - TOP);
+export const x = (mean) => LEFT + mean * (WIDTH - LEFT - RIGHT);
+export const y = (variance) => HEIGHT - BOTTOM - (variance / MOST) * (HEIGHT - BOTTOM - TOP);
 
 export function view(root, { run, rest }) {
   const dots = new Map(); // task → [task, mean, variance, zone, variant, step]
@@ -21,7 +22,7 @@ export function view(root, { run, rest }) {
     zone, ...limits, ...axes(), ...marks, layer);
   const range = el("input", { type: "range", min: 1, max: 1, value: 1, "aria-label": "step" });
   const said = el("b", { id: "boundary-step" });
-  const facts = el("p", { class: "faint", id: "boundary-facts" });
+  const facts = el("p", { class: "faint", id: "boundary-facts", title: "observations.jsonl: the latest group of each task; pool.jsonl: who is in the pool" });
   const play = el("button", { onclick: () => playing(1) }, "play");
   let wanted = rest[0] ? Number(rest[0]) : null; // a step of the past; null follows the run
   let cursor = "", decided = 0, last = 0, timer = 0, asked = 0;
@@ -116,11 +117,16 @@ export function view(root, { run, rest }) {
       if (!cursor || moved.has("attempt")) await whole();
       else if (wanted == null && (moved.has("observations") || moved.has("pool"))) await news();
     },
+    move: (by) => {
+      const step = (wanted ?? last) + by * (exported ? stride() : 1);
+      return step >= 1 ? seek(step >= last ? null : step) : null;
+    },
     stop: () => clearTimeout(timer),
   };
 }
 
-function axes() {
+/** The axes of a picture of means against variances, with the bound of any reward in [0, 1]. */
+export function axes() {
   const ink = { stroke: "var(--line)" };
   const made = [svg("line", { x1: x(0), x2: x(1), y1: y(0), y2: y(0), ...ink }), svg("line", { x1: x(0), x2: x(0), y1: y(0), y2: y(MOST), ...ink })];
   for (const mean of [0, 0.25, 0.5, 0.75, 1]) made.push(svg("text", { x: x(mean), y: y(0) + 34, "text-anchor": "middle" }, String(mean)));

@@ -4,10 +4,10 @@ import { conversation } from "conversation";
 import { address, el, legend, link, num, shown, svg, ZONES } from "dom";
 import { ask, path } from "source";
 
-const WIDE = 150, HIGH = 26, LEFT = 14, TOP = 20, NAMED = 74; // pixels; a name ends NAMED behind its dot
+const WIDE = 150, HIGH = 26, LEFT = 14, TOP = 20, NAMED = 74, SOURCE = "expanded_epoch_*.jsonl: pick and task of each variant; pool.jsonl; observations.jsonl: latest groups"; // pixels; a name ends NAMED behind its dot
 
 export function view(root, { run, rest }) {
-  const tree = el("div", { class: "scroll" }), facts = el("p", { class: "faint" }), both = el("div");
+  const tree = el("div", { class: "scroll", title: SOURCE }), facts = el("p", { class: "faint", title: SOURCE }), both = el("div");
   root.append(facts, tree, legend([...ZONES.map((name) => [name]), ["ink", "ring: not in the pool"]]), both);
   let chosen = rest[0], beside = "";
 

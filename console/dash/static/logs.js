@@ -23,7 +23,7 @@ export function view(root, { run }) {
     const mine = ++asked;
     const got = await ask(path(run, "logs", wanted));
     if (mine !== asked) return;
-    list.replaceChildren(el("p", { class: "faint" }, `${num(got.total)} events`), table(["time", "process", "level", "event", "facts"],
+    list.replaceChildren(el("p", { class: "faint" }, `${num(got.total)} events, the latest first`), table(["time", "process", "level", "event", "facts"],
       got.events.toReversed().map(({ timestamp, process, level, event, run: _, ...facts }) =>
         [moment(timestamp), shown(process), shown(level), shown(event), shown(Object.entries(facts).map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(" "))])));
   }

@@ -4,16 +4,19 @@ import * as boundary from "boundary";
 import * as compare from "compare";
 import { address, el } from "dom";
 import * as funnel from "funnel";
+import { listen } from "keys";
 import * as lineage from "lineage";
 import * as logs from "logs";
 import * as models from "models";
 import * as pool from "pool";
+import * as report from "report";
 import * as run from "run";
 import { ask, exported, follow } from "source";
 import * as task from "task";
 
-const VIEWS = { run, boundary, pool, funnel, lineage, task, models, compare, logs };
-const SHOWN = ["run", "boundary", "pool", "funnel", "lineage", "models", "compare", "logs"]; // in the menu; tasks are reached by links
+const VIEWS = { run, boundary, pool, funnel, lineage, task, models, compare, logs, report };
+const SHOWN = ["run", "boundary", "pool", "funnel", "lineage", "models", "compare", "logs", "report"]; // in the menu; tasks are reached by links
+const first = exported ? "report" : "run";
 const root = document.getElementById("view");
 const pulse = document.getElementById("pulse");
 const choice = document.getElementById("runs");
@@ -26,7 +29,7 @@ async function show() {
   stop();
   now?.stop?.();
   const names = (await ask("/api/runs")).runs;
-  const [name = "latest", view = "run", ...rest] = parts();
+  const [name = "latest", view = first, ...rest] = parts();
   const chosen = names.some((one) => one.name === name) ? name : names[0]?.name;
   choice.replaceChildren(...names.map((one) => el("option", { value: one.name, title: one.folder, selected: one.name === chosen }, one.name)));
   document.getElementById("views").replaceChildren(...SHOWN.map((each, place) =>
@@ -74,9 +77,15 @@ async function show() {
 
 choice.addEventListener("change", () => (location.hash = address(choice.value, parts()[1] in VIEWS && parts()[1] !== "task" ? parts()[1] : "run")));
 addEventListener("hashchange", () => show());
-addEventListener("keydown", (event) => {
-  const place = Number(event.key) - 1;
-  if (event.target === document.body && !event.ctrlKey && !event.metaKey && SHOWN[place]) location.hash = address(choice.value, SHOWN[place]);
+const go = (place) => SHOWN[place] && (location.hash = address(choice.value, SHOWN[place]));
+listen({
+  go,
+  beside: (by) => go((SHOWN.indexOf(parts()[1] ?? first) + by + SHOWN.length) % SHOWN.length),
+  move: (by) => now?.move?.(by),
+  next: () => {
+    choice.selectedIndex = (choice.selectedIndex + 1) % choice.length;
+    choice.dispatchEvent(new Event("change"));
+  },
 });
 addEventListener("unhandledrejection", (event) => {
   event.preventDefault(); // of what a button asked: the view's own questions are answered above

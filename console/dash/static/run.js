@@ -5,7 +5,7 @@ import { el, figure, legend, listing, moment, num, shown, ZONES } from "dom";
 import { ask, path } from "source";
 
 const OBSERVATIONS = "observations.jsonl";
-const COLOURS = ["boundary", "too_hard", "mastered", "second", "truncated"];
+const LABELS = 5; // the commonest, which are drawn
 const columns = (...names) => Object.fromEntries(names.map((name) => [name, []]));
 
 export function view(root, { run }) {
@@ -64,11 +64,11 @@ export function view(root, { run }) {
     if (!rows.length) return;
     const totals = {};
     for (const row of rows) for (const [name, count] of Object.entries(row)) if (name !== "step") totals[name] = (totals[name] ?? 0) + count;
-    const most = Object.keys(totals).filter((name) => totals[name]).sort((a, b) => totals[b] - totals[a] || (a < b ? -1 : 1)).slice(0, COLOURS.length);
+    const most = Object.keys(totals).filter((name) => totals[name]).sort((a, b) => totals[b] - totals[a] || (a < b ? -1 : 1)).slice(0, LABELS);
     if (most.join() !== drawnLabels) {
       drawnLabels = most.join();
       became = chart({ title: "What became of turns", unit: `share of a step's turns, the ${most.length} commonest labels`, range: [0, 1],
-        source: `${OBSERVATIONS}: labels of rollouts`, series: most.map((name, place) => ({ label: name.replaceAll("_", " "), colour: COLOURS[place] })) });
+        source: `${OBSERVATIONS}: labels of rollouts`, series: most.map((name) => ({ label: name.replaceAll("_", " "), colour: name })) });
       labels.replaceChildren(became.node);
     }
     const all = rows.map((row) => Object.entries(row).reduce((sum, [name, count]) => sum + (name === "step" ? 0 : count), 0));
@@ -118,12 +118,22 @@ function told(now) {
       count("refused", "variants", "pool.jsonl: refused"),
       count("picked", `seeds, up to step ${now.considered}`, "seeds.jsonl: picked"),
       count("accepted", "variants written", "seeds.jsonl: finished"),
-      count("rejected", "attempts that failed", "rejected.jsonl")),
+      count("rejected", "attempts that failed", "rejected.jsonl"),
+      ...spent(now.costs)),
     legend(ZONES.map((name) => [name])),
   ];
   if (now.simulated) now.notes.unshift("Simulated policy: this run shows how the loop works and is no evidence that the method helps.");
   parts.push(...now.notes.map((note) => el("p", { class: "note" }, shown(note))));
   return parts;
+}
+
+/** What calls of language models came to; the view of models says by stage and endpoint. */
+function spent(costs) {
+  const source = "usage.*.jsonl: all calls of both processes";
+  const calls = figure("model_calls", num(costs.calls), costs.failed ? `of language models, ${num(costs.failed)} failed` : "of language models", source);
+  if (!costs.calls) return [calls];
+  return [calls, figure("tokens_in", num(costs.tokens_in), "tokens that models read", source), figure("tokens_out", num(costs.tokens_out), "tokens that models wrote", source),
+    figure("model_seconds", num(costs.seconds), "s, calls in flight side by side added up", source)];
 }
 
 function listed(now) {
@@ -133,6 +143,8 @@ function listed(now) {
       Object.entries(now.labels).sort((a, b) => b[1] - a[1]).map(([name, count]) => [name.replaceAll("_", " "), count, `${num(100 * count / turns, 1)} %`])),
     listing("Versions of what the policy is shown, the latest first", `${OBSERVATIONS}: interface and evolved`, ["from step", "stage", "version", "more", "less", "why"],
       now.versions.length < 2 ? [] : now.versions.toReversed().map((one) => [num(one.step), one.stage, shown(one.version), said(one.added), said(one.removed), shown(one.reason)])),
+    listing("Environments", "manifest.json: environments; admitted.jsonl", ["environment", "made from", "version", "since", "admitted by", "why"],
+      now.environments.map((one) => [shown(one.name), shown(one.parameters?.kind ?? "–"), shown(one.hash), one.time ? moment(new Date(1000 * one.time).toISOString()) : "the start", shown(one.by ?? "–"), shown(one.why ?? "–")])),
     listing("Last warnings and errors", "logs/trainer.jsonl, logs/daemon.jsonl", ["time", "process", "level", "event"],
       now.errors.map((event) => [moment(event.timestamp), shown(event.process), shown(event.level), shown(event.event)])),
   ].filter(Boolean);

@@ -2,11 +2,12 @@
 
 import { chart } from "chart";
 import { conversation } from "conversation";
-import { el, link, num, shown, table, zoned } from "dom";
+import { address, el, link, num, shown, table, zoned } from "dom";
 import { ask, path } from "source";
 
 export function view(root, { run, rest }) {
   const [id, step] = rest;
+  let steps = [], at = 0; // that have episodes, and the one shown
   const top = el("div"), episodes = el("div");
   const curve = chart({ title: "Reward of its groups", unit: "mean and variance, 0 to 1", range: [0, 1],
     source: "observations.jsonl: the groups of this task",
@@ -22,6 +23,7 @@ export function view(root, { run, rest }) {
 
   async function kept() {
     const got = await ask(path(run, "episodes", { task: id, step }));
+    [steps, at] = [got.steps, got.step];
     episodes.replaceChildren(el("h2", {}, "Episodes"));
     if (!got.steps.length) return episodes.append(el("p", { class: "faint" }, "No trace of this task was kept (operation.trace_bytes, trace_every)."));
     episodes.append(el("div", { class: "controls" }, "step", got.steps.map((each) =>
@@ -30,6 +32,10 @@ export function view(root, { run, rest }) {
   }
 
   return {
+    move: (by) => {
+      const other = steps[steps.indexOf(at) + by];
+      if (other != null) location.hash = address(run, "task", [id, other]);
+    },
     async update(moved) {
       const waiting = [];
       if (["attempt", "pool", "expanded", "seeds", "observations"].some((name) => moved.has(name))) waiting.push(load(), kept());
@@ -51,6 +57,10 @@ function told(run, got) {
     parts.push(el("h2", {}, "Windows"), el("div", { title: "observations.jsonl: the last groups of each kind of reward" },
       table(["reward", "mean", "variance", "groups in it", "groups ever", "zone", "last step"],
         got.windows.map((one) => [one.reward, one.mean, one.variance, one.count, one.groups, zoned(one.zone), one.last_step]))));
+  if (got.labels.length)
+    parts.push(el("details", { title: "observations.jsonl: labels of rollouts" }, el("summary", {}, `What became of its turns, group by group (${num(got.labels.length)})`),
+      table(["step", ...got.labels[0].turns.map((_, turn) => `turn ${turn}: rollouts by label`)], got.labels.toReversed().map((one) => [num(one.step),
+        ...one.turns.map((turn) => Object.entries(turn).sort((a, b) => b[1] - a[1]).map(([name, count]) => `${count} ${name.replaceAll("_", " ")}`).join(", ") || "–")]))));
   if (got.history.length)
     parts.push(el("h2", {}, "History"), el("div", { title: "seeds.jsonl, pool.jsonl, rejected.jsonl" },
       table(["step", "event", "facts"], got.history.map(({ step, event, ...facts }) =>
@@ -58,15 +68,27 @@ function told(run, got) {
   return parts;
 }
 
+/** A kept episode: what it earned, and turn by turn what was said, called and answered. */
 function episode(trace) {
   const verdicts = trace.turns.map((turn) => (turn.verdict ? (Object.values(turn.verdict).every((one) => one !== false) ? "✓" : "✗") : "–")).join(" ");
-  return el("details", {}, el("summary", {}, shown(`rollout ${trace.rollout}: ${trace.resolved} of ${trace.expected} turns, ended ${trace.end}, turns ${verdicts}`)),
-    trace.turns.map((turn, number) => el("div", { class: "turn" },
-      el("div", { class: "who" }, shown(`turn ${number}, verdict ${turn.verdict ? Object.entries(turn.verdict).map(([name, value]) => `${name} ${value}`).join(", ") : "none"}`)),
-      turn.steps.map((step) => [
-        el("div", {}, shown(step.text)), step.error ? el("div", { class: "note" }, shown(step.error)) : null,
-        step.calls.map((call, place) => el("div", { class: "mono" }, shown(`${call.name}(${JSON.stringify(call.arguments)}) → ${step.results[place]?.text ?? "no result"}`))),
-      ]))),
+  const spans = [...(trace.spans ?? [])], head = trace.head ?? 0; // of the policy's replies, in order
+  const tokens = spans.reduce((sum, [start, end]) => sum + end - start, 0);
+  const earned = [`reward ${num(trace.reward, 3)}`, `advantage ${num(trace.advantage, 3)}`, tokens ? `${num(tokens)} tokens` : ""].filter(Boolean).join(", ");
+  return el("details", {}, el("summary", { title: SOURCE(trace) }, shown(`rollout ${trace.rollout}: ${trace.resolved} of ${trace.expected} turns, ${earned}, ended ${trace.end}, turns ${verdicts}`)),
+    trace.turns.map((turn, number) => {
+      const replies = turn.steps.map((step) => [step, spans.shift()]);
+      const label = trace.labels?.[number];
+      return el("div", { class: "turn" },
+        el("div", { class: "who", title: SOURCE(trace) }, shown(`turn ${number + head}, verdict ${turn.verdict ? Object.entries(turn.verdict).map(([name, value]) => `${name} ${value}`).join(", ") : "none"}`
+          + (label ? `, ${label.replaceAll("_", " ")}` : "") + `, advantage ${num(trace.advantage, 3)}`)),
+        replies.map(([step, span]) => [
+          el("div", {}, span ? el("span", { class: "who", title: "traces/: the span of this reply in the completion" }, `${num(span[1] - span[0])} tokens `) : null, shown(step.text)), step.error ? el("div", { class: "note" }, shown(step.error)) : null,
+          step.calls.map((call, place) => el("div", { class: "mono" }, shown(`${call.name}(${JSON.stringify(call.arguments)}) → ${step.results[place]?.text ?? "no result"}`))),
+        ]));
+    }),
+    (trace.outcome?.notes ?? []).map((note) => el("div", { class: "turn" }, el("div", { class: "who" }, "judged at the end"), shown(note))),
     el("details", {}, el("summary", {}, "as the policy read it"), (trace.messages ?? []).map((message) =>
       el("div", { class: "turn" }, el("div", { class: "who" }, shown(message.role)), shown(typeof message.content === "string" ? message.content : JSON.stringify(message.content))))));
 }
+
+const SOURCE = (trace) => `traces/; observations.jsonl: the rollout's reward and labels. Advantage, the same for all tokens of the rollout: ${trace.advantage_by ?? "none on record"}`;

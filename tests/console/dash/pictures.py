@@ -44,7 +44,7 @@ def addresses(run: Path) -> dict[str, str]:
     registry = Registry([run])
     variants = [one["task"] for one in registry.answer("latest", "pool", {})["variants"]]
     variant = next(one for one in variants if registry.answer("latest", "episodes", {"task": one})["steps"])
-    views = {view: view for view in ("boundary", "pool", "funnel", "models", "compare", "logs")}
+    views = {view: view for view in ("boundary", "pool", "funnel", "models", "compare", "logs", "report")}
     views |= {"page": "run", "lineage": f"lineage/{variant}", "task": f"task/{variant}"}
     return {view: f"/{run.name}/{rest}" for view, rest in views.items()}
 

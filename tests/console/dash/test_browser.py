@@ -56,7 +56,7 @@ async def test_the_page_shows_the_numbers_of_status_and_moves_with_them(
             sources = "[...document.querySelectorAll('.figure, .chart')].every((one) => one.title)"
             assert await page.ask(sources), "a number without its source"
             await page.screen(390, 800, dark=True)  # nothing is wider than a phone but what scrolls by itself
-            for view in ("run", "boundary", "pool", "funnel", "lineage", "compare", "logs"):
+            for view in ("run", "boundary", "pool", "funnel", "lineage", "compare", "logs", "report"):
                 await page.ask(f"location.hash = '#/copy/{view}'")
                 await page.until("document.querySelector('#view :is(table, circle, canvas, .bar, svg.tree)') !== null")
                 assert await page.ask("document.documentElement.scrollWidth") <= 390, view
@@ -126,6 +126,23 @@ async def test_slider_lineage_and_the_choice_of_runs(finished_run: Path, tmp_pat
             for key, view, there in (("4", "funnel", ".bar"), ("2", "boundary", "svg.boundary a circle")):
                 await page.send("Input.dispatchKeyEvent", type="keyDown", key=key, text=key)
                 await page.until(f"location.hash === '#/run/{view}' && document.querySelector('{there}') !== null")
+            await page.ask("location.hash = '#/run/report'")
+            said = json.dumps(registry.answer("run", "report", {})["findings"])
+            await page.until(f"{said}.every((line) => document.getElementById('view').innerText.includes(line))")
+            plots = "[...document.querySelectorAll('section[data-name]')]"
+            assert await page.ask(f"{plots}.every((one) => one.querySelector('canvas, circle'))"), "a plot is not drawn"
+            await page.ask("location.hash = '#/run/boundary'")
+            await page.until("document.querySelector('svg.boundary a circle') !== null")
+            for key, told in ((",", "13"), (",", "12"), (".", "13"), (".", "14")):
+                await page.send("Input.dispatchKeyEvent", type="keyDown", key=key, text=key)
+                await page.until(f"document.getElementById('boundary-step').textContent === '{told}'")
+            await page.send("Input.dispatchKeyEvent", type="keyDown", key="?", text="?")
+            await page.until("document.querySelector('dialog').open")
+            await page.ask("document.querySelector('dialog').close()")
+            focused = "document.activeElement === document.querySelectorAll('#view button')[%d]"
+            for key, at in (("j", 0), ("j", 1), ("k", 0)):
+                await page.send("Input.dispatchKeyEvent", type="keyDown", key=key, text=key)
+                assert await page.ask(focused % at), key
             await page.ask("document.querySelector('svg.boundary a').focus()")
             await page.send("Input.dispatchKeyEvent", type="keyDown", key="Enter", text="\r")
             await page.until("location.hash.startsWith('#/run/task/')")
@@ -179,7 +196,18 @@ async def test_text_is_shown_and_cannot_act(finished_run: Path, tmp_path: Path) 
         )
     export_page(registry, tmp_path / "page")
     name = "%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E"
-    views = ("run", "boundary", "pool", "funnel", f"lineage/{task}", "models", f"task/{task}", "compare", "logs")
+    views = (
+        "run",
+        "boundary",
+        "pool",
+        "funnel",
+        f"lineage/{task}",
+        "models",
+        f"task/{task}",
+        "compare",
+        "logs",
+        "report",
+    )
     with served(folder) as address:
         async with browser() as page:
             for start in (f"{address}/", f"{(tmp_path / 'page' / 'index.html').as_uri()}"):

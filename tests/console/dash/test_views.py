@@ -23,7 +23,7 @@ from buffers.run.run import Run
 from buffers.run.runfolder import MANIFEST, OBSERVATIONS, POOL, REJECTED, usage
 from buffers.state import RunState, read_state
 from buffers.trainer_log import TrainerLog
-from console.dash import follower
+from console.dash import follower, views
 from console.dash.example import unpacked
 from console.dash.export import export_page
 from console.dash.follower import PROCESSES, Follower
@@ -226,6 +226,8 @@ def test_calls_of_models_are_added_up_by_process_endpoint_and_stage(run_copy: Pa
                 outcome = "failed" if number == 7 else "stop"
                 spent = {"seconds": 30.0 if number > 17 else 0.5, "outcome": outcome, "stage": stage}
                 log.append([record("call", process=process, number=number, **fields, **spent)])
+    costs = ask(run_copy, "status")["costs"]
+    assert costs == {"calls": 40, "failed": 2, "tokens_in": 4000, "tokens_out": 400, "seconds": 78.0}
     calls = ask(run_copy, "models")["calls"]
     assert [(one["process"], one["endpoint"], one["stage"]) for one in calls] == [
         ("daemon", "local", "judge"),
@@ -313,7 +315,7 @@ def test_where_a_run_stands_is_told_before_its_history_was_read(
     monkeypatch.setattr(Follower, "_catch_up", lambda one, news: [go.wait(), read_on(one, news)])
     registry = Registry([run_copy])
     first = registry.answer("latest", "status", {})
-    unknown = ("picked", "considered", "accepted", "rejected", "outcomes", "discards", "versions", "notes")
+    unknown = ("picked", "considered", "accepted", "rejected", "outcomes", "discards", "versions", "notes", "costs")
     assert {name: first[name] for name in first if name not in unknown} == {
         name: told[name] for name in told if name not in unknown
     }
@@ -366,6 +368,31 @@ def test_the_example_is_a_whole_run_that_names_no_machine(tmp_path: Path, capsys
     held = ask(run, "compare")["heldout"]
     assert held["end"]["progress"]["mean"] > held["start"]["progress"]["mean"]
     assert not any(b'"host"' in file.read_bytes() for file in run.glob("*.jsonl"))
+
+
+def test_episodes_say_what_they_earned_and_where_their_advantage_is_from(tmp_path: Path) -> None:
+    """Derived from the rewards of the whole group by the run's rule (here GRPO's); what is on record goes first."""
+    run = unpacked(tmp_path)
+    dots = ask(run, "boundary")["dots"]
+    task = next(dot[0] for dot in dots if ask(run, "episodes", task=dot[0])["episodes"])
+    found = ask(run, "episodes", task=task)
+    group = next(
+        one
+        for one in read_state(Run.open(run)).records(OBSERVATIONS)
+        if one["kind"] == "group" and (one["step"], one["task"]) == (found["step"], task)
+    )
+    rewards = [one["reward"] for one in group["rollouts"]]
+    for trace in found["episodes"]:
+        rollout = group["rollouts"][trace["rollout"]]
+        assert (trace["reward"], trace["labels"]) == (rollout["reward"], rollout["labels"])
+        spread = np.std(rewards, ddof=1) + 1e-4
+        assert trace["advantage"] == pytest.approx((trace["reward"] - np.mean(rewards)) / spread)
+        assert trace["advantage_by"] == "the group's rewards, baseline group, scale group"
+    config, rollouts = Run.open(run).config, [{"reward": 0.0}, {"reward": 1.0, "advantage": 0.25}]
+    assert [one["advantage_by"][:9] for one in views.earned(config, rollouts)] == ["the group", "on record"]
+    assert views.earned(config, rollouts)[1]["advantage"] == 0.25
+    whole = config.model_copy(update={"training": config.training.model_copy(update={"advantage_scale": "batch"})})
+    assert views.earned(whole, rollouts)[0]["advantage"] is None  # other groups would have to be known
 
 
 def test_nothing_is_written_into_a_run(run_copy: Path, tmp_path: Path) -> None:
