@@ -9,7 +9,7 @@ const KEYS = [
   ["r", "the next run"], ["/", "the text to search for, in the logs"], ["?", "this list"], ["Esc", "closes it"],
 ];
 const dialog = el("dialog", { "aria-label": "keys" }, el("h2", {}, "Keys"),
-  el("table", {}, el("tbody", {}, KEYS.map(([key, does]) => el("tr", {}, el("td", {}, el("kbd", {}, key)), el("td", {}, does))))),
+  el("dl", {}, KEYS.map(([key, does]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, does)])),
   el("form", { method: "dialog" }, el("button", {}, "close")));
 
 /** Listens. `go(place)` shows the view at a place of the menu, `beside(by)` one beside the view shown, `move(by)` another
