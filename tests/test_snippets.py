@@ -110,8 +110,8 @@ def carried_out(block: snippets.Block, folder: Path, stand_ins: dict[str, str]) 
             if snippets.declared(block.page, command, USED) is None:
                 folder = snippets.carry_out(command, folder, stand_ins)
     elif why := snippets.declared(block.page, block.first, USED):
-        if command := re.fullmatch(r"printed by `(.+)`", why):
-            assert not snippets.not_printed(block.text, command[1], folder)
+        if shown := re.fullmatch(r"printed by `(.+)`", why):
+            assert not snippets.not_printed(block.text, shown[1], folder)
     else:
         match block.kind:
             case "python":
