@@ -57,13 +57,13 @@ llm-server:
 
 mcp-servers:
 	@sh console/setup.sh dev
-	@PATH="$$(sh bench/fixtures/mcp_servers.sh):$$PATH" RODS_MCP=1000 OMP_NUM_THREADS=1 \
+	@PATH="$$(sh bench/fixtures/mcp_servers.sh):$$PATH" RODS_MCP=$(or $(RODS_MCP),1000) OMP_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest --timeout=3600 tests/worlds/mcp/test_foreign.py
 
 openenv:
 	@sh console/setup.sh dev
 	@PYTHONPATH="$$(sh bench/fixtures/openenv.sh $(BIN)/python)" RODS_OPENENV=1 OMP_NUM_THREADS=1 \
-	  $(BIN)/python -m pytest tests/worlds/openenv/test_real.py
+	  $(BIN)/python -m pytest --timeout=3600 tests/worlds/openenv/test_real.py
 
 llm-smoke:
 	@sh console/setup.sh dev

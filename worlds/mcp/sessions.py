@@ -3,6 +3,10 @@
 The SDK is asynchronous. A session has an event loop of its own, which runs in the thread of whoever calls, and only
 then: handing each call to another thread would cost a third of the calls a second. A few threads start and end
 sessions. A `Pool` keeps some of them started, so that nobody waits for an interpreter to begin.
+
+A session ends with its world, which may be garbage of a cycle: then its finalizer runs in whatever thread the collector
+interrupts, also in one that holds the executor's lock. So `Session.end` only puts it on a queue, which takes no lock,
+and a thread that does nothing else hands it on.
 """
 
 from __future__ import annotations
@@ -17,10 +21,11 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import structlog
@@ -70,7 +75,9 @@ class Session:
         self._loop = asyncio.new_event_loop()
         self._ended = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
-        self._ending: Future[None] | None = None
+        self._leaving = False
+        self._gone = threading.Event()
+        self._leavers = _leavers(self._owner)
         self._stands = _threads(self._owner).submit(self._start)
         _open.add(self)
 
@@ -98,20 +105,15 @@ class Session:
             raise InfrastructureError(f"{self._told()} broke over {tool}: {error!r:.300}") from error
 
     def end(self) -> None:
-        """Ends the server soon, without waiting for it."""
-        if self._owner == os.getpid() and self._ending is None:
-            try:
-                self._ending = _threads(self._owner).submit(self._close)
-            except RuntimeError:  # the program ends, and its threads have
-                self._close()
+        """Ends the server soon, without waiting for it. Takes no lock."""
+        if self._owner == os.getpid() and not self._leaving:
+            self._leaving = True
+            self._leavers.put(self)
 
     def join(self, seconds: float) -> None:
         """Waits until an ended session has gone."""
-        try:
-            if self._ending is not None:
-                self._ending.result(seconds)
-        except Exception as error:  # noqa: BLE001 - it is over, and whatever it broke over was told
-            log.debug("an MCP server did not end well", error=repr(error))
+        if self._leaving:
+            self._gone.wait(seconds)
 
     def _run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:
         if asyncio._get_running_loop() is not None:  # no thread runs two
@@ -126,17 +128,26 @@ class Session:
     async def _begin(self) -> None:
         standing = asyncio.get_running_loop().create_future()
         self._life = asyncio.create_task(self._live(standing))
-        await standing
+        try:
+            await asyncio.wait_for(standing, SERVER_START)
+        except TimeoutError:  # or whoever ends it would wait for its lock for ever
+            self._life.cancel()
+            await asyncio.wait({self._life})
+            raise
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Ends the server and waits for it. Once, by whoever takes it from the queue."""
         with self._lock:
             self._ended.set()
             try:
-                if self._life is not None:
+                if self._life is not None and not self._life.done():
                     self._loop.run_until_complete(self._life)
+            except Exception as error:  # noqa: BLE001 - it is over, and whatever it broke over was told
+                log.debug("an MCP server did not end well", error=repr(error))
             finally:
                 self._loop.close()
                 shutil.rmtree(self.place, ignore_errors=True)
+                self._gone.set()
 
     async def _live(self, standing: asyncio.Future[None]) -> None:
         """The connection's whole life, in one task: the SDK asks for that."""
@@ -266,6 +277,22 @@ def _filled(text: str, values: dict[str, str]) -> str:
 def _threads(pid: int) -> ThreadPoolExecutor:
     atexit.register(end_all, pid)
     return ThreadPoolExecutor(_THREADS, f"mcp-of-{pid}")
+
+
+@cache
+def _leavers(pid: int) -> SimpleQueue[Session]:
+    leaving: SimpleQueue[Session] = SimpleQueue()
+    threading.Thread(target=_end_each, args=(leaving, _threads(pid)), name=f"mcp-ends-of-{pid}", daemon=True).start()
+    return leaving
+
+
+def _end_each(leaving: SimpleQueue[Session], threads: ThreadPoolExecutor) -> None:
+    while True:
+        session = leaving.get()
+        try:
+            threads.submit(session.close)
+        except RuntimeError:  # the program ends, and its threads have
+            session.close()
 
 
 def end_all(pid: int | None = None) -> None:

@@ -30,7 +30,7 @@ PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 MAKING = {"add", "create", "make", "new", "register", "touch", "mkdir", "insert", "draft"}  # what is named is new
 WRITING = {"write", "post", "send", "book", "open", "place"}  # the same for its name, title or subject
 FREE = {"text", "body", "message", "content", "comment", "query", "reason", "answer"}  # said in one's own words
-NAMING = {"name", "title", "subject", "label"}
+NAMING = {"name", "title", "subject", "label", "path"}
 
 
 @kept

@@ -205,7 +205,7 @@ def _bound(
             try:
                 draft = realise(given.environment, catalogue, plan, state, run)
             except ComposeError as error:
-                runs.append((error, run))
+                runs.append((error.with_traceback(None), run))  # whose frames would hold the world in a cycle with it
                 if not run.blanks:
                     break
             else:

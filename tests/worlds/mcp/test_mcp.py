@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -175,24 +176,25 @@ def test_copies_and_equality_agree_with_worlds_of_their_own_on_random_calls(desc
 def test_a_server_that_is_killed_within_a_call_is_the_machinerys_failure(shop: Environment) -> None:
     task = Task(reference(shop), "base", ("Wait.",), ((Call("mark", {"text": "x"}),),), ("mark", "wait"))
     killed: list[int] = []
+    began: list[float] = []
 
     def complete(waiting: Any) -> list[Reply]:
         world: Any = worlds[0]
         killed.append(world.call(Call("pid")).value["pid"])
+        began.append(time.monotonic())
         signal.signal(signal.SIGALRM, lambda *_: os.kill(killed[0], signal.SIGKILL))
         signal.setitimer(signal.ITIMER_REAL, 0.3)
         return [Reply('<tool_call>{"name": "wait", "arguments": {"seconds": 20}}</tool_call>') for _ in waiting]
 
     worlds: list[Instance] = []
     job = Job(task, shop, dialects.load("hermes"), goal_of(shop, task), world=lambda: _kept(worlds, shop.reset(None)))
-    began = time.monotonic()
     (trace,) = run_lockstep([job], complete)
-    assert trace.end == "infrastructure" and time.monotonic() - began < 15
+    assert trace.end == "infrastructure" and time.monotonic() - began[0] < 15
     until_gone(killed[0])
     assert worlds[0].call(Call("read_marks")).value == {"marks": []}, "and its world is made anew"
 
 
-def until_gone(process: int, seconds: float = 10.0) -> None:
+def until_gone(process: int, seconds: float = 30.0) -> None:
     """Waits until nobody has that number: whoever is killed is there until it is waited for."""
     deadline = time.monotonic() + seconds
     with pytest.raises(ProcessLookupError):
@@ -231,6 +233,39 @@ def test_servers_that_wait_for_a_world_unused_longest_end_first(described: Path,
         _await(lambda: len(set(_servers()) - before) == 1)
         assert not one.inner._pool._waiting and other.inner._pool._waiting
         assert one.reset(None).call(Call("read_marks", {})).error is None  # it comes back
+
+
+def test_a_world_that_is_garbage_ends_though_the_collector_interrupts_whoever_starts_another(shop: Environment) -> None:
+    from worlds.mcp.sessions import _threads
+
+    before = set(_servers())
+    world: Any = shop.reset(None)
+    (server,) = set(_servers()) - before
+    cycle = [world]
+    cycle.append(cycle)
+
+    def collects() -> None:
+        with _threads(os.getpid())._shutdown_lock:  # as `submit` does
+            gc.collect()
+
+    del world, cycle
+    collecting = threading.Thread(target=collects, daemon=True)
+    collecting.start()
+    collecting.join(20)
+    assert not collecting.is_alive()
+    until_gone(server)
+
+
+def test_a_server_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    from worlds.mcp.description import Description
+    from worlds.mcp.sessions import Session
+
+    monkeypatch.setattr("worlds.mcp.sessions.SERVER_START", 1.0)
+    session = Session(Description(command=["sleep", "777"]))
+    with pytest.raises(InfrastructureError, match="did not start"):
+        session.wait()
+    session.join(60)
+    assert not session.place.exists(), "with its folder"
 
 
 def test_two_connections_to_one_address_give_equal_verdicts_with_other_handles(tmp_path: Path) -> None:

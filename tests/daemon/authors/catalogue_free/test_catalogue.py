@@ -11,7 +11,7 @@ from rods.calls import Call
 from rods.composing.bind import by_chance, realise
 from rods.composing.catalogue import LEFT_OUT, Scene
 from rods.composing.records import Plan, PlannedTurn
-from rods.environments.base import Result
+from rods.environments.base import Parameter, Result, Tool
 from tests.environments import load
 from tests.rods.toy_environment import TOOLS, Toy, World
 
@@ -52,6 +52,17 @@ def test_options_defaults_and_own_words() -> None:
     assert LEFT_OUT in offered("count", "amount") and offered("count", "name") == ["visits", "sales"]
     invented = offered("write", "title") + offered("write", "body")
     assert invented and not {"shopping list", "plan", "x"}.intersection(invented)
+
+
+def test_a_path_is_a_key_of_what_the_tools_name_speaks_of_unless_it_makes_one() -> None:
+    path = Parameter("path", {"type": "string"})
+    tools = {name: Tool(name, "Disk", "Files.", (path,)) for name in ("read_text_file", "create_file", "write_file")}
+    catalogue = catalogue_with_tools(Toy("environment", World, tools=tools))
+    scene = Scene({"files": {"shed.txt": "milk", "attic.txt": "tea"}}, {}, {}, {})
+    assert catalogue.domains["read_text_file.path"](scene) == ["shed.txt", "attic.txt"]
+    for name in ("create_file", "write_file"):
+        invented = catalogue.domains[f"{name}.path"](scene)
+        assert invented and not {"shed.txt", "attic.txt"}.intersection(invented)
 
 
 def test_single_tools_are_bound_and_run_like_recipes() -> None:
