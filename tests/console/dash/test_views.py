@@ -227,7 +227,7 @@ def test_calls_of_models_are_added_up_by_process_endpoint_and_stage(run_copy: Pa
                 spent = {"seconds": 30.0 if number > 17 else 0.5, "outcome": outcome, "stage": stage}
                 log.append([record("call", process=process, number=number, **fields, **spent)])
     costs = ask(run_copy, "status")["costs"]
-    assert costs == {"calls": 40, "failed": 2, "tokens_in": 4000, "tokens_out": 400, "seconds": 78.0}
+    assert costs == {"calls": 40, "failed": 2, "tokens_in": 4000, "tokens_out": 400, "seconds": 138.0}
     calls = ask(run_copy, "models")["calls"]
     assert [(one["process"], one["endpoint"], one["stage"]) for one in calls] == [
         ("daemon", "local", "judge"),
