@@ -144,16 +144,17 @@ class Run:
         later = admitted_of(self.path)
         return given | {one["name"]: one["hash"] for one in later if upto is None or one["seq"] <= upto}
 
-    def environment_records(self) -> list[Record]:
+    def environment_records(self, admitted: list[Record] | None = None) -> list[Record]:
         """The same with what is on record of each: `name`, `hash`, `parameters`, and where it was admitted `by`, `why`
-        and `time`."""
+        and `time`. `admitted`: the records of admissions, for who follows them; read here otherwise."""
         made: dict[str, Any] = self.manifest.get("parameters", {})
         given = [
             {"name": name, "hash": version, "parameters": made.get(name, {})}
             for name, version in self.manifest["environments"].items()
         ]
         told = ("name", "hash", "parameters", "by", "why", "time")
-        return given + [{key: one[key] for key in told} for one in admitted_of(self.path)]
+        later = admitted_of(self.path) if admitted is None else admitted
+        return given + [{key: one[key] for key in told} for one in later]
 
     def check_environments(self) -> None:
         """Raises RefusedError when an installed environment is not the version that the run was created with. The file

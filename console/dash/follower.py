@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from buffers.log.records import Record
 from buffers.run.heartbeat import read_heartbeat
-from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, usage
+from buffers.run.runfolder import ADMITTED, EXPANDED, OBSERVATIONS, POOL, usage
 from buffers.state import ClosedStep, RunState, Tail
 from buffers.usage import Spent, callers
 from console.dash.columns import Columns, Latest, Spread
@@ -85,6 +85,8 @@ class Follower:
         for task_id in self.run.training:
             self.number(task_id)
         self._observed, self._pool, self._expanded = map(self.state.follow, (OBSERVATIONS, POOL, EXPANDED))
+        self._admissions = Tail(self.path / ADMITTED)
+        self.admitted: list[Record] = []  # environments, in order
         self._usages: dict[str, Tail] = {}  # by process
         self._events = Events(self.path)
         self.errors: deque[Event] = deque(maxlen=ERRORS)  # the latest grave events
@@ -185,6 +187,7 @@ class Follower:
         if self.state.rewound:  # rare; so what stands here is what a reader who comes now would find
             self._begin()
             sample = self.progress.poll(daemon=False)
+        self.admitted += self._admissions.poll()
         self.errors.extend(event for event in self._events.poll() if event.get("level") in GRAVE)
         if self.complete:
             self._take_update()

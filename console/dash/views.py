@@ -46,6 +46,7 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
             values |= dict.fromkeys(DAEMONS)  # what is not known yet
         notes, versions = one.progress.notes(), one.versions.found[-VERSIONS:]
         asked, errors = one.progress.asked.words(), list(one.errors)
+        environments = one.run.environment_records(one.admitted)[-VERSIONS:]
         spent = list(one.spent.values())
     processes = {name: one.progress.process(name) for name in PROCESSES}
     zones = one.run.config.zones
@@ -61,7 +62,7 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
         "versions": [{**asdict(version), "reason": version.reason} for version in versions],
         "simulated": one.run.config.policy.kind == "simulated",
         "costs": {name: sum(getattr(some, name) for some in spent) for name in SPENT},
-        "environments": one.run.environment_records()[-VERSIONS:],
+        "environments": environments,
         "errors": errors,
     }
 

@@ -15,7 +15,7 @@ import pytest
 from buffers.run.runfolder import OBSERVATIONS
 from buffers.state import read_state
 from buffers.trainer_log import TrainerLog
-from console.dash import follower
+from console.dash import follower, views
 from console.dash.columns import Columns
 from console.dash.follower import Follower
 from rods.observations import Update
@@ -76,6 +76,7 @@ def test_a_look_reads_no_more_after_many_epochs(tmp_path: Path, monkeypatch: pyt
                 trainer.write_update(Update(0.5, 1.0 + epoch))
                 with listening() as seen:
                     one.look()
+                    views.status(one, {})
                 with one.whole() as now:  # waits for the history behind the first look
                     pass
             assert now.staged == len(read_state(run).staging)

@@ -30,7 +30,8 @@ from worlds.written.writing import find_topics, placed, with_checks
 
 TEXTS = ["Lend me the book about clouds until friday.", "Move my appointment with the vet to monday.", "Rhyme on blue."]
 STAGES = sorted(path.stem for path in FOLDER.glob("*.txt") if path.stem.startswith(("topic_", "world_", "scenario_")))
-BRIEF = Writing(rounds=2, tries=2, corrections=1, witness_tries=1, witness_calls=4)
+BRIEF = Writing(rounds=2, tries=2, corrections=1, witness_tries=1, witness_calls=12)
+BRIEFER = BRIEF.model_copy(update={"witness_calls": 4})  # for who goes on to the limit
 SHORT = {"topic_filter": 60, "topic_inference": 80, "world_tester": 80, "scenario_solver": 80}  # tokens
 SANDBOX = Sandbox(workers=1, seconds=20.0)
 
@@ -93,7 +94,7 @@ async def test_a_small_model_goes_through_every_stage_beside_the_stub(
     served = served.model_copy(update={"thinking_tokens": 0})
     with WritingRecord(tmp_path / "model") as record:
         async with Client([served], sink=record.use) as client:
-            authors = Authors(client, record, Operation(writing=BRIEF, writers=small))
+            authors = Authors(client, record, Operation(writing=BRIEFER, writers=small))
             _, _, model = await each_stage(authors, tmp_path / "model", world, scenario)
         tokens = record.tokens
     by_rule, by_model = asked(tmp_path / "stub"), asked(tmp_path / "model")
