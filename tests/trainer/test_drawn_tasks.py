@@ -112,7 +112,7 @@ def test_difficulty_follows_what_drawn_tasks_earn_and_everybody_tells_it(
     assert "base, drawn, train" in said and f"drawn (slot {slot}, difficulty {difficulty}, mean " in said
     assert rods(["report", str(shared), "--json"]) == EXIT_OK
     assert orjson.loads(capsys.readouterr().out)["difficulty"] == [1, course[STEPS]]
-    assert (shared / "report" / "difficulty.png").is_file()
+    assert "Difficulty of drawn tasks" in (shared / "report" / "index.html").read_text()
     shutil.rmtree(shared / "report")
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-from rods.simulation.tools import OF_MANY, read_folder
-from worlds.repository import FOLDER, shipped
+from rods.simulation.tools import OF_MANY
+from worlds.repository import shipped
 
 
 def kinds(schema: Any) -> set[str]:
@@ -48,12 +47,3 @@ def test_what_is_created_can_be_met_again() -> None:
         if one.effect and one.effect.does in {"reads", "changes", "removes"} | OF_MANY
     }
     assert created <= used | {"refund"}
-
-
-def test_it_is_read_in_a_tenth_of_a_second() -> None:
-    taken = []
-    for _ in range(5):
-        began = time.process_time()
-        read_folder(FOLDER)
-        taken.append(time.process_time() - began)
-    assert min(taken) < 0.1
