@@ -27,6 +27,7 @@ from buffers.log.writer import LogWriter
 from buffers.run.run import Run
 from buffers.run.runfolder import LOGS, OBSERVATIONS
 from buffers.trainer_log import TrainerLog
+from console.__main__ import collect_rarely
 from console.dash.server import Registry
 from console.events import PROCESSES, TAIL
 from rods.observations import Group, Rollout
@@ -85,6 +86,7 @@ def _apart(path: Path) -> Opened:
 
 
 def _opened(path: Path) -> Opened:
+    collect_rarely()
     began = time.process_time()
     registry = Registry([path])
     registry.answer(RUN, "status", {})
