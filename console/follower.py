@@ -87,6 +87,7 @@ class Follower:
         self.newest_decision = Latest()
         self.newest_variant = Latest()  # and of `variants`
         self.rules = [""]  # that `decisions` numbers
+        self.authors: set[str] = set()  # of variants, as their provenance names the model
         self.refused: dict[int, tuple[int, str]] = {}  # seq of a variant in the expanded log → step and rule
         self.spent: dict[tuple[str, str, str], Spent] = {}  # calls of models, by process, endpoint and stage
         self.latency: dict[tuple[str, str, str], Spread] = {}  # of the same
@@ -386,6 +387,8 @@ class Follower:
             seed, task = self.number(str(record["pick"]).partition("-")[2]), self.number(content["id"])
             generation = content.get("provenance", {}).get("generation", 1)
             kind = TASK_TYPES.index(content["type"]) if content.get("type") in TASK_TYPES else UNKNOWN
+            if kind != UNKNOWN:
+                self.authors.add(str(content.get("provenance", {}).get("model", "?")))
             self.newest_variant[task] = len(self.variants)
             self.variants.append(record["seq"], record["step"], task, seed, generation, kind)
 

@@ -107,7 +107,8 @@ class History:
     `failures` counts rejected candidates by (stage, error type); `labels` the turns of an epoch's rollouts by what
     became of them; `dynamics` and `updates` say by step how the turns went and what the update has shown, `versions`
     what the policy was shown, `difficulty` what the steps' drawn tasks came to, which are not among the `groups`.
-    `accepted` counts variants; `examples`: an injected one of each type."""
+    `accepted` counts variants, `authors` wrote them: models by their names, or `procedural`; `examples`: an injected
+    one of each type."""
 
     name: str
     config: Config
@@ -116,6 +117,7 @@ class History:
     groups: Groups
     epochs: tuple[EpochRow, ...]
     accepted: int
+    authors: list[str]
     landing: Landing
     examples: tuple[Example, ...]
     picks: Counter[str]
@@ -146,6 +148,7 @@ def recorded(one: Follower) -> History:
             groups=groups,
             epochs=_epochs(one),
             accepted=len(variants),
+            authors=sorted(one.authors),
             landing=_landing(groups, variants),
             examples=_examples(one, variants),
             picks=one.progress.picks.copy(),
