@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +29,21 @@ def latest(run: Path) -> Path:
     return max((run / "traces").glob("step_*.jsonl.gz"))
 
 
-def written(run: Path) -> list[dict[str, Any]]:
-    with gzip.open(latest(run)) as lines:
+def written(file: Path) -> list[dict[str, Any]]:
+    with gzip.open(file) as lines:
         return [orjson.loads(line) for line in lines]
 
 
 def test_episodes_are_those_of_the_page_with_what_is_on_record(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    task = written(run)[0]["task"]
+    held: Counter[str] = Counter()
+    for file in (run / "traces").glob("step_*.jsonl.gz"):
+        held.update({one["task"] for one in written(file)})
+    task = next(one["task"] for one in written(latest(run)) if held[one["task"]] > 1)
     found = said_json(capsys, "inspect", run, task[:12], "--episodes")
     told = episodes(Follower(run), {"task": task})
     assert (found["task"], found["step"], found["steps"]) == (task, told["step"], told["steps"])
     own = [{key: value for key, value in one.items() if key != "rollout_record"} for one in found["episodes"]]
-    assert own == [one for one in written(run) if one["task"] == task]
+    assert own == [one for one in written(latest(run)) if one["task"] == task]
     shown = [{key: value for key, value in one.items() if key not in EARNED} for one in told["episodes"]]
     assert shown == own
     records = [record for record in _groups(run) if record["task"] == task and record["step"] == found["step"]]
@@ -63,7 +67,7 @@ def _groups(run: Path) -> list[dict[str, Any]]:
 
 
 def test_hostile_text_stays_text_and_a_megabyte_is_folded(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    traces = written(run)
+    traces = written(latest(run))
     step = traces[0]["turns"][0]["steps"][0]
     step["text"] = "\x1b[2J\u202egnp.exe\nrollout 9  made up\r" + "x" * 1_000_000
     step["calls"], step["results"] = (
@@ -80,7 +84,7 @@ def test_hostile_text_stays_text_and_a_megabyte_is_folded(run: Path, capsys: pyt
 
 
 def test_of_a_file_that_was_cut_the_rest_is_shown(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    task, data = written(run)[0]["task"], latest(run).read_bytes()
+    task, data = written(latest(run))[0]["task"], latest(run).read_bytes()
     whole = len(said_json(capsys, "inspect", run, task, "--episodes")["episodes"])
     latest(run).write_bytes(data[:400])
     assert len(said_json(capsys, "inspect", run, task, "--episodes")["episodes"]) < whole
@@ -89,7 +93,7 @@ def test_of_a_file_that_was_cut_the_rest_is_shown(run: Path, capsys: pytest.Capt
 
 
 def test_what_there_is_none_of_is_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    task = written(run)[0]["task"]
+    task = written(latest(run))[0]["task"]
     for arguments, says in (
         ([task, "--episodes", "--step", "99999"], "there are some of steps"),
         (["--episodes"], "episodes are those of one task"),
