@@ -1,6 +1,7 @@
 """Verbs on a small real run."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,10 @@ def test_inspect_shows_a_variant_with_its_lineage_truth_and_history(
     seed = said_json(capsys, "inspect", finished_run, found["lineage"][0])
     assert "picked" in [event["event"] for event in seed["history"]]
     text = said(capsys, "inspect", finished_run, variant)
+    told = said(capsys, "inspect", finished_run, found["lineage"][0]).splitlines()
+    events = [line for line in told if line.startswith("step ")]
+    assert any("score 0." in line for line in events)
+    assert not any(re.search(r"\d\.0*[1-9]\d{4}", line) for line in events), "fractions have four digits"
     assert found["task"]["user"]["script"][0] in text
     assert "truth:" in text
     assert "lineage" in text
