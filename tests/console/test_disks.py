@@ -79,10 +79,10 @@ def test_up_says_that_the_disk_is_full_and_goes_on_once_there_is_room(tmp_path: 
     """Not even what the two processes print can be kept on that disk."""
     disk, config = tmp_path / "disk", tmp_path / "run.toml"
     disk.mkdir()
-    config.write_text(CONFIG.replace("steps = 14", "steps = 30"))
+    config.write_text(CONFIG.replace("steps = 14", "steps = 60"))
     up = f"{sys.executable} -m console up {disk}/run --config {config}"
     script = f"""
-        mount -t tmpfs -o size=200k none {disk} || exit 77
+        mount -t tmpfs -o size=300k none {disk} || exit 77
         {up}; echo "code $?"
         mount -o remount,size=64m {disk}
         {up}; echo "code $?"
