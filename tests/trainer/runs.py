@@ -1,4 +1,4 @@
-"""Small runs of the simulated policy, started as real processes."""
+"""Small runs, started as real processes, or in this one where the test is about something else."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tomli_w
 
 from buffers.run.run import Run
 from buffers.state import RunState
+from trainer.advantages import AdvantageEstimate, Array
 
 SMALL: dict[str, dict[str, Any]] = {
     "data": {"tasks": "desk", "train": 24, "held_out": 12},
@@ -40,6 +42,24 @@ NANO: dict[str, Any] = {
     "operation.threads": 1,
 }
 
+# Its cheapest steps. What it learns from does not depend on what it earns.
+BRIEF: dict[str, Any] = NANO | {
+    "data.train": 12,
+    "rollouts.max_steps": 3,
+    "rollouts.max_reply_tokens": 16,
+    "training.batch_tasks": 4,
+    "training.learning_rate": 0.01,
+    "training.optimizer": "muon",
+    "training.deterministic": True,
+    "training.advantage_hook": "tests.trainer.runs:alternating",
+    "curriculum.stages": [{"reward": "format", "expand": False}],
+}
+
+
+def alternating(estimate: AdvantageEstimate) -> Array:
+    signs: Array = np.resize([-1.0, 1.0], estimate.advantages.size)
+    return signs.reshape(estimate.advantages.shape)
+
 
 def write_config(file: Path, changes: dict[str, Any] | None = None) -> Path:
     """SMALL with `changes`: `{"training.steps": 5}` sets a key, `{"sync": "lockstep"}` a top-level one."""
@@ -58,6 +78,18 @@ def command(run: Path, config: Path | None = None) -> list[str]:
 def train(run: Path, config: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
     """`rods-train` from start to end."""
     return subprocess.run(command(run, config), capture_output=True, text=True, timeout=600, **options)
+
+
+def train_here(run: Path, config: Path) -> int:
+    """The same in this process, for policies with weights: it has torch already. Returns the exit code."""
+    import torch
+
+    from trainer.main import run as rods_train
+
+    try:
+        return rods_train([str(run), "--config", str(config)])
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 def complaint(done: subprocess.CompletedProcess[str]) -> str:
