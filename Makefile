@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE # containers set it; each process would compile
 .PHONY: help demo test lint docs bench faults llm-server llm-smoke mcp-servers openenv
 help:
 	@echo "make demo   train a small policy with the daemon beside it; ends with a report (needs Python 3.11-3.14)"
-	@echo "make test   run all tests (WHOLE=1: and those of which otherwise a part stands for all, 15 minutes more)"
+	@echo "make test   run all tests (WHOLE=1: also what is otherwise tested by a part of it)"
 	@echo "make lint   style, types and the one-way imports"
 	@echo "make docs   build the guides as a site, docs/_site"
 	@echo "make bench  measure what the project claims"
