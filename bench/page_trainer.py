@@ -1,12 +1,14 @@
-"""Does an open page slow the trainer? Steps of a real trainer of nano, while the page over its run is open or is not.
+"""Does an open page slow the trainer? Steps of a real trainer of nano, while somebody looks at its run or nobody does.
 
 Claim: a step with the page open takes 1.00 ± 0.01 of one without. Anchor: the same trainer in the periods without.
-Command: `python -m bench.page_trainer`.
+Command: `python -m bench.page_trainer`; the interval needs a quiet machine and half an hour.
 
 One trainer in a process of its own, with one thread and the same tasks in every step; its learning rate is so small
-that steps stay alike. In every other period `rods dash` serves the run in a process of its own, and a client asks over
-HTTP as the browser does: it listens to the stream, and when something moves asks for what the views of the run and of
-the boundary show. A step counts in the period that holds all of it. Times are those of the step records.
+that steps stay alike. `rods dash` serves the run in another process. In every other period a client asks over HTTP as
+the browser does: it listens to the stream, and when something moves asks for what the views of the run and of the
+boundary show; in the others it has gone, and the page reads nothing. A step counts in the period that holds all of it.
+Times are those of the step records. A machine that others share drifts by tens of percent within a minute, so periods
+are short, and each block of four of them, without · with · with · without, is compared in itself.
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
+from socket import SHUT_RDWR
 from threading import Thread
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import numpy as np
@@ -31,14 +36,15 @@ from bench.figures import Figure, run
 from buffers.log.tail import read
 from buffers.run.runfolder import OBSERVATIONS
 
-OPEN_IN = (0, 3)  # of four periods: so that a drift of the machine falls on both
+PERIOD = 5.0  # seconds
+WITH = (1, 2)  # of a block's four periods: so that a steady drift falls on both
 DRAWS = 10_000  # of the bootstrap
 CONFIG = {
-    "data": {"tasks": "desk-small", "train": 12, "held_out": 4, "random_seed": 7},
+    "data": {"tasks": "desk-small", "train": 6, "held_out": 4, "random_seed": 7},
     "policy": {"kind": "nano", "dialect": "compact", "carelessness": 0.5},
     "rollouts": {"rollouts_per_task": 4, "max_steps": 6, "max_reply_tokens": 48, "max_context_tokens": 640},
     "training": {
-        "batch_tasks": 12,
+        "batch_tasks": 6,
         "steps": 1_000_000,
         "learning_rate": 1e-9,
         "optimizer": "muon",
@@ -51,31 +57,42 @@ CONFIG = {
 RUNS = Path(__file__).parent.parent / "runs"  # a real disk, as a user's run has
 
 
-def measure(quick: bool, periods: str = "") -> list[Figure]:
-    """Ratio of the median step times, with its bootstrap interval of 95 %."""
-    seconds = 5.0 if quick else 25.0
-    spans: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
-    asked = 0
+def measure(quick: bool, minutes: str = "") -> list[Figure]:
+    """Geometric mean over the blocks of the ratio of their median steps, with its bootstrap interval of 95 %."""
+    blocks = max(2, round(float(minutes or (1 if quick else 30)) * 60 / (4 * PERIOD)))
+    spans: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
         path = Path(folder) / "run"
-        with _trainer(path):
-            for period in range(int(periods or (4 if quick else 24))):
-                if opened := period % 4 in OPEN_IN:
-                    with _page(path) as client:
-                        spans[opened].append(_wait(seconds))
-                    asked += client.asked
+        with _trainer(path), _page(path) as (page, address):
+            client, spent = _Client(address), 0.0
+            for period in range(4 * blocks):
+                if period % 4 in WITH:
+                    spent -= _cpu(page)
+                    with client.looking():
+                        spans.append(_wait())
+                    spent += _cpu(page)
                 else:
-                    spans[opened].append(_wait(seconds))
+                    spans.append(_wait())
         ends = np.array([record["time"] for record in read(path / OBSERVATIONS) if record["kind"] == "step"])
-    shown, alone = _steps(ends, spans[True]), _steps(ends, spans[False])
-    low, high = _interval(shown, alone)
-    ratio, anchor = float(np.median(shown) / np.median(alone)), 1e3 * float(np.median(alone))
-    counted = f"{len(shown)} steps with it and {asked} answers, {len(alone)} steps without"
+    steps = [_steps(ends, *span) for span in spans]
+    shown = [np.concatenate([steps[block + each] for each in WITH]) for block in range(0, len(steps), 4)]
+    alone = [np.concatenate([steps[block], steps[block + 3]]) for block in range(0, len(steps), 4)]
+    logs = np.array([np.log(np.median(one) / np.median(two)) for one, two in zip(shown, alone, strict=True)])
+    low, high = _interval(logs)
+    counted = f"{len(np.concatenate(shown))} steps with it and {client.asked} answers in {blocks} blocks"
     told = f"half of its 95 % interval [{low:.4f}, {high:.4f}]"
+    anchor = 1e3 * float(np.median(np.concatenate(alone)))
     return [
         Figure(
-            f"a step with the page open ({counted})", ratio, "×", "without it, ms", anchor, reach=1.01, higher=False
+            f"a step with the page open ({counted})",
+            float(np.exp(logs.mean())),
+            "×",
+            "without it, ms",
+            anchor,
+            reach=1.01,
+            higher=False,
         ),
+        Figure("of one core the page itself took", spent / (2 * blocks * PERIOD), "×", reach=0.02, higher=False),
         Figure(told, (high - low) / 2, "×", reach=0.01, higher=False),
     ]
 
@@ -106,28 +123,29 @@ class _Client:
         boundary = self._ask("boundary")
         self._steps, self._dots = self._ask("steps?whole=1")["cursor"], boundary["cursor"]
         self._decided = boundary["decided"]
-        self._stream = urlopen(f"{address}events?run=latest")
-        self._thread = Thread(target=self._listen, daemon=True)
-        self._thread.start()
 
-    def join(self) -> None:
-        """Once the page is gone."""
-        self._thread.join()
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Until the end of the block, as an open tab does."""
+        with closing(HTTPConnection(urlsplit(self._address).netloc)) as tab:
+            tab.request("GET", "/events?run=latest")
+            thread = Thread(target=self._listen, args=(tab.getresponse(),))
+            thread.start()
+            yield
+            tab.sock.shutdown(SHUT_RDWR)  # wakes the one who listens
+            thread.join()
 
-    def _listen(self) -> None:
+    def _listen(self, stream: Iterable[bytes]) -> None:
         last: dict[str, int] = {}
-        try:
-            for text in self._stream:
-                if not text.startswith(b"data: "):
-                    continue
-                now = orjson.loads(text.removeprefix(b"data: "))
-                self._ask("status")
-                if now["observations"] != last.get("observations"):
-                    self._steps = self._ask(f"steps?after={self._steps}")["cursor"]
-                    self._dots = self._ask(f"groups?after={self._dots}&decided={self._decided}")["cursor"]
-                last = now
-        except OSError:
-            return  # the page was closed
+        for text in stream:
+            if not text.startswith(b"data: "):
+                continue
+            now = orjson.loads(text.removeprefix(b"data: "))
+            self._ask("status")
+            if now["observations"] != last.get("observations"):
+                self._steps = self._ask(f"steps?after={self._steps}")["cursor"]
+                self._dots = self._ask(f"groups?after={self._dots}&decided={self._decided}")["cursor"]
+            last = now
 
     def _ask(self, view: str) -> dict[str, str]:
         with urlopen(f"{self._address}api/latest/{view}") as response:
@@ -137,43 +155,43 @@ class _Client:
 
 
 @contextmanager
-def _page(path: Path) -> Iterator[_Client]:
-    """A page that has read the run's history and is listened to."""
+def _page(path: Path) -> Iterator[tuple[int, str]]:
+    """Process and address of a page."""
     command = [sys.executable, "-m", "console", "dash", str(path), "--port", "0"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
         assert child.stdout is not None
         try:
-            client = _Client(child.stdout.readline().strip())
-            yield client
+            yield child.pid, child.stdout.readline().strip()
         finally:
             child.kill()
-    client.join()
 
 
-def _wait(seconds: float) -> tuple[float, float]:
+def _cpu(process: int) -> float:
+    """Seconds that it has taken so far."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _wait() -> tuple[float, float]:
     """Beginning and end of a period, by the clock of the step records."""
     began = time.time()
-    time.sleep(seconds)
+    time.sleep(PERIOD)
     return began, time.time()
 
 
-def _steps(ends: NDArray[np.float64], spans: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
-    """Seconds of the steps that lie within one of the spans."""
-    within = np.zeros(len(ends) - 1, bool)
-    for began, ended in spans:
-        within |= (ends[:-1] >= began) & (ends[1:] <= ended)
-    found: NDArray[np.float64] = np.diff(ends)[within]
+def _steps(ends: NDArray[np.float64], began: float, ended: float) -> NDArray[np.float64]:
+    """Seconds of the steps that lie within a period."""
+    found: NDArray[np.float64] = np.diff(ends)[(ends[:-1] >= began) & (ends[1:] <= ended)]
     return found
 
 
-def _interval(shown: NDArray[np.float64], alone: NDArray[np.float64]) -> tuple[float, float]:
-    """Of the ratio of medians, steps drawn anew."""
-    chance = np.random.default_rng(1)
-    drawn = [np.median(chance.choice(each, (DRAWS, len(each))), axis=1) for each in (shown, alone)]
-    low, high = np.quantile(drawn[0] / drawn[1], (0.025, 0.975))
+def _interval(logs: NDArray[np.float64]) -> tuple[float, float]:
+    """Of their geometric mean, blocks drawn anew."""
+    drawn = np.random.default_rng(1).choice(logs, (DRAWS, len(logs))).mean(axis=1)
+    low, high = np.quantile(np.exp(drawn), (0.025, 0.975))
     return float(low), float(high)
 
 
 if __name__ == "__main__":
-    run(measure, periods="of 25 s, in every other one of which the page is open (24)")
+    run(measure, minutes="that it takes (30)")

@@ -8,7 +8,6 @@ import sys
 from rods.errors import EXIT_REQUEUE
 from rods.signals import leave_at_once
 
-
 NEW = 50_000  # objects that may be new before the collector of cycles looks at them
 
 

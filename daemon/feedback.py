@@ -36,13 +36,12 @@ from rods.gates.feedback import LONGEST, GroundTruthValues, feedback_faults
 from rods.gates.probe import Witness, mends, witnesses
 from rods.interfaces.approved import failure_id
 from rods.llm import BudgetSpent, EndpointError, RequestRefused
+from rods.logs import log
 from rods.rules.mining import MinedFailure
 from rods.tasks import AnyTask
 
 REST = 30.0  # seconds until anybody is asked again after no endpoint answered
 OBJECTION = "An earlier answer to this was not accepted:\n{text}\nWhat is wrong with it: {why}\nWrite a better one."
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)

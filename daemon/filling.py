@@ -13,18 +13,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import structlog
-
 from daemon.neighbours import Neighbours
 from daemon.queue import Waiting
 from rods.config import Config
+from rods.logs import log
 from rods.rules.selection import Pick, TaskFacts, select
 from rods.rules.zones import TaskSignal
 from rods.tasks import AnyTask
 
 BARREN = 20  # so many tries in a row without a variant, and one of each seed, end a fill
 Write = Callable[[Pick, int, Callable[[AnyTask], list[str]]], Awaitable[AnyTask | str]]
-log = structlog.get_logger()
 
 
 def choose(step: int, candidates: Iterable[TaskSignal], active: Mapping[str, TaskFacts], config: Config) -> list[Pick]:

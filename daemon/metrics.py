@@ -11,13 +11,15 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-
-from aiohttp import web
+from typing import TYPE_CHECKING
 
 from buffers.daemon_log import outcome
 from buffers.run.runfolder import EXPANDED, REJECTED, SEEDS, usage
 from buffers.state import RunState
 from rods.errors import UserError
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 Labels = tuple[tuple[str, str], ...]
 HELP: Mapping[str, tuple[str, str]] = {
@@ -101,6 +103,8 @@ async def serving(state: RunState, own: Callable[[], Mapping[str, int]]) -> Asyn
     if not port:
         yield
         return
+    from aiohttp import web
+
     metrics = Metrics(state, own)
 
     async def answer(request: web.Request) -> web.Response:

@@ -34,12 +34,12 @@ from rods import logs
 from rods.composing.records import ComposeError
 from rods.episode.watchdog import Lanes
 from rods.gates import held_out_index
+from rods.logs import log
 from rods.rules.selection import Pick, select
 from rods.tasks import AnyTask
 
 Admit = Callable[[AnyTask], list[str]]
 PLAYING = "daemon-players"  # whose log of calls the models that play witnesses have
-log = structlog.get_logger()
 
 
 class Service:

@@ -11,8 +11,6 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Literal, Self
 
-import structlog
-
 from buffers.control import UNLIMITED, Setter, Value
 from buffers.run.run import Run
 from buffers.usage import UsageLog
@@ -31,11 +29,10 @@ from rods.environments import addressed
 from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.llm import Budget, Client
+from rods.logs import log
 from rods.rules.curriculum import writes
 from rods.tasks import AnyTask, OpenTask
 from worlds.checking.scenarios import scenario_of
-
-log = structlog.get_logger()
 
 
 class Writers:

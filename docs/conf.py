@@ -1,5 +1,7 @@
 """How the guides become a site (`make docs`). The source is the whole tree, so that links between folders hold."""
 
+import re
+
 from cyclopts.docs.markdown import generate_markdown_docs
 from pygments.lexers.data import JsonLexer
 from sphinx.application import Sphinx
@@ -11,6 +13,7 @@ import trainer.main
 
 project = html_title = "RODS"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
+myst_enable_extensions = ["attrs_inline"]
 root_doc = "docs/index"
 include_patterns = ["docs/**", "experiments/README.md", "experiments/**/README.md", "runs/README.md", "*.md"]
 exclude_patterns = ["docs/_site", ".*", "runs/[!R]*"]
@@ -26,6 +29,7 @@ def setup(app: Sphinx) -> None:
     app.add_lexer("jsonl", JsonLexer)
     app.connect("autodoc-process-docstring", literal_blocks)
     app.connect("source-read", command_lines)
+    app.connect("source-read", dark_pictures)
 
 
 def command_lines(app: Sphinx, page: str, source: list[str]) -> None:
@@ -34,6 +38,12 @@ def command_lines(app: Sphinx, page: str, source: list[str]) -> None:
         programs = [each.application() for each in (console.main, trainer.main, daemon.main, evaluation.main)]
         shown = [generate_markdown_docs(each, heading_level=2, generate_toc=False) for each in programs]
         source[0] += "\n".join(shown)
+
+
+def dark_pictures(app: Sphinx, page: str, source: list[str]) -> None:
+    """A picture of the page over a run is shown as a dark page has it to who reads in the dark."""
+    both = r"![\1](\2.png){.only-light}![\1](\2-dark.png){.only-dark}"
+    source[0] = re.sub(r"!\[(.+?)\]\((\S*pictures/\w+)\.png\)", both, source[0])
 
 
 def literal_blocks(app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]) -> None:

@@ -14,9 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
-
-import aiohttp
+from typing import TYPE_CHECKING, Any
 
 from evaluation.bfcl.dialects import Native, messages, reply_text
 from evaluation.episodes import RANDOM_SEED, Maker, Slot
@@ -27,6 +25,9 @@ from rods.episode.engine import NeedText, Reply
 from rods.errors import InfrastructureError, UserError
 from rods.llm import BudgetSpent, Client, Completion, Request
 from rods.tasks import AnyTask
+
+if TYPE_CHECKING:
+    import aiohttp
 
 STAGE = "evaluation"  # what calls are counted by
 
@@ -147,6 +148,8 @@ ASIDE = "<think>\nOne after the other.\n</think>\n\n"
 async def refuse_dropped_reasoning(model: str, bases: Sequence[str]) -> None:
     """Has the servers at `bases` (…/v1) render a conversation with reasoning in it, where they can (vLLM). Raises
     UserError when they leave it out."""
+    import aiohttp  # late, as in rods.llm.connections
+
     timeout = aiohttp.ClientTimeout(total=SECONDS)
     async with aiohttp.ClientSession(trust_env=False, timeout=timeout) as session:
         for base in bases:
@@ -163,6 +166,8 @@ async def refuse_dropped_reasoning(model: str, bases: Sequence[str]) -> None:
 async def rendered_template(model: str, bases: Sequence[str]) -> str | None:
     """A hash of what the chat templates of the servers at `bases` make of a fixed conversation, its tokens; None where
     no server says."""
+    import aiohttp
+
     timeout = aiohttp.ClientTimeout(total=SECONDS)
     async with aiohttp.ClientSession(trust_env=False, timeout=timeout) as session:
         asked = [_tokens(session, f"{base.removesuffix('/v1')}/tokenize", model, f"{ASIDE}Done.") for base in bases]
@@ -172,6 +177,8 @@ async def rendered_template(model: str, bases: Sequence[str]) -> str | None:
 
 async def _tokens(session: aiohttp.ClientSession, address: str, model: str, reply: str) -> list[int] | None:
     """The conversation as the server would prompt the policy with it; None where it does not say."""
+    import aiohttp
+
     said = (("user", "Begin."), ("assistant", reply), ("user", "Go on."))
     messages = [{"role": role, "content": content} for role, content in said]
     try:

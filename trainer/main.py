@@ -29,6 +29,7 @@ from rods.commands import LIBRARIES, check_libraries
 from rods.config import read_config
 from rods.environments.loading import Environments
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError, plain
+from rods.logs import log
 from rods.players import Players
 from rods.signals import GraceOver, Interrupted, StopRequest, ignore
 from trainer.batches import scoring_jobs
@@ -36,8 +37,6 @@ from trainer.plan import split
 from trainer.policy import TrainingStopped
 from trainer.training_run import TrainingRun
 from worlds.sources import beside, load_tasks
-
-log = structlog.get_logger()
 
 
 def main() -> None:

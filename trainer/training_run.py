@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Any
 
 import orjson
-import structlog
 
 from buffers.checkpoints import Checkpoint, Checkpoints, Position
 from buffers.control import Control
@@ -31,6 +30,7 @@ from rods import logs
 from rods.canonical import rounded
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.faults import LABELS
+from rods.logs import log
 from rods.observations import Dynamics, Group, Update, dynamics, label_counts
 from rods.rules import curriculum
 from rods.rules.curriculum import Course
@@ -42,8 +42,6 @@ from trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
 from worlds.sources import generator
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
-
-log = structlog.get_logger()
 
 
 class Traces:

@@ -1,6 +1,9 @@
-"""The run that ships with the page, for who wants to look around before training: a recorded one of `make demo`.
+"""The run that ships with the page, for who wants to look around before training: that of `make demo`, but with
+`rods stub-endpoint` as author, so that calls of models are on record too.
 
-`python -m console.dash.example RUN` records another: after a change of the protocol, or of what runs record.
+`python -m console.dash.example RUN` records another, after a change of the protocol or of what runs record: a finished
+one that `rods score` has been over. Its configuration is console/demo.toml with `pipeline.author = "llm"`, the stub's
+endpoint, and budgets.
 """
 
 from __future__ import annotations
@@ -10,11 +13,16 @@ from importlib.resources import files
 from pathlib import Path
 from zipfile import ZIP_LZMA, ZipFile, ZipInfo
 
+import orjson
+
 NAME = "example"
 ARCHIVE = files("console.dash").joinpath("example.zip")
-# Nothing that names a machine, and no weights.
-RECORDED = ("config.toml", "manifest.json", "tracker.json", "[deoprst]*.jsonl", "logs/*.jsonl", "traces/*.gz", "eval/*")
-LEFT_OUT = ("operation.", "usage.")
+# No weights, and nothing that names a machine: the records of starts are left out, and parts of the heartbeats.
+RECORDED = (
+    *("config.toml", "manifest.json", "tracker.json", "[deprstu]*.jsonl", "observations*.jsonl", "logs/*.jsonl"),
+    *("traces/*.gz", "eval/*", "heartbeat.daemon.json", "heartbeat.trainer.json"),
+)
+MACHINE = ("host", "pid", "boot_id", "job", "servers")  # of a heartbeat and its endpoints
 
 
 def unpacked(folder: Path) -> Path:
@@ -28,8 +36,14 @@ def pack(run: Path, target: Path) -> None:
     """Records a run. The same run gives the same bytes."""
     with ZipFile(target, "w", ZIP_LZMA) as archive:
         for file in sorted({found for pattern in RECORDED for found in run.glob(pattern)}):
-            if not file.name.startswith(LEFT_OUT):
-                archive.writestr(ZipInfo(str(file.relative_to(run))), file.read_bytes(), ZIP_LZMA)
+            content = file.read_bytes()
+            if file.match("heartbeat.*"):
+                beat = orjson.loads(content)
+                for part in (beat, *beat.get("endpoints", ())):
+                    for name in MACHINE:
+                        part.pop(name, None)
+                content = orjson.dumps(beat)
+            archive.writestr(ZipInfo(str(file.relative_to(run))), content, ZIP_LZMA)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from console.report.history import History, delays_and_moves, first_means
+from console.stub_model import NAME as STUB
 from evaluation.scoring import too_few
 from rods.observations import Dynamics, shares
 from rods.rules.zones import ZONES, zone_of
@@ -149,6 +150,11 @@ def limits(history: History) -> list[str]:
         said.append(
             "nano is a policy of under a million parameters on a small synthetic world. Its warm start was limited on "
             "purpose: more supervised warm-up would beat reinforcement learning here."
+        )
+    if STUB in history.authors:
+        said.append(
+            f"{STUB} wrote variants here, which is rules and no model: what became of them says nothing of variants "
+            "that a model writes."
         )
     said.append(
         "One run says nothing about the worth of synthesised variants. That needs the same run on static data and with "

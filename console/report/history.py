@@ -113,6 +113,11 @@ class History:
         """Whether the policy has no weights: such a run shows how the loop works, never that the method helps."""
         return self.config.policy.kind == "simulated"
 
+    @property
+    def authors(self) -> list[str]:
+        """What wrote the accepted variants: models by their names, or `procedural`; in order."""
+        return sorted({str(one.task.provenance.get("model", "?")) for one in self.variants.values()})
+
 
 def read_history(path: Path) -> History:
     """Reads the run in `path`. Raises UserError when that is no run folder, CorruptLogError for a damaged log."""

@@ -66,7 +66,9 @@ def _subtitle(history: History) -> str:
     return (
         f"policy {config.policy.kind} · {config.data.tasks}: {originals} original tasks, {held_out} held out · "
         f"{config.training.batch_tasks} tasks × {config.rollouts.rollouts_per_task} rollouts a step · "
-        f"sync {config.sync}" + (f" · {history.attempts} starts" if history.attempts > 1 else "")
+        f"sync {config.sync}"
+        + (f" · variants by {', '.join(history.authors)}" if history.authors else "")
+        + (f" · {history.attempts} starts" if history.attempts > 1 else "")
     )
 
 

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, cast
 
 import orjson
-from snowballstemmer import stemmer
 
 WORD = re.compile(r"[^\W_]+")
 QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"|“([^”]+)”")
@@ -219,8 +218,11 @@ def key_of(value: Any) -> Any:
 class _Stemmer(threading.local):
     """The word that a stemmer works on stands in the stemmer itself: a thread has one of its own."""
 
-    def __init__(self) -> None:
-        self.word = stemmer("english").stemWord
+    @cached_property
+    def word(self) -> Callable[[str], str]:
+        from snowballstemmer import stemmer  # late: it brings every language's rules along
+
+        return cast(Callable[[str], str], stemmer("english").stemWord)
 
 
 _stemmer = _Stemmer()
@@ -229,7 +231,7 @@ _stemmer = _Stemmer()
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
     """`word` without its endings: "orders", "ordered" and "ordering" are one."""
-    return str(_stemmer.word(word.casefold()))
+    return _stemmer.word(word.casefold())
 
 
 def stems(text: str) -> Iterator[str]:

@@ -14,8 +14,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
 
-import structlog
-
 from rods.conversations import Persona
 from rods.dialects.base import Dialect
 from rods.environments.base import Environment, Instance, Result
@@ -37,12 +35,12 @@ from rods.episode.users import User, procedural_user
 from rods.episode.watchdog import Alarm, Lanes
 from rods.errors import InfrastructureError, UserError
 from rods.interfaces.base import IDENTITY, Interface
+from rods.logs import log
 from rods.tasks import AnyTask, OpenTask
 
 P = ParamSpec("P")
 T = TypeVar("T")
 ALARM = Alarm()
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)

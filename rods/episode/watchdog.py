@@ -22,15 +22,13 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import Any, TypeVar
 
-import structlog
-
 from rods.deadlines import HANGS, MOST_HANGING
 from rods.errors import InfrastructureError
+from rods.logs import log
 
 NUMBER = signal.SIGRTMIN + 5  # nobody else's
 T = TypeVar("T")
 _THREAD = threading.local()  # `.call`: what the thread of a `Lanes` carries out
-log = structlog.get_logger()
 
 
 @dataclass(eq=False, slots=True)

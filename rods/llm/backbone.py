@@ -16,12 +16,10 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import aiofiles
 import aiofiles.os
-import aiohttp
-import structlog
 
 from rods.config import Endpoint, addresses, base_address
 from rods.errors import UserError
@@ -30,12 +28,15 @@ from rods.llm.circuit import Circuit
 from rods.llm.connections import Key, read_key, read_reply, reason
 from rods.llm.limiter import Limiter
 from rods.llm.records import Completion, Request, RequestRefused, Usage
+from rods.logs import log
 from rods.model_json import valid_unicode
+
+if TYPE_CHECKING:
+    import aiohttp
 
 RESTING = 5.0  # seconds for which a replica that failed is asked only when there is no other
 PATIENCE = 5.0  # seconds that a call waits for a look at the endpoint's files
 SCHEMAS_REFUSED = 8  # after so many in a row no more are sent: of one prompt template; of any, while none was taken
-log = structlog.get_logger()
 _WAITING = re.compile(rb"^vllm:num_requests_waiting(?:\{[^}\n]*\})? +([0-9.eE+]+)", re.MULTILINE)
 
 
@@ -103,6 +104,8 @@ class Backbone:
 
     def __init__(self, settings: Endpoint, session: aiohttp.ClientSession, sending: Callable[[], None]) -> None:
         """`sending` is called before every request for an answer, and may raise to forbid it."""
+        import aiohttp  # late, as in connections
+
         self.settings, self.session, self.sending = settings, session, sending
         self.name = settings.name or settings.model
         self.slots = Limiter(settings.concurrency, settings.slow_seconds)
@@ -234,6 +237,8 @@ class Backbone:
         return Failure(what, refusal=True)
 
     async def _post(self, path: str, body: bytes, call: CallTally) -> tuple[int, Any, bytes]:
+        import aiohttp
+
         server = self._server()
         self.sending()
         call.requests += 1
@@ -274,6 +279,8 @@ class Backbone:
 
     async def look(self) -> None:
         """Asks busy servers for the length of their own queue, where they tell (vLLM does)."""
+        import aiohttp
+
         waiting, told = 0, False
         for server in list(self.servers):
             if not server.metrics or not server.in_flight:

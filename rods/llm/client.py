@@ -17,10 +17,7 @@ import random
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
-
-import aiohttp
-import structlog
+from typing import TYPE_CHECKING, Any, Self
 
 from rods.config import Budgets, Endpoint
 from rods.errors import UserError
@@ -29,12 +26,14 @@ from rods.llm.budgets import Account, Budget, BudgetSpent
 from rods.llm.circuit import Passage
 from rods.llm.connections import allow_connections, open_session
 from rods.llm.records import Completion, EndpointError, Request, RequestRefused, Sink, Totals
+from rods.logs import log
+
+if TYPE_CHECKING:
+    import aiohttp
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between attempts at most; doubles, and is drawn from 0 to that
 MOST_TAKEN = 20  # attempts that servers broke over; so often it is the call that breaks them
 WATCH_SECONDS = 2.0  # between looks at queue lengths and address files
-
-log = structlog.get_logger()
 
 
 class Client:

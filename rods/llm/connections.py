@@ -14,23 +14,22 @@ import os
 import resource
 import socket
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import aiofiles
-import aiohttp
-import structlog
-from aiohttp import hdrs
 
 from rods.config import Endpoint
 from rods.errors import UserError
+from rods.logs import log
+
+if TYPE_CHECKING:
+    import aiohttp
 
 KEEP_ALIVE = 3.0  # seconds; uvicorn closes idle connections after 5, and a request must not meet that
 MAX_BODY = 32 << 20  # bytes of a reply
 SPARE_DESCRIPTORS = 128  # for what a process will open besides
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "rods"}
 SHORTEST_KEY = 6  # characters; a shorter key would be found, and starred out, in innocent words
-
-log = structlog.get_logger()
 
 
 class Key:
@@ -91,6 +90,8 @@ def _checked(text: str, where: str) -> Key:
 
 def open_session(connections: int) -> aiohttp.ClientSession:
     """A session, and files enough for so many connections at a time. How many there are is for its user to bound."""
+    import aiohttp  # late, here and below: 0.3 s that a command without a model need not take
+
     allow_connections(connections)
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=_keep_alive_socket),
@@ -111,8 +112,10 @@ def _open_descriptors() -> int:
 async def read_reply(response: aiohttp.ClientResponse) -> bytes:
     """The whole body. Raises aiohttp.ClientPayloadError for one longer than any answer needs to be, once it is
     decompressed: half a megabyte of gzip may hold a gigabyte."""
+    import aiohttp
+
     length = response.content_length
-    if length is not None and length <= MAX_BODY and hdrs.CONTENT_ENCODING not in response.headers:
+    if length is not None and length <= MAX_BODY and aiohttp.hdrs.CONTENT_ENCODING not in response.headers:
         return await response.read()
     parts, size = [], 0
     async for part in response.content.iter_any():
@@ -126,6 +129,8 @@ async def read_reply(response: aiohttp.ClientResponse) -> bytes:
 
 def reason(error: BaseException) -> str:
     """What the HTTP library has to say, in a line."""
+    import aiohttp
+
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"cannot connect ({error.strerror})"
     text = " ".join(str(error).split())

@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar
 
-import structlog
-
 from rods.answers import Unreadable
 from rods.asking import Questioner, Unanswered
 from rods.calls import Call
@@ -25,6 +23,7 @@ from rods.episode.engine import Exchange, Message, NeedCalls, NeedOutcome, Outco
 from rods.episode.users import told_unasked
 from rods.errors import InfrastructureError, Unsupported, UserError
 from rods.llm import Account, BudgetSpent, Client
+from rods.logs import log
 from rods.players.line import Line
 from rods.simulation import roles
 from rods.simulation.generating import DrawnTask, Wanted, offered, open_task
@@ -33,7 +32,6 @@ from rods.simulation.roles import TOLD, Role, Simulation, without_asking
 from rods.simulation.world import RepositoryEnvironment
 from rods.tasks import OpenTask
 
-log = structlog.get_logger()
 T = TypeVar("T")
 Check = Callable[[T], Sequence[str]]
 OFFERS = 3  # sets of tools that a model is offered for a task

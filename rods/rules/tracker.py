@@ -27,8 +27,6 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Literal
 
-import numpy as np
-
 from rods.canonical import rounded
 from rods.config import Zones
 from rods.faults import INVALID_ENDS
@@ -49,10 +47,10 @@ from rods.rules.zones import (
     zone_of,
 )
 
-ENTRY = np.dtype([("step", "<i4"), ("valid", "<i4"), ("sum", "<f8"), ("squares", "<f8"), ("scale", "<i8")])
-SIZE = ENTRY.itemsize
+ENTRY = struct.Struct("<iiddq")  # step, valid, sum, squares, scale
+SIZE = ENTRY.size
 END = itemgetter("end")
-PACK = struct.Struct("<iiddq").pack_into
+PACK = ENTRY.pack_into
 ADVANTAGE = "advantage"  # the kind of the windows of advantage estimates
 IN_PLACE = frozenset({"rubric", "value"})  # the kinds of windows that stand in the place of progress
 
@@ -332,7 +330,8 @@ class Tracker:
     def _entries(self, row: _Row) -> list[Entry]:
         """The groups of a window, oldest first."""
         size = self.zones.window
-        entries: list[Entry] = np.frombuffer(self._memory, ENTRY, size, row.start * SIZE).tolist()
+        ring = memoryview(self._memory)[row.start * SIZE : (row.start + size) * SIZE]
+        entries: list[Entry] = list(ENTRY.iter_unpack(ring))
         if row.counted <= size:
             return entries[: row.counted]
         start = row.counted % size

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import rods
+from console.dash.example import unpacked
 from console.main import VERBS, application, run
 
 # verb: its positional arguments, then its options.
@@ -116,12 +117,15 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out.strip() == rods.__version__ == project["version"]
 
 
-def test_help_and_status_need_no_torch() -> None:
+def test_help_and_status_import_nothing_heavy(tmp_path: Path) -> None:
+    heavy = ("torch", "transformers", "uvicorn", "aiohttp", "numpy", "scipy", "structlog", "snowballstemmer", "mpmath")
     code = (
         "import sys, console.main as m\n"
-        "m.run(['--help'])\n"
-        "m.run(['status', '/nowhere'])\n"
-        "print([name for name in ('torch', 'transformers', 'uvicorn') if name in sys.modules])"
+        f"assert m.run(['status', {str(unpacked(tmp_path))!r}]) == 0\n"
+        "assert m.run(['--help']) == 0\n"
+        f"found = [name for name in {heavy} if name in sys.modules]\n"
+        "import evaluation.main, daemon.metrics\n"
+        "print(found + [name for name in ('torch', 'aiohttp', 'mpmath') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

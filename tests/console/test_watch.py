@@ -97,8 +97,8 @@ def test_keys_change_the_view_and_the_screen_follows_the_terminal_s_size(run: Pa
         assert ENTER in terminal.seen and LEAVE not in terminal.seen
         for keys, says in (
             (b"\x1b[C", "48 active tasks after step 50"),
-            (b"\t", "131 variants: 34 injected"),
-            (b"4", "133 seeds picked"),
+            (b"\t", "152 variants: 34 injected"),
+            (b"4", "155 seeds picked"),
             (b"\x1b[D\x1b[D", "48 active tasks after step 50"),
             (b"5", "variant staged"),
         ):

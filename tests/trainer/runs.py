@@ -1,4 +1,4 @@
-"""Small runs, started as real processes, or in this one where the test is about something else."""
+"""Small runs, started as real processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import tomli_w
 
 from buffers.run.run import Run
 from buffers.state import RunState
+from tests import forked
 from trainer.advantages import AdvantageEstimate, Array
+
+IMPORTS = ("trainer.main", "trainer.simulated", "trainer.trl_grpo", "trainer.nano.warm_start")
 
 SMALL: dict[str, dict[str, Any]] = {
     "data": {"tasks": "desk", "train": 24, "held_out": 12},
@@ -72,24 +75,16 @@ def write_config(file: Path, changes: dict[str, Any] | None = None) -> Path:
 
 
 def command(run: Path, config: Path | None = None) -> list[str]:
-    return [sys.executable, "-m", "trainer", str(run), *(["--config", str(config)] if config else [])]
+    return [sys.executable, "-m", "trainer", *_arguments(run, config)]
+
+
+def _arguments(run: Path, config: Path | None) -> list[str]:
+    return [str(run), *(["--config", str(config)] if config else [])]
 
 
 def train(run: Path, config: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
     """`rods-train` from start to end."""
-    return subprocess.run(command(run, config), capture_output=True, text=True, timeout=600, **options)
-
-
-def train_here(run: Path, config: Path) -> int:
-    """The same in this process, for policies with weights: it has torch already. Returns the exit code."""
-    import torch
-
-    from trainer.main import run as rods_train
-
-    try:
-        return rods_train([str(run), "--config", str(config)])
-    finally:
-        torch.use_deterministic_algorithms(False)
+    return forked.run("trainer", _arguments(run, config), IMPORTS, timeout=600, **options)
 
 
 def complaint(done: subprocess.CompletedProcess[str]) -> str:

@@ -11,7 +11,7 @@ from transformers.integrations import deepspeed
 from rods.errors import EXIT_OK, EXIT_REQUEUE
 from tests.trainer.mixtures import KINDS, mixture
 from tests.trainer.nano_parts import chat
-from tests.trainer.runs import live_steps, train_here, write_config
+from tests.trainer.runs import live_steps, train, write_config
 from tests.trainer.test_ranks import SMALL
 from trainer.nano import model as network
 from trainer.weight_files import ADAPTER, adapted, load_adapter, load_plain, save_adapter, save_plain
@@ -89,9 +89,9 @@ def test_a_run_with_an_adapter_learns_and_continues_exactly(tmp_path: Path) -> N
     config = write_config(tmp_path / "c.toml", changes)
     limited = write_config(tmp_path / "limited.toml", changes | {"operation.step_limit": 2})
     whole, parted = tmp_path / "whole", tmp_path / "parted"
-    assert train_here(whole, config) == EXIT_OK
-    assert train_here(parted, limited) == EXIT_REQUEUE
-    assert train_here(parted, config) == EXIT_OK
+    assert train(whole, config).returncode == EXIT_OK
+    assert train(parted, limited).returncode == EXIT_REQUEUE
+    assert train(parted, config).returncode == EXIT_OK
     assert live_steps(parted) == live_steps(whole)
     adapters = []
     for run in (whole, parted):

@@ -17,7 +17,7 @@ from buffers.run.run import Run
 from rods.config import parse_config
 from rods.errors import EXIT_OK, UserError
 from tests.trainer.nano_parts import saved
-from tests.trainer.runs import train_here, write_config
+from tests.trainer.runs import train, write_config
 from tests.trainer.test_sharding import ADAMW, assert_close, launch
 from trainer import trl_grpo
 from trainer.sharding import OPTIMIZER, PARTITIONS
@@ -120,12 +120,12 @@ def test_processes_that_share_a_policy_train_the_one_that_was_taken_along(tmp_pa
     if how != "fsdp2" and find_spec("deepspeed") is None:
         pytest.skip("DeepSpeed is not installed")
     config = write_config(tmp_path / "c.toml", ADAMW)
-    assert train_here(tmp_path / "parent", config) == EXIT_OK
+    assert train(tmp_path / "parent", config).returncode == EXIT_OK
     parent = Run.open(tmp_path / "parent")
     alone, shared = (fork(parent, tmp_path / name) for name in ("alone", "shared"))
     for run in (alone, shared):
         Checkpoints(run.path).adopt(newest(parent))
-    assert train_here(alone.path, config) == EXIT_OK
+    assert train(alone.path, config).returncode == EXIT_OK
     said = launch(shared.path, config, how)
     assert (shared.path / "checkpoints" / "step_00000003.a1").exists(), said[-3000:]
     assert_close(alone.path, shared.path, 3)

@@ -23,7 +23,7 @@ from rods.errors import EXIT_OK, EXIT_REQUEUE
 from tests.daemon.runs import Daemon, until
 from tests.daemon.test_feedback import completion
 from tests.json_server import json_server
-from tests.trainer.runs import NANO, command, train_here, write_config
+from tests.trainer.runs import NANO, command, train, write_config
 
 FEEDBACK_RULES: dict[str, Any] = {
     "sync": "lockstep",
@@ -89,7 +89,7 @@ def test_what_rollouts_met_is_written_about_approved_and_shown_from_the_next_epo
         changes = NANO | FEEDBACK_RULES | {"training.steps": 4, "operation.endpoints": [endpoint]}
         config = write_config(tmp_path / "c.toml", changes)
         limited = write_config(tmp_path / "limited.toml", changes | {"operation.step_limit": 2})
-        assert train_here(path, limited) == EXIT_REQUEUE and closed(path) == 2
+        assert train(path, limited) == EXIT_REQUEUE and closed(path).returncode == 2
 
         def ended() -> list[Record]:
             found = list(read(path / FEEDBACK)) if (path / FEEDBACK).exists() else []
@@ -104,7 +104,7 @@ def test_what_rollouts_met_is_written_about_approved_and_shown_from_the_next_epo
         with Daemon(path, "--config", str(config)) as daemon:
             start(path, config, lambda: closed(path) > 2)
             agents.gone = True  # training goes on with what was approved
-            assert train_here(path, config) == EXIT_OK
+            assert train(path, config).returncode == EXIT_OK
             daemon.stop()
     assert agents.asked == asked, "nothing is asked again after the kill"
     merged = [one["feedback"] for one in read(path / POOL) if one["kind"] == "epoch"]

@@ -27,7 +27,7 @@ from rods.errors import EXIT_OK, EXIT_REQUEUE
 from tests.buffers.audit.test_feedback import approval
 from tests.daemon.runs import Daemon
 from tests.trainer.kills import ANY_SEED, COMMON
-from tests.trainer.runs import BRIEF, NANO, live_steps, train_here, write_config
+from tests.trainer.runs import BRIEF, NANO, live_steps, train, write_config
 from trainer import ranks
 from trainer.ranks import Ranks
 from worlds.sources import load_tasks
@@ -81,7 +81,7 @@ def test_two_processes_train_as_one_would_until_they_are_stopped_and_one_goes_on
         for tool, pattern in (("move_event", "no such event"), ("invite_guest", "no such event"), ("pay_bill", "x")):
             writer.append(approval(tool, pattern, f"What this is called may have to be looked up before {tool}."))
         writer.close()
-    assert train_here(alone, limited) == EXIT_REQUEUE
+    assert train(alone, limited).returncode == EXIT_REQUEUE
     process = launch(both, config)
     try:
         while process.poll() is None and len(live_steps(both)) < 2:
@@ -104,7 +104,7 @@ def test_two_processes_train_as_one_would_until_they_are_stopped_and_one_goes_on
     for step in (1, 2):
         assert versions(alone, step) == versions(both, step) and len(versions(both, step)) == 1
     assert versions(both, 1) != versions(both, 2) and messages(both, 1)[0][0] != messages(both, 2)[0][0]
-    assert train_here(both, config) == EXIT_OK
+    assert train(both, config).returncode == EXIT_OK
     assert [step for step, *_ in live_steps(both)] == [1, 2, 3, 4, 5, 6]
     assert verify(both).ok
     process = launch(both, config)

@@ -13,7 +13,7 @@ import pytest
 from buffers.run.heartbeat import heartbeat_path
 from console.main import run as rods
 from rods.errors import EXIT_OK, EXIT_REQUEUE
-from tests.trainer.runs import BRIEF, command, live_steps, train, train_here, write_config
+from tests.trainer.runs import BRIEF, command, live_steps, train, write_config
 
 CHANGES: dict[str, Any] = BRIEF | {"training.steps": 5, "training.checkpoint_steps": 2}
 
@@ -30,15 +30,15 @@ def weights(run: Path, step: int) -> set[str]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of five steps that was never stopped, beside its configuration."""
     folder = tmp_path_factory.mktemp("whole")
-    assert train_here(folder / "run", write_config(folder / "c.toml", CHANGES)) == EXIT_OK
+    assert train(folder / "run", write_config(folder / "c.toml", CHANGES)).returncode == EXIT_OK
     return folder / "run"
 
 
 def test_a_run_with_weights_continues_bit_for_bit(tmp_path: Path, whole: Path) -> None:
     parted, config = tmp_path / "parted", whole.parent / "c.toml"
     limited = write_config(tmp_path / "limited.toml", CHANGES | {"operation.step_limit": 3})
-    assert train_here(parted, limited) == EXIT_REQUEUE
-    assert train(parted, config).returncode == EXIT_OK  # another process
+    assert train(parted, limited).returncode == EXIT_REQUEUE
+    assert train(parted, config).returncode == EXIT_OK
     assert live_steps(parted) == live_steps(whole)
     assert weights(parted, 5) == weights(whole, 5)
     assert weights(whole, 5) != weights(whole, 4)
@@ -47,9 +47,9 @@ def test_a_run_with_weights_continues_bit_for_bit(tmp_path: Path, whole: Path) -
 def test_a_finished_run_with_weights_is_extended_bit_for_bit(tmp_path: Path, whole: Path) -> None:
     extended, config = tmp_path / "extended", whole.parent / "c.toml"
     short = write_config(tmp_path / "short.toml", CHANGES | {"training.steps": 2})
-    assert train_here(extended, short) == EXIT_OK
+    assert train(extended, short).returncode == EXIT_OK
     assert rods(["extend", str(extended), "--config", str(config)]) == EXIT_OK
-    assert train_here(extended, config) == EXIT_OK
+    assert train(extended, config).returncode == EXIT_OK
     assert live_steps(extended) == live_steps(whole)
     assert weights(extended, 5) == weights(whole, 5)
 

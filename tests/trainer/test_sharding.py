@@ -16,7 +16,7 @@ import torch
 from rods.config import parse_config
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
 from tests.trainer.nano_parts import chat
-from tests.trainer.runs import live_steps, train_here, write_config
+from tests.trainer.runs import live_steps, train, write_config
 from tests.trainer.test_ranks import SMALL, policy
 from trainer.nano import model as network
 from trainer.sharding import OPTIMIZER, PARTITIONS, Shards, checked
@@ -58,7 +58,7 @@ def assert_close(one: Path, other: Path, step: int) -> None:
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three steps in one process."""
     folder = tmp_path_factory.mktemp("alone")
-    assert train_here(folder / "run", write_config(folder / "c.toml", ADAMW)) == EXIT_OK
+    assert train(folder / "run", write_config(folder / "c.toml", ADAMW)).returncode == EXIT_OK
     return folder / "run"
 
 
@@ -66,7 +66,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_processes_under_fsdp2_go_on_where_one_stopped(tmp_path: Path, alone: Path) -> None:
     run, config = tmp_path / "run", write_config(tmp_path / "c.toml", ADAMW)
     limited = write_config(tmp_path / "limited.toml", ADAMW | {"operation.step_limit": 1})
-    assert train_here(run, limited) == EXIT_REQUEUE
+    assert train(run, limited).returncode == EXIT_REQUEUE
     said = launch(run, config, "fsdp2")
     assert live_steps(run) == live_steps(alone), said[-3000:]
     held = [float(share) for share in re.findall(r"this process holds (0\.\d\d) of the weights", said)]

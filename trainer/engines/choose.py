@@ -22,11 +22,11 @@ from secrets import token_hex
 from typing import Any
 from zlib import crc32
 
-import structlog
 import torch
 
 from buffers.run.run import Run
 from rods.errors import UserError
+from rods.logs import log
 from trainer.engines.base import RolloutEngine
 from trainer.engines.colocated import ColocatedEngine
 from trainer.engines.local import LocalEngine
@@ -35,7 +35,6 @@ from trainer.ranks import Ranks
 from trainer.weight_files import save_plain
 
 FAR, UNLIKE = 0.1, 1.0  # mean distance of log-probabilities, in nats: a warning; another model
-log = structlog.get_logger()
 
 
 def rollout_engine(trainer: Any, run: Run, own: LocalEngine, ranks: Ranks) -> RolloutEngine:

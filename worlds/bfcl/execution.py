@@ -13,8 +13,6 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import mpmath
-
 from rods.environments.base import Result, Tool
 from worlds.bfcl.bounds import DIGITS_OF_AN_INTEGER, IN_PROCESS_DIGITS, MAX_DIGITS, digits, impossible_power
 from worlds.bfcl.classes import load_type
@@ -137,6 +135,8 @@ def _precisely(method: Method) -> Method:
     precision still holds; and remembered, by its arguments as they are written (0.0 is not -0.0)."""
 
     def compute(self: Any, arguments: Mapping[str, Any]) -> Any:
+        import mpmath  # late: only a tool that computes needs it, and every command line would wait for it
+
         before = mpmath.mp.prec
         try:
             with localcontext():

@@ -28,10 +28,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-import structlog
-
 from rods.deadlines import SERVER_START, STOPPED
 from rods.errors import InfrastructureError, UserError
+from rods.logs import log
 from worlds.mcp.description import Description
 
 try:
@@ -51,7 +50,6 @@ _WAITING = 16  # servers that wait at most, of all pools of this process togethe
 _PAUSE = 0.5  # seconds from taking a session to starting another, which takes half a second of a processor
 _SAID = 500  # last characters of a server's complaint
 __all__ = ["Answer", "Pool", "Refusal", "Session", "end_all"]
-log = structlog.get_logger()
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 

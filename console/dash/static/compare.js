@@ -26,10 +26,10 @@ export function view(root, { run, rest, names }) {
     const every = [...new Set(curves.flatMap((one) => one.columns.step))].sort((a, b) => a - b);
     const drawn = chart({ title: "Reward", unit: "mean progress of a step's tasks, 0 to 1", range: [0, 1], source: "observations.jsonl of each run",
       series: runs.map((name, index) => ({ label: name, colour: COLOURS[index] })) });
-    const text = (found) => (found ? num(found.mean, 3) + (found.interval ? ` [${num(found.interval[0], 3)}, ${num(found.interval[1], 3)}]` : "") : null);
+    const text = (found, sign = "") => (found ? (found.mean >= 0 ? sign : "") + num(found.mean, 3) + (found.interval ? ` [${num(found.interval[0], 3)}, ${num(found.interval[1], 3)}]` : "") : null);
     const rows = runs.map((name, index) => {
       const held = scores[index].heldout;
-      return [link(name, "run", [], name), curves[index].columns.step.at(-1) ?? 0, text(held?.start?.progress), text(held?.end?.progress), text(held?.difference?.progress)];
+      return [link(name, "run", [], name), curves[index].columns.step.at(-1) ?? 0, text(held?.start?.progress), text(held?.end?.progress), text(held?.difference?.progress, "+")];
     });
     place.replaceChildren(drawn.node, el("h2", {}, "Held-out progress, mean [95 % interval]"),
       el("div", { title: "eval/heldout_step_*.jsonl; `rods score` makes them" }, table(["run", "last step", "at the start", "at the end", "paired difference"], rows)));

@@ -87,7 +87,8 @@ export const colour = (name) => getComputedStyle(document.documentElement).getPr
 export const ZONES = ["too_hard", "boundary", "mastered", "truncated"];
 function dot(name) {
   const node = el("i", { class: "dot" });
-  node.style.background = `var(--${name})`;
+  if (name === "ring") node.className += " ring";
+  else node.style.background = `var(--${name})`;
   return node;
 }
 export const legend = (names) => el("div", { class: "legend" }, names.map(([name, text]) => el("span", {}, dot(name), text ?? name.replaceAll("_", " "))));

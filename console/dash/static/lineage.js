@@ -8,7 +8,7 @@ const WIDE = 150, HIGH = 26, LEFT = 14, TOP = 20, NAMED = 74, SOURCE = "expanded
 
 export function view(root, { run, rest }) {
   const tree = el("div", { class: "scroll", title: SOURCE }), facts = el("p", { class: "faint", title: SOURCE }), both = el("div");
-  root.append(facts, tree, legend([...ZONES.map((name) => [name]), ["ink", "ring: not in the pool"]]), both);
+  root.append(facts, tree, legend([...ZONES.map((name) => [name]), ["line", "no group yet"], ["ring", "ring: not in the pool"]]), both);
   let chosen = rest[0], beside = "";
 
   async function load() {
@@ -50,7 +50,7 @@ export function view(root, { run, rest }) {
       return svg("path", { d: `M${fromX + NAMED} ${fromY}C${fromX + (WIDE + NAMED) / 2} ${fromY} ${x - (WIDE - NAMED) / 2} ${y} ${x} ${y}`, fill: "none", stroke: "var(--line)" });
     });
     for (const node of nodes) {
-      const [x, y] = places.get(node.task), inside = ["original", "injected", "revived"].includes(node.state), colour = node.zone ? `var(--${node.zone})` : "var(--faint)";
+      const [x, y] = places.get(node.task), inside = ["original", "injected", "revived"].includes(node.state), colour = node.zone ? `var(--${node.zone})` : "var(--line)";
       const told = `${node.task}: ${node.state}, generation ${node.generation}, ${node.zone ? `${node.zone.replace("_", " ")}, mean ${num(node.mean, 3)}` : "no group yet"}`;
       parts.push(svg("a", { href: address(run, "lineage", [node.task]), "aria-current": node.task === chosen ? "true" : null }, svg("title", {}, told),
         svg("circle", { cx: x, cy: y, r: node.task === chosen ? 8 : 6, fill: inside ? colour : "var(--paper)", stroke: colour, "stroke-width": 2.5 }),

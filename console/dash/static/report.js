@@ -30,7 +30,7 @@ export function view(root, { run }) {
       el("div", { class: "figures" }, Object.entries(SOURCES).map(([name, [unit, source]]) => figure(name, num(got.numbers[name]), unit, source)),
         figure("retired", num(retired), "variants", "pool.jsonl: retired")),
       el("h2", {}, "What it says"), el("ul", {}, got.findings.map((line) => el("li", {}, shown(line)))),
-      el("h2", {}, "What it does not claim"), el("ul", {}, got.limits.map((line) => el("li", {}, shown(line)))),
+      el("h2", {}, "What it does not claim"), el("ul", {}, got.limits.map((line) => el("li", {}, line.split("`").map((part, place) => (place % 2 ? el("code", {}, part) : shown(part)))))),
       got.numbers.heldout ? heldout(got.numbers.heldout, got.scores) : "",
       el("div", { class: "charts" }, got.plots.map((plot) => el("section", { "data-name": plot.name }, el("div", { class: "plot" }), el("p", { class: "faint" }, shown(plot.caption))))),
       got.plots.length ? "" : el("p", { class: "faint" }, "No step is recorded yet, so there is nothing to draw."),

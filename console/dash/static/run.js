@@ -93,9 +93,15 @@ export function view(root, { run }) {
 
 const said = (components) => Object.entries(components).map(([name, words]) => el("div", { title: words }, shown(name)));
 
+/** Of a process that is gone: when it wrote last, and what it was at then. */
+function lastSign(facts) {
+  const at = new Date(1000 * facts.last_heartbeat).toISOString().slice(0, 19).replace("T", " ");
+  return `last sign of life ${at} UTC` + (facts.state && facts.state !== facts.life ? `, ${facts.state}` : "");
+}
+
 function told(now) {
   const lives = Object.entries(now.processes).map(([name, facts]) =>
-    figure(name, facts.life, facts.alive ? `pid ${facts.pid} on ${facts.host}, ${facts.state}` : facts.state || "no process",
+    figure(name, facts.life, facts.alive ? `pid ${facts.pid} on ${facts.host}, ${facts.state}` : facts.last_heartbeat ? lastSign(facts) : "no process",
       `heartbeat.${name}.json and locks/`));
   const count = (name, unit, source) => figure(name, num(now[name]), unit, source);
   const parts = [

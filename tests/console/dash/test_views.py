@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -366,7 +368,20 @@ def test_the_example_is_a_whole_run_that_names_no_machine(tmp_path: Path, capsys
     assert any(ask(run, "episodes", task=dot[0])["episodes"] for dot in dots)
     held = ask(run, "compare")["heldout"]
     assert held["end"]["progress"]["mean"] > held["start"]["progress"]["mean"]
-    assert not any(b'"host"' in file.read_bytes() for file in run.glob("*.jsonl"))
+    models = ask(run, "models")
+    assert len({one["stage"] for one in models["calls"]}) > 5 and models["endpoints"] and models["budget"]["requests"]
+    variants = ask(run, "pool")
+    assert variants["counts"].keys() >= {"staged", "injected", "revived", "retired"}
+    assert {one["generation"] for one in variants["variants"]} == {1, 2}
+    assert any("stub-no-model wrote variants here" in line for line in ask(run, "report")["limits"])
+    texts = [
+        gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        for file in run.rglob("*")
+        if file.is_file()
+    ]
+    naming = re.compile(rb'"(host|pid|boot_id|command)":|"/(home|root|tmp|usr)/')
+    assert not [text for text in texts if naming.search(text)]
+    assert {address for text in texts for address in re.findall(rb"\d+\.\d+\.\d+\.\d+", text)} <= {b"127.0.0.1"}
 
 
 def test_episodes_say_what_they_earned_and_where_their_advantage_is_from(tmp_path: Path) -> None:
