@@ -1,4 +1,4 @@
-"""Small runs, started as real processes, or in this one where the test is about something else."""
+"""Small runs, started as real processes."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_a_run_with_weights_continues_bit_for_bit(tmp_path: Path, whole: Path) -
     parted, config = tmp_path / "parted", whole.parent / "c.toml"
     limited = write_config(tmp_path / "limited.toml", CHANGES | {"operation.step_limit": 3})
     assert train(parted, limited).returncode == EXIT_REQUEUE
-    assert train(parted, config).returncode == EXIT_OK  # another process
+    assert train(parted, config).returncode == EXIT_OK
     assert live_steps(parted) == live_steps(whole)
     assert weights(parted, 5) == weights(whole, 5)
     assert weights(whole, 5) != weights(whole, 4)
