@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from console.main import VERBS
+from tests import forked
 from tests.rods.llm.conftest import server, stub  # noqa: F401 (an endpoint for `rods doctor`)
 
 CONFIG = """
@@ -33,20 +34,14 @@ exclusion_steps = 1
 [operation]
 deadline_seconds = 60
 """
+IMPORTS = ("console.main", *(f"console.verbs.{target.partition(':')[0]}" for target, _ in VERBS.values()))
 Rods = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def rods(*arguments: str | Path, stdin: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Runs the command line in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "console", *map(str, arguments)],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=cwd,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return forked.run("console", arguments, IMPORTS, stdin=stdin, cwd=cwd, env=env)
 
 
 @pytest.fixture(scope="session")

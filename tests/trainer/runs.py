@@ -11,6 +11,9 @@ import tomli_w
 
 from buffers.run.run import Run
 from buffers.state import RunState
+from tests import forked
+
+IMPORTS = ("trainer.main", "trainer.simulated", "trainer.trl_grpo", "trainer.nano.warm_start")
 
 SMALL: dict[str, dict[str, Any]] = {
     "data": {"tasks": "desk", "train": 24, "held_out": 12},
@@ -52,12 +55,16 @@ def write_config(file: Path, changes: dict[str, Any] | None = None) -> Path:
 
 
 def command(run: Path, config: Path | None = None) -> list[str]:
-    return [sys.executable, "-m", "trainer", str(run), *(["--config", str(config)] if config else [])]
+    return [sys.executable, "-m", "trainer", *_arguments(run, config)]
+
+
+def _arguments(run: Path, config: Path | None) -> list[str]:
+    return [str(run), *(["--config", str(config)] if config else [])]
 
 
 def train(run: Path, config: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
     """`rods-train` from start to end."""
-    return subprocess.run(command(run, config), capture_output=True, text=True, timeout=600, **options)
+    return forked.run("trainer", _arguments(run, config), IMPORTS, timeout=600, **options)
 
 
 def complaint(done: subprocess.CompletedProcess[str]) -> str:
