@@ -37,8 +37,9 @@ import tomli_w
 
 from buffers.run.run import Run
 from buffers.state import RunState
+from console.follower import Follower
 from console.report.findings import numbers
-from console.report.history import read_history
+from console.report.history import recorded
 from evaluation.heldout import per_task, score_run
 from evaluation.scoring import Estimate, estimate
 from rods.canonical import content_id
@@ -163,7 +164,7 @@ def measured(path: Path, condition: str, seed: int, values: Values) -> Line:
     scores = {which: per_task(file)["progress"] for which, file in files.items()}
     run = Run.open(path)
     parts = {task.id: task.provenance.get("region", task.type) for task in run.held_out}
-    history = read_history(path)
+    history = recorded(Follower(path))
     steps = list(RunState(run).steps())
     found, groups = numbers(history), history.groups
     first = groups.zone[(groups.epoch == 0) & ~groups.generated]

@@ -127,7 +127,8 @@ class Progress:
         self._updates: deque[tuple[int, Update]] = deque(maxlen=RECENT)  # by step
         self._outcomes: Counter[str] = Counter()
         self._discards: Counter[str] = Counter()
-        self._picked = self._accepted = self._considered = 0
+        self.picks: Counter[str] = Counter()  # by the type of the seed
+        self._accepted = self._considered = 0
         self.failures: dict[tuple[str, str], Failures] = {}  # by stage and error
         self._barren = 0  # finished picks since the last one that gave a variant
         self._failed: Counter[str] = Counter()  # attempts since then, by "stage: error"
@@ -196,7 +197,7 @@ class Progress:
             zones=self._zones,
             originals=len(state.active) - generated,
             generated=generated,
-            picked=self._picked,
+            picked=self.picks.total(),
             considered=self._considered,
             outcomes=dict(self._outcomes),
             discards=dict(self._discards),
@@ -302,7 +303,7 @@ class Progress:
     def _take_seeds(self, records: list[Record]) -> None:
         for record in records:
             if record["kind"] == "picked":
-                self._picked += 1
+                self.picks[str(record.get("type", "?"))] += 1
             elif record["kind"] == "considered":
                 self._considered = max(self._considered, record["step"])
             elif record["kind"] == "finished":

@@ -23,8 +23,8 @@ from rich.screen import Screen
 from rich.text import Text
 
 from console.dash import variants, views
-from console.dash.follower import FRESH, Follower
 from console.events import event_line
+from console.follower import FRESH, Follower
 from console.live import COLOURS, panel
 from rods.errors import plain
 

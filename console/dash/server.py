@@ -28,7 +28,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from console.dash import variants, views
-from console.dash.follower import Follower
+from console.follower import Follower
 from console.runs import find_runs
 from rods.errors import RodsError, UserError
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buffers.log.parts import Lookup
-from buffers.run.runfolder import EXPANDED, REJECTED
-from console.dash.follower import DECISIONS, Follower
+from buffers.run.runfolder import REJECTED
 from console.dash.views import PAGE, Query, plain_list, whole
+from console.follower import DECISIONS, Follower
 from rods.analysis.profile import profile
 from rods.errors import RodsError, UserError, plain
 from rods.faults import Gate
@@ -161,7 +161,7 @@ def pair(one: Follower, query: Query) -> dict[str, Any]:
         number = _number(one, query)
         row = int(one.newest_variant.rows(len(one.ids))[number])
         numbers = [number] if row < 0 else [number, int(one.variants["seed"][row])]
-        tasks = [_content(one, each) for each in numbers]
+        tasks = [one.content(each) for each in numbers]
     profiles = [None if task is None else _profile(one, task) for task in tasks]
     names = ("task", "seed")
     return {
@@ -178,17 +178,6 @@ def _number(one: Follower, query: Query) -> int:
         remedy = "choose one of the boundary or of the pool"
         raise UserError(f"{plain(task_id)!r} is no task of this run", where="the page", remedy=remedy)
     return one.numbers[task_id]
-
-
-def _content(one: Follower, number: int) -> AnyTask | None:
-    """The task of this number; None for a variant that is lost or reads as no task."""
-    row = one.newest_variant.rows(len(one.ids))[number]
-    try:
-        if row < 0:
-            return one.state.task(one.ids[number])
-        return AnyTask.from_json(Lookup(one.path / EXPANDED)[int(one.variants["seq"][row])]["task"])
-    except (KeyError, ValueError):
-        return None
 
 
 def _profile(one: Follower, task: AnyTask) -> dict[str, Any] | None:

@@ -14,11 +14,11 @@ import numpy as np
 
 from buffers.log.parts import Lookup
 from buffers.run.runfolder import OBSERVATIONS
-from console.dash.columns import Columns
-from console.dash.follower import INSIDE, PROCESSES, Follower
+from console.columns import Columns
 from console.episodes import kept_episodes, kept_steps
 from console.events import Events, matches
-from console.report.history import read_history
+from console.follower import INSIDE, PROCESSES, Follower
+from console.report.history import recorded
 from console.report.page import told
 from console.runs import condition
 from console.task_history import task_history
@@ -218,8 +218,8 @@ def events(one: Follower, query: Query) -> dict[str, Any]:
 
 
 def report(one: Follower, query: Query) -> dict[str, Any]:
-    """What the run shows up to now, in sentences and plots; read anew from all of its logs at each question."""
-    return told(read_history(one.path))
+    """What the run shows up to now, in sentences and plots."""
+    return told(recorded(one))
 
 
 def _dots(one: Follower, rows: Any) -> list[list[Any]]:

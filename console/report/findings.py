@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from console.report.history import History, delays_and_moves, first_means
+from console.report.history import History
 from console.stub_model import NAME as STUB
 from evaluation.scoring import too_few
 from rods.observations import Dynamics, shares
@@ -26,8 +26,7 @@ def numbers(history: History) -> dict[str, Any]:
     """The figures that the sentences rest on, for `--json`."""
     groups, zones = history.groups, history.config.zones
     retired: Counter[str] = sum((epoch.retired for epoch in history.epochs), Counter())
-    first = first_means(history)
-    delays, moves = delays_and_moves(history)
+    first, delays, moves = history.landing.first, history.landing.delays, history.landing.moves
     inside = [zone_of(mean, zones) == "boundary" for mean in first.tolist()]
     went = sum(history.dynamics.values(), Dynamics())
     entropies = [one.entropy for one in history.updates.values() if one.entropy is not None]
@@ -42,9 +41,9 @@ def numbers(history: History) -> dict[str, Any]:
         "attempts": history.attempts,
         "picks": sum(history.picks.values()),
         "picks_by_type": dict(history.picks),
-        "accepted": len(history.variants),
+        "accepted": history.accepted,
         "rejected": sum(history.failures.values()),
-        "injected": sum(len(epoch.injected) for epoch in history.epochs),
+        "injected": sum(epoch.injected for epoch in history.epochs),
         "revived": sum(epoch.revived for epoch in history.epochs),
         "refused": sum(epoch.refused for epoch in history.epochs),
         "retired": dict(retired),

@@ -1,4 +1,4 @@
-"""The history of a run for its report: columns and rows, read from the logs in one pass over each.
+"""What the report is made of: a run's history from the columns of its follower (console.follower).
 
 Only live records count: a restart of the trainer takes back the steps and epochs beyond its checkpoint.
 """
@@ -6,39 +6,36 @@ Only live records count: a restart of the trainer takes back the steps and epoch
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from buffers.log.records import Record
-from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, REJECTED, SEEDS
-from buffers.state import RunState
-from console.versions import InterfaceVersion, InterfaceVersions
+from console.follower import COUNTS, DECISIONS, DYNAMICS, Follower
+from console.versions import InterfaceVersion
 from evaluation.heldout import scored
-from rods.config import Config, Zones
-from rods.observations import FORMAT_REWARDS, Dynamics, Group, Update, dynamics, label_counts
+from rods.config import Config
+from rods.faults import LABELS
+from rods.observations import ROLES, Dynamics, Update
 from rods.rules.difficulty import Faced
-from rods.rules.zones import ZONES, group_signal, zone_of
-from rods.tasks import AnyTask
+from rods.tasks import TASK_TYPES, AnyTask
 
+NONE = -1  # in place of a step
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+Integers = NDArray[np.integer[Any]]
 Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """One entry a group, in order. `mean` and `variance` are of the progress reward over valid rollouts in [0, 1] (NaN
-    for a truncated group), `zone` indexes `ZONES`, `generated` says whether the task is a variant."""
+    """One entry a group of the pool's tasks, in order. `task` is its number, `mean` and `variance` are of the progress
+    reward over valid rollouts in [0, 1] (NaN for a truncated group), `zone` indexes `ZONES`, `generated` says whether
+    the task is a variant."""
 
     step: Integers
     epoch: Integers
-    task: NDArray[np.str_]
+    task: Integers
     mean: Floats
     variance: Floats
     zone: Integers
@@ -48,56 +45,81 @@ class Groups:
     def __len__(self) -> int:
         return len(self.step)
 
-    def means(self) -> dict[str, list[tuple[int, float]]]:
-        """(step, mean reward) of each counted group, by task, in order."""
-        found: dict[str, list[tuple[int, float]]] = {}
-        for task, step, mean in zip(self.task, self.step, self.mean, strict=True):
-            if not np.isnan(mean):
-                found.setdefault(str(task), []).append((int(step), float(mean)))
-        return found
-
 
 @dataclass(frozen=True, slots=True)
 class EpochRow:
-    """The pool as one merge left it. `step` is the last step before it; `retired` counts by rule."""
+    """The pool as one merge left it. `step` is the last step before it; `injected` counts variants, `retired` them by
+    rule."""
 
     number: int
     step: int
     originals: int
     generated: int
-    injected: tuple[str, ...]
-    retired: Counter[str]
     revived: int
     refused: int
     staged: int  # accepted and still waiting after this merge
+    injected: int
+    retired: Counter[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """An accepted variant. `seed` is what it was written from, `picked` the step of the pick; `injected` the last step
-    before the merge that injected it, None while it waits."""
+class Variants:
+    """One entry an accepted variant, in order: its number, that of its seed, its generation, its type (an index of
+    `TASK_TYPES`), the step of the pick; `injected` the last step before the merge that injected it, `NONE` while it
+    waits."""
 
-    task: AnyTask
-    seed: str
-    generation: int
+    task: Integers
+    seed: Integers
+    generation: Integers
+    type: Integers
+    picked: Integers
+    injected: Integers
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """How variants came into the pool: `first` the first counted mean of each that was rolled out, `delays` the steps
+    between pick and injection, and `moves`, for each seed that was rolled out again after the injection, its mean
+    reward then minus its mean at the pick."""
+
+    first: Floats
+    delays: Floats
+    moves: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A variant beside its seed. `injected` as in `Variants`, None while it waits."""
+
+    seed: AnyTask
+    variant: AnyTask
     picked: int
-    seed_mean: float | None  # the seed's mean reward at the pick
     injected: int | None
+    generation: int
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A whole run. `picks` counts seeds by task type; `failures` counts rejected candidates by (stage, error
-    type); `labels` the turns of an epoch's rollouts by what became of them; `dynamics` and `updates` say by step how
-    the turns went and what the update has shown, `versions` what the policy was shown, `difficulty` what the steps'
-    drawn tasks came to, which are not among the `groups`."""
+    """A whole run. `originals` and `held_out` count the tasks that were given; `picks` counts seeds by task type;
+    `failures` counts rejected candidates by (stage, error type); `labels` the turns of an epoch's rollouts by what
+    became of them; `dynamics` and `updates` say by step how the turns went and what the update has shown, `versions`
+    what the policy was shown, `difficulty` what the steps' drawn tasks came to, which are not among the `groups`.
+    `accepted` counts variants, `authors` wrote them: models by their names, or `procedural`; `examples`: an injected
+    one of each type."""
 
     name: str
     config: Config
-    tasks: dict[str, AnyTask]
+    originals: int
+    held_out: int
     groups: Groups
     epochs: tuple[EpochRow, ...]
-    variants: dict[str, Variant]
+    accepted: int
+    authors: list[str]
+    landing: Landing
+    examples: tuple[Example, ...]
     picks: Counter[str]
     failures: Counter[tuple[str, str]]
     attempts: int
@@ -113,171 +135,182 @@ class History:
         """Whether the policy has no weights: such a run shows how the loop works, never that the method helps."""
         return self.config.policy.kind == "simulated"
 
-    @property
-    def authors(self) -> list[str]:
-        """What wrote the accepted variants: models by their names, or `procedural`; in order."""
-        return sorted({str(one.task.provenance.get("model", "?")) for one in self.variants.values()})
+
+def recorded(one: Follower) -> History:
+    """What the run that `one` follows has recorded up to now. Raises CorruptLogError for a damaged log."""
+    with one.whole():
+        groups, variants = _groups(one), _variants(one)
+        return History(
+            name=one.run.name,
+            config=one.run.config,
+            originals=sum(task.split == "train" for task in one.run.tasks),
+            held_out=sum(task.split != "train" for task in one.run.tasks),
+            groups=groups,
+            epochs=_epochs(one),
+            accepted=len(variants),
+            authors=sorted(one.authors),
+            landing=_landing(groups, variants),
+            examples=_examples(one, variants),
+            picks=one.progress.picks.copy(),
+            failures=Counter({key: kind.count for key, kind in one.progress.failures.items()}),
+            attempts=one.attempt,
+            labels=_labels(one),
+            dynamics=_dynamics(one),
+            updates=_updates(one),
+            versions=tuple(one.versions.found),
+            difficulty=_difficulty(one),
+            heldout=scored(one.path),
+        )
 
 
-def read_history(path: Path) -> History:
-    """Reads the run in `path`. Raises UserError when that is no run folder, CorruptLogError for a damaged log."""
-    run = Run.open(path)
-    state = RunState(run)
-    played = _played(state)
-    groups = played.columns(run.training)
-    decisions = list(state.decisions())
-    injected = {record["task"]: int(record["step"]) for record in decisions if record["kind"] == "injected"}
-    seeds = list(state.records(SEEDS))
-    return History(
-        name=run.name,
-        config=run.config,
-        tasks={task.id: task for task in run.tasks},
-        groups=groups,
-        epochs=tuple(_epochs(decisions)),
-        variants=_variants(state, groups, injected),
-        picks=Counter(str(record.get("type", "?")) for record in seeds if record["kind"] == "picked"),
-        failures=Counter((record["stage"], record["error"]) for record in state.records(REJECTED)),
-        attempts=state.attempt,
-        labels=played.labels(),
-        dynamics={step: went for step, _, _, went in played.turns if went.turns},
-        updates=played.updates,
-        versions=tuple(played.versions.found),
-        difficulty=tuple(played.difficulty),
-        heldout=scored(path),
+def _groups(one: Follower) -> Groups:
+    """Views of the follower's columns where all groups are of the pool, which only grow by new rows."""
+    table, progress = one.groups, one.groups if one.progress_only is None else one.progress_only
+    drawn = table["role"] == ROLES.index("drawn")
+    rows = np.flatnonzero(~drawn) if drawn.any() else slice(None)
+    step, task = table["step"][rows], table["task"][rows]
+    return Groups(
+        step=step,
+        epoch=_epoch_of(one, step),
+        task=task,
+        mean=progress["mean"][rows],
+        variance=progress["variance"][rows],
+        zone=table["zone"][rows],
+        generated=task >= one.originals,
+        retest=table["role"][rows] == ROLES.index("retest"),
     )
 
 
-class _Played:
-    """What the live steps of a run hold, collected in one pass."""
-
-    def __init__(self, config: Config) -> None:
-        self.rows: list[tuple[Any, ...]] = []  # of groups that were counted or truncated
-        self.turns: list[tuple[int, int, Counter[str], Dynamics]] = []  # step, epoch, labels, how they went
-        self.updates: dict[int, Update] = {}
-        self.versions = InterfaceVersions(config)
-        self.difficulty: list[Faced] = []  # of steps with drawn tasks
-
-    def columns(self, originals: Container[str]) -> Groups:
-        columns = list(zip(*self.rows, strict=True)) if self.rows else [()] * 7
-        return Groups(
-            step=np.array(columns[0], dtype=np.int64),
-            epoch=np.array(columns[1], dtype=np.int64),
-            task=np.array(columns[2], dtype=np.str_),
-            mean=np.array(columns[3], dtype=np.float64),
-            variance=np.array(columns[4], dtype=np.float64),
-            zone=np.array(columns[5], dtype=np.int64),
-            generated=np.array([task not in originals for task in columns[2]], dtype=np.bool_),
-            retest=np.array([role == "retest" for role in columns[6]], dtype=np.bool_),
-        )
-
-    def labels(self) -> dict[int, Counter[str]]:
-        """Those of all turns, by epoch."""
-        found: dict[int, Counter[str]] = {}
-        for _, epoch, counts, _ in self.turns:
-            if counts:
-                found.setdefault(epoch, Counter()).update(counts)
-        return found
+def _epoch_of(one: Follower, steps: Integers) -> Integers:
+    """The epoch of each of `steps`, which are live."""
+    epochs: Integers = one.steps["epoch"][np.searchsorted(np.ascontiguousarray(one.steps["step"]), steps)]
+    return epochs
 
 
-def _played(state: RunState) -> _Played:
-    found, tracker = _Played(state.run.config), state.tracker
-    for step in state.steps():
-        if tracker is not state.tracker:  # a start dropped steps while we read
-            tracker = state.tracker
-            found.rows = [row for row in found.rows if row[0] < step.step]
-            found.turns = [one for one in found.turns if one[0] < step.step]
-            found.updates = {at: update for at, update in found.updates.items() if at < step.step}
-            found.difficulty = [one for one in found.difficulty if one.step < step.step]
-        groups = step.groups
-        found.turns.append((step.step, step.epoch, label_counts(step.records), dynamics(step.records)))
-        found.versions.add(step, state.shown)
-        found.updates |= _update(state)
-        if (faced := state.difficulty.faced) is not None and faced.step == step.step:
-            found.difficulty.append(faced)
-        for group in (one for one in groups if one.role != "drawn"):
-            measured = _measured(group, state.run.config.zones)
-            if measured is not None:
-                found.rows.append((step.step, step.epoch, group.task, *measured, group.role))
-    found.updates |= _update(state)
+def _epochs(one: Follower) -> tuple[EpochRow, ...]:
+    """One row an `epoch` record, with the decisions before it."""
+    table = one.epochs
+    merges = np.searchsorted(np.ascontiguousarray(table["seq"]), one.decisions["seq"])
+    kind, rule = one.decisions["kind"], one.decisions["rule"]
+    injected = np.bincount(merges[kind == DECISIONS.index("injected")], minlength=len(table)).tolist()
+    retired: list[Counter[str]] = [Counter() for _ in range(len(table))]
+    left = kind == DECISIONS.index("retired")
+    for place, count in zip(*_counted(merges[left] * len(one.rules) + rule[left]), strict=True):
+        merge, number = divmod(place, len(one.rules))
+        retired[merge][one.rules[number]] = count
+    columns = (table[name].tolist() for name in ("epoch", "step", *COUNTS, "staged"))
+    return tuple(EpochRow(*row) for row in zip(*columns, injected, retired, strict=True))
+
+
+def _counted(places: Integers) -> tuple[list[int], list[int]]:
+    """Distinct values and how often each is there."""
+    values, counts = np.unique(places, return_counts=True)
+    return values.tolist(), counts.tolist()
+
+
+def _variants(one: Follower) -> Variants:
+    """The latest record of each variant."""
+    table = one.variants
+    latest = one.newest_variant.rows(len(one.ids))[table["task"]] == np.arange(len(table))
+    rows = np.flatnonzero(latest & (table["type"] >= 0))
+    injected = np.full(len(one.ids), NONE, np.int32)
+    inside = one.decisions["kind"] == DECISIONS.index("injected")
+    injected[one.decisions["task"][inside]] = one.decisions["step"][inside]
+    task, seed, generation, kind, picked = (
+        table[name][rows] for name in ("task", "seed", "generation", "type", "step")
+    )
+    return Variants(task, seed, generation, kind, picked, injected[task])
+
+
+def _examples(one: Follower, variants: Variants) -> tuple[Example, ...]:
+    """Of each type the latest injected variant that can be read, or else one that waits: the policy was at its best
+    then."""
+    known = (variants.seed < one.originals) | (one.newest_variant.rows(len(one.ids))[variants.seed] >= 0)
+    found = []
+    for kind in range(len(TASK_TYPES)):
+        of_kind = known & (variants.type == kind)
+        inside = of_kind & (variants.injected != NONE)
+        for row in np.flatnonzero(inside if inside.any() else of_kind)[::-1].tolist():
+            seed, variant = one.content(int(variants.seed[row])), one.content(int(variants.task[row]))
+            if seed is None or variant is None:
+                continue
+            injected = int(variants.injected[row])
+            when = int(variants.picked[row]), None if injected == NONE else injected
+            found.append(Example(seed, variant, *when, int(variants.generation[row])))
+            break
+    return tuple(found)
+
+
+def _labels(one: Follower) -> dict[int, Counter[str]]:
+    """Those of all turns, by epoch."""
+    table = one.labels
+    found: dict[int, Counter[str]] = {}
+    epochs = _epoch_of(one, table["step"])
+    counts = np.column_stack([table[label] for label in LABELS])
+    for epoch in np.unique(epochs).tolist():
+        totals = counts[epochs == epoch].sum(axis=0).tolist()
+        found[epoch] = Counter({label: count for label, count in zip(LABELS, totals, strict=True) if count})
     return found
 
 
-def _update(state: RunState) -> dict[int, Update]:
-    """The latest update that was read, by its step."""
-    return {int(state.update["step"]): Update.from_json(state.update)} if state.update else {}
+def _dynamics(one: Follower) -> dict[int, Dynamics]:
+    rows = np.flatnonzero(one.steps["turns"])
+    columns = (one.steps[name][rows].tolist() for name in ("step", *DYNAMICS))
+    return {step: Dynamics(*went) for step, *went in zip(*columns, strict=True)}
 
 
-def _measured(group: Group, zones: Zones) -> tuple[float, float, int] | None:
-    """Mean, variance and zone (an index into `ZONES`) of a group; None where it counts for no zone."""
-    if group.reward in FORMAT_REWARDS:
-        return None
-    signal = group_signal(group, "progress")
-    if signal.truncated:
-        return float("nan"), float("nan"), ZONES.index("truncated")
-    if signal.moments is None:
-        return None
-    return *signal.moments, ZONES.index(zone_of(signal.moments.mean, zones))
+def _updates(one: Follower) -> dict[int, Update]:
+    columns = (one.updates[name].tolist() for name in ("step", "entropy", "norm"))
+    return {step: Update(*map(_known, said)) for step, *said in zip(*columns, strict=True)}
 
 
-def _epochs(decisions: list[Record]) -> Iterator[EpochRow]:
-    """One row an `epoch` record, from the decisions before it."""
-    before: list[Record] = []
-    for record in decisions:
-        if record["kind"] != "epoch":
-            before.append(record)
-            continue
-        counts = record["counts"]
-        yield EpochRow(
-            number=record["epoch"],
-            step=record["step"],
-            originals=counts["originals"],
-            generated=counts["generated"],
-            injected=tuple(each["task"] for each in before if each["kind"] == "injected"),
-            retired=Counter(each["rule"] for each in before if each["kind"] == "retired"),
-            revived=counts["revived"],
-            refused=counts["refused"],
-            staged=record["deferred"]["count"],
-        )
-        before = []
+def _difficulty(one: Follower) -> tuple[Faced, ...]:
+    rows = np.flatnonzero(one.steps["drawn"])
+    columns = (one.steps[name][rows].tolist() for name in ("step", "difficulty", "drawn", "earned"))
+    return tuple(
+        Faced(step, int(value), tasks, _known(mean)) for step, value, tasks, mean in zip(*columns, strict=True)
+    )
 
 
-def _variants(state: RunState, groups: Groups, injected: dict[str, int]) -> dict[str, Variant]:
-    """Every accepted variant that reads as a task, by id."""
-    means, variants = groups.means(), {}
-    for record in state.records(EXPANDED):
-        try:
-            task = AnyTask.from_json(record["task"])
-        except ValueError:
-            continue  # a merge refuses it with its reason
-        seed = str(record["pick"]).partition("-")[2]
-        at_pick = [mean for step, mean in means.get(seed, ()) if step <= record["step"]]
-        variants[task.id] = Variant(
-            task=task,
-            seed=seed,
-            generation=int(task.provenance.get("generation", 1)),
-            picked=int(record["step"]),
-            seed_mean=at_pick[-1] if at_pick else None,
-            injected=injected.get(task.id),
-        )
-    return variants
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else value
 
 
-def first_means(history: History) -> Floats:
-    """The first counted mean of every injected variant that was rolled out."""
-    means = history.groups.means()
-    return np.array([means[task][0][1] for task in history.variants if task in means])
+class Means:
+    """The mean reward of the counted groups, to look up by task and step."""
+
+    def __init__(self, groups: Groups) -> None:
+        counted = np.flatnonzero(~np.isnan(groups.mean))
+        places = _place(groups.task[counted], groups.step[counted])
+        order = np.argsort(places, kind="stable")
+        self._places, self._rows, self._mean = places[order], counted[order], groups.mean
+
+    def behind(self, task: Integers, step: Integers) -> Floats:
+        """That of each task's first group behind the step; NaN where there is none."""
+        return self._at(np.searchsorted(self._places, _place(task, step), "right"), task)
+
+    def until(self, task: Integers, step: Integers) -> Floats:
+        """That of its last group up to the step."""
+        return self._at(np.searchsorted(self._places, _place(task, step), "right") - 1, task)
+
+    def _at(self, found: Integers, task: Integers) -> Floats:
+        inside = (found >= 0) & (found < len(self._places))
+        there = np.flatnonzero(inside)
+        there = there[self._places[found[there]] >> 32 == task[there]]
+        means = np.full(len(task), np.nan)
+        means[there] = self._mean[self._rows[found[there]]]
+        return means
 
 
-def delays_and_moves(history: History) -> tuple[Floats, Floats]:
-    """Steps between pick and injection of every injected variant; and for each seed that was rolled out again after
-    the injection, its mean reward then minus its mean at the pick."""
-    means = history.groups.means()
-    delays, moves = [], []
-    for variant in history.variants.values():
-        if variant.injected is None:
-            continue
-        delays.append(variant.injected - variant.picked)
-        later = next((mean for step, mean in means.get(variant.seed, []) if step > variant.injected), None)
-        if later is not None and variant.seed_mean is not None:
-            moves.append(later - variant.seed_mean)
-    return np.array(delays, dtype=float), np.array(moves, dtype=float)
+def _place(task: Integers, step: Integers) -> Integers:
+    places: Integers = (task.astype(np.int64) << 32) + step
+    return places
+
+
+def _landing(groups: Groups, variants: Variants) -> Landing:
+    means = Means(groups)
+    first = means.behind(variants.task, np.zeros(len(variants), np.int32))
+    inside = np.flatnonzero(variants.injected != NONE)
+    seed, picked, injected = variants.seed[inside], variants.picked[inside], variants.injected[inside]
+    moves = means.behind(seed, injected) - means.until(seed, picked)
+    return Landing(first[~np.isnan(first)], (injected - picked).astype(float), moves[~np.isnan(moves)])

@@ -7,9 +7,8 @@ from typing import Any
 
 from console.output import estimated
 from console.report.findings import findings, limits, numbers
-from console.report.history import History, Variant
+from console.report.history import History
 from console.report.plots import plots
-from rods.tasks import TASK_TYPES, AnyTask
 
 MOST_VERSIONS = 40  # of the interface, the latest
 MEASURES = {
@@ -36,35 +35,22 @@ def told(history: History) -> dict[str, Any]:
         ],
         "examples": [
             {
-                "seed": seed.as_json(),
-                "variant": variant.task.as_json(),
-                "picked": variant.picked,
-                "injected": variant.injected,
-                "generation": variant.generation,
+                "seed": one.seed.as_json(),
+                "variant": one.variant.as_json(),
+                "picked": one.picked,
+                "injected": one.injected,
+                "generation": one.generation,
             }
-            for seed, variant in examples(history)
+            for one in history.examples
         ],
     }
 
 
-def examples(history: History) -> list[tuple[AnyTask, Variant]]:
-    """One injected variant of each type with its seed: the latest, because the policy was at its best then."""
-    known = history.tasks | {task_id: variant.task for task_id, variant in history.variants.items()}
-    found = []
-    for kind in TASK_TYPES:
-        of_kind = [one for one in history.variants.values() if one.task.type == kind and one.seed in known]
-        chosen = [one for one in of_kind if one.injected is not None] or of_kind
-        if chosen:
-            found.append((known[chosen[-1].seed], chosen[-1]))
-    return found
-
-
 def _subtitle(history: History) -> str:
     config = history.config
-    originals = sum(task.split == "train" for task in history.tasks.values())
-    held_out = len(history.tasks) - originals
     return (
-        f"policy {config.policy.kind} · {config.data.tasks}: {originals} original tasks, {held_out} held out · "
+        f"policy {config.policy.kind} · {config.data.tasks}: {history.originals} original tasks, "
+        f"{history.held_out} held out · "
         f"{config.training.batch_tasks} tasks × {config.rollouts.rollouts_per_task} rollouts a step · "
         f"sync {config.sync}"
         + (f" · variants by {', '.join(history.authors)}" if history.authors else "")

@@ -5,6 +5,7 @@ Each function makes one `Plot` from a `History`, or None where there is no data 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from console.report.findings import RULE_NAMES, signed
-from console.report.history import Floats, History, delays_and_moves, first_means
+from console.report.history import Flags, Floats, Groups, History, Integers
 from evaluation.scoring import share
 from rods.faults import LABELS, SUCCESSES
 from rods.rules.zones import ZONES
@@ -70,12 +71,7 @@ def reward(history: History) -> Plot | None:
     at = steps[chosen]
     origins = []
     for generated, colour, name in ((False, "ink", "originals"), (True, "second", "variants")):
-        means: dict[int, float] = {}
-        for epoch in np.unique(groups.epoch[use]):
-            of_epoch = use & (groups.epoch == epoch) & (groups.generated == generated)
-            if of_epoch.any():
-                middle = int(np.argmin(np.abs(at - groups.step[of_epoch].mean())))
-                means[middle] = float(groups.mean[of_epoch].mean())
+        means = _epoch_means(groups, use & (groups.generated == generated), at)
         if means:
             values = [means.get(place) for place in range(len(at))]
             origins.append(Series(f"{name}, epoch mean", colour, values, points=True))
@@ -97,17 +93,26 @@ def reward(history: History) -> Plot | None:
     )
 
 
+def _epoch_means(groups: Groups, use: Flags, at: Integers) -> dict[int, float]:
+    """The mean of the groups of each epoch that are of `use`, at the place among the steps `at` that is nearest to
+    their middle."""
+    _, begins = np.unique(groups.epoch[use], return_index=True)
+    parts = zip(np.split(groups.step[use], begins[1:]), np.split(groups.mean[use], begins[1:]), strict=True)
+    return {int(np.argmin(np.abs(at - step.mean()))): float(mean.mean()) for step, mean in parts if len(step)}
+
+
 def zones(history: History) -> Plot | None:
     """Share of the tasks in each zone, epoch by epoch, by a task's latest group of that epoch."""
     groups = history.groups
-    epochs = np.unique(groups.epoch)
-    if not len(epochs):
+    if not len(groups):
         return None
-    shares = np.zeros((len(ZONES), len(epochs)))
-    for column, epoch in enumerate(epochs):
-        latest = dict(zip(groups.task[groups.epoch == epoch], groups.zone[groups.epoch == epoch], strict=True))
-        counts = np.bincount(list(latest.values()), minlength=len(ZONES))
-        shares[:, column] = 100 * counts / counts.sum()
+    # Epochs ascend, so the last row of each pair of task and epoch is the first one from behind.
+    _, behind = np.unique(((groups.epoch.astype(np.int64) << 32) + groups.task)[::-1], return_index=True)
+    latest = len(groups) - 1 - behind
+    epochs, column = np.unique(groups.epoch[latest], return_inverse=True)
+    counts = np.bincount(column * len(ZONES) + groups.zone[latest], minlength=len(epochs) * len(ZONES))
+    shares = counts.reshape(-1, len(ZONES)).T
+    shares = 100 * shares / shares.sum(axis=0)
     return Plot(
         "zones",
         "Zones over time",
@@ -156,7 +161,7 @@ def replies(history: History) -> Plot | None:
     """Replies that a turn took."""
     told = "Replies of the policy that a turn took, of valid rollouts, over all turns of their tasks."
     found = [(step, one.replies_a_turn) for step, one in history.dynamics.items()]
-    return _curve(history, "replies", "Replies", told, "replies a turn", "replies", found)
+    return _curve(history, "replies", "Replies", told, "per turn", "replies", found)
 
 
 def entropy(history: History) -> Plot | None:
@@ -170,7 +175,7 @@ def gradient(history: History) -> Plot | None:
     """The norm of the gradient before clipping."""
     told = "The norm of the gradient before clipping."
     found = [(step, one.gradient_norm) for step, one in history.updates.items()]
-    return _curve(history, "gradient", "Gradient norm", told, "norm", "update records", found)
+    return _curve(history, "gradient", "Gradient norm", told, "before clipping", "update records", found)
 
 
 def difficulty(history: History) -> Plot | None:
@@ -200,14 +205,15 @@ def variance_by_zone(history: History) -> Plot | None:
     use = ~np.isnan(groups.variance)
     if use.sum() < 2:
         return None
+    zone = groups.zone[use]
     # Rewards are fractions, so many groups share a place.
-    places, counts = np.unique(
-        np.column_stack([groups.mean[use], groups.variance[use], groups.zone[use]]), axis=0, return_counts=True
-    )
+    means, mean = np.unique(groups.mean[use], return_inverse=True)
+    spreads, spread = np.unique(groups.variance[use], return_inverse=True)
+    places, counts = np.unique((mean * len(spreads) + spread) * len(ZONES) + zone, return_counts=True)
     said = ", ".join(
-        f"{ZONES[zone].replace('_', ' ')} {np.mean(part):.3f} over {len(part):,} groups"
-        for zone in np.unique(groups.zone[use])
-        if len(part := groups.variance[use & (groups.zone == zone)])
+        f"{ZONES[number].replace('_', ' ')} {np.mean(part):.3f} over {len(part):,} groups"
+        for number in range(len(ZONES))
+        if len(part := groups.variance[use][zone == number])
     )
     most = np.argsort(-counts, kind="stable")[:MOST_DOTS]
     cut = f" The {MOST_DOTS:,} commonest places are drawn." if len(counts) > MOST_DOTS else ""
@@ -222,8 +228,13 @@ def variance_by_zone(history: History) -> Plot | None:
         kind="cloud",
         x="mean progress of the group, 0 to 1",
         dots=[
-            (mean, spread, count, ZONES[int(zone)])
-            for (mean, spread, zone), count in zip(places[most].tolist(), counts[most].tolist(), strict=True)
+            (
+                float(means[place // len(ZONES) // len(spreads)]),
+                float(spreads[place // len(ZONES) % len(spreads)]),
+                count,
+                ZONES[place % len(ZONES)],
+            )
+            for place, count in zip(places[most].tolist(), counts[most].tolist(), strict=True)
         ],
     )
 
@@ -255,11 +266,8 @@ def unique(history: History) -> Plot | None:
     """Tasks that were ever in the pool against the tasks that are in it (004 Figure 3, left)."""
     if not history.epochs:
         return None
-    seen: set[str] = set()
-    ever: list[float | None] = []
-    for epoch in history.epochs:
-        seen.update(epoch.injected)
-        ever.append(epoch.originals + len(seen))
+    seen = itertools.accumulate(epoch.injected for epoch in history.epochs)
+    ever: list[float | None] = [epoch.originals + count for epoch, count in zip(history.epochs, seen, strict=True)]
     active: list[float | None] = [epoch.originals + epoch.generated for epoch in history.epochs]
     bound = history.epochs[-1].originals + history.config.pool.max_generated
     near = bound < 3 * (ever[-1] or 0)
@@ -301,7 +309,7 @@ def retirements(history: History) -> Plot | None:
 
 def first_reward(history: History) -> Plot | None:
     """Mean reward of each variant's first group after its injection (004 Figure 3, middle)."""
-    means, zone = first_means(history), history.config.zones
+    means, zone = history.landing.first, history.config.zones
     return _histogram(
         "first_reward",
         "Where variants land",
@@ -317,7 +325,7 @@ def first_reward(history: History) -> Plot | None:
 
 def delay(history: History) -> Plot | None:
     """Delay from a seed's pick to its variant's injection."""
-    delays, _ = delays_and_moves(history)
+    delays = history.landing.delays
     width = max(1, int(max(delays, default=0)) // 25)
     return _histogram(
         "delay",
@@ -333,7 +341,7 @@ def delay(history: History) -> Plot | None:
 
 def drift(history: History) -> Plot | None:
     """How the seed's own reward moved between pick and injection (004 B.2)."""
-    _, moves = delays_and_moves(history)
+    moves = history.landing.moves
     return _histogram(
         "drift",
         "Drift",

@@ -151,11 +151,20 @@ def _lines(found: TaskHistory) -> list[str]:
             f"trend {window.trend:+.3f}"
         )
     for event in found.history:
-        facts = ", ".join(f"{key} {value}" for key, value in event.items() if key not in ("step", "event"))
+        facts = ", ".join(f"{key} {_brief(value)}" for key, value in event.items() if key not in ("step", "event"))
         lines.append(f"step {event['step']:<5} {event['event']}" + (f" ({facts})" if facts else ""))
     if not found.windows and not found.history:
         lines.append("never rolled out, never picked")
     return lines
+
+
+def _brief(value: Any) -> Any:
+    """What a record says of an event, its fractions to four digits."""
+    if isinstance(value, dict):
+        return {name: _brief(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_brief(one) for one in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _open_lines(task: OpenTask) -> list[str]:

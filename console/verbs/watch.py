@@ -36,7 +36,7 @@ def watch(run: Watched = None, /, *, as_json: Json = False) -> None:
         _Lines(path, as_json).follow()
         return
     from console import screen
-    from console.dash.follower import Follower
+    from console.follower import Follower
 
     screen.watch(Follower(path))
 

@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from console.dash.example import unpacked
-from console.dash.follower import Follower
 from console.dash.views import episodes
+from console.follower import Follower
 from console.main import run as rods
 from rods.observations import Group
 from tests.console.test_verbs import said, said_json

@@ -14,8 +14,9 @@ import pytest
 
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
+from console.follower import Follower
 from console.foreign_trainer import observe, record_steps
-from console.report.history import read_history
+from console.report.history import recorded
 from rods.errors import UserError
 from rods.observations import Update
 from tests.console.conftest import CONFIG, rods
@@ -255,12 +256,12 @@ def test_a_foreign_trainer_says_how_turns_went_and_what_an_update_has_shown(run:
     assert (status["calling"], status["replies"]) == (6 / turns, 24 / turns) and status["entropy"] == 0.375
     assert status["gradient_norm"] == 2.0  # of the one update that says it
     assert rods("verify", run).returncode == 0
-    updates = read_history(run).updates
+    updates = recorded(Follower(run)).updates
     assert updates == {1: Update(0.5, 2.0), 2: Update(0.25)}
     answers(
         rods("observe", run, "--json", "--from-step", "1", stdin="".join(json.dumps(one) + "\n" for one in text[4:5]))
     )
-    assert read_history(run).updates == {1: Update(0.5, 2.0)}, "that of a step that was taken back does not count"
+    assert recorded(Follower(run)).updates == {1: Update(0.5, 2.0)}, "that of a step that was taken back does not count"
 
 
 @pytest.mark.parametrize(

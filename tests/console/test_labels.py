@@ -15,8 +15,9 @@ import rods
 from buffers.log.records import Record
 from buffers.run.runfolder import trace_file
 from buffers.state import RunState
+from console.follower import Follower
 from console.report.findings import findings, numbers
-from console.report.history import read_history
+from console.report.history import recorded as history_of
 from console.report.plots import calling
 from console.report.plots import labels as drawn
 from rods.episode.engine import Message, Trace
@@ -85,7 +86,7 @@ def test_shares_stand_in_status_report_and_inspect(labelled: Path, capsys: pytes
     assert {"empty_turn_model_response", "invalid_tool_call"} <= counts.keys()
     assert said_json(capsys, "status", labelled)["labels"] == counts
     assert f"; of {sum(counts.values())} over the last ten steps" in said(capsys, "status", labelled)
-    history = read_history(labelled)
+    history = history_of(Follower(labelled))
     assert numbers(history)["labels"] == counts
     assert any(line.startswith(f"What became of {sum(counts.values())} turns: ") for line in findings(history))
     assert drawn(history) is not None
@@ -114,7 +115,7 @@ def test_steps_that_a_start_drops_count_nowhere(labelled: Path, capsys: pytest.C
     done = rods_verb("observe", labelled, "--from-step", "1")
     assert done.returncode == 0, done.stderr
     assert said_json(capsys, "status", labelled)["labels"] == first
-    assert numbers(read_history(labelled))["labels"] == first
+    assert numbers(history_of(Follower(labelled)))["labels"] == first
 
 
 def test_a_replay_derives_the_labels_again(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,5 +136,5 @@ def test_a_replay_derives_the_labels_again(labelled: Path, capsys: pytest.Captur
 def test_a_run_without_labels_shows_none(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert said_json(capsys, "status", finished_run)["labels"] == {}
     assert "turns " not in said(capsys, "status", finished_run)
-    history = read_history(finished_run)
+    history = history_of(Follower(finished_run))
     assert drawn(history) is None and numbers(history)["labels"] == {}

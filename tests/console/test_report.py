@@ -13,22 +13,24 @@ import pytest
 from buffers.log.tail import read
 from buffers.run.creation import create_run
 from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, SEEDS
+from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS
+from buffers.state import RunState
+from console.follower import Follower
 from console.main import run
 from console.report.findings import findings, heldout_sentence, limits, numbers
-from console.report.history import read_history
+from console.report.history import recorded
 from console.report.page import told
 from console.report.plots import calling, delay, plots
 from rods.config import parse_config
-from rods.observations import Dynamics
-from rods.rules.zones import ZONES
+from rods.observations import Dynamics, Group
+from rods.rules.zones import ZONES, moments
 from tests.console.conftest import rods
 from tests.console.test_verbs import said, said_json
 
 
 def test_the_numbers_are_those_of_the_logs(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status = said_json(capsys, "status", finished_run)
-    found = numbers(read_history(finished_run))
+    found = numbers(recorded(Follower(finished_run)))
     assert found["steps"] == 14
     assert found["injected"] == status["injected"]
     assert sum(found["retired"].values()) == status["retired"]
@@ -39,24 +41,54 @@ def test_the_numbers_are_those_of_the_logs(finished_run: Path, capsys: pytest.Ca
 
 
 def test_groups_carry_the_tracker_s_zones_and_variants_their_first_reward(finished_run: Path) -> None:
-    history = read_history(finished_run)
+    one = Follower(finished_run)
+    history = recorded(one)
     groups = history.groups
     assert len(groups) == 14 * 8
     zones = history.config.zones
+    state, zones_then = RunState(Run.open(finished_run)), []
+    for step in state.steps():
+        zones_then += [state.tracker.zone(record["task"]) for record in step.records]
+    assert [ZONES[zone] for zone in groups.zone] == zones_then
     boundary = groups.zone == ZONES.index("boundary")
     assert (groups.mean[boundary] >= zones.boundary_low).all()
     assert (groups.mean[boundary] <= zones.boundary_high).all()
-    assert set(groups.task[groups.generated]) <= set(history.variants)
-    for variant in history.variants.values():
-        assert variant.seed in history.tasks or variant.seed in history.variants
-        assert variant.injected is None or variant.injected >= variant.picked
+    with one.whole():
+        assert {one.ids[task] for task in groups.task[groups.generated]} <= set(seeds(finished_run))
+
+
+def test_where_variants_land_and_what_became_of_their_seeds_is_what_the_logs_say(finished_run: Path) -> None:
+    """Looked up in the columns; here by going through the groups in order."""
+    seen: dict[str, list[tuple[int, float]]] = {}
+    for record in read(finished_run / OBSERVATIONS):
+        if record["kind"] == "group" and (found := moments(Group.from_json(record), "progress")) is not None:
+            seen.setdefault(record["task"], []).append((record["step"], found.mean))
+    injected = {one["task"]: one["step"] for one in read(finished_run / POOL) if one["kind"] == "injected"}
+    first = [seen[task][0][1] for task in seeds(finished_run) if task in seen]
+    delays, moves = [], []
+    for record in read(finished_run / EXPANDED):
+        if (at := injected.get(record["task"]["id"])) is None:
+            continue
+        delays.append(at - record["step"])
+        of_seed = seen[record["pick"].partition("-")[2]]
+        picked = [mean for step, mean in of_seed if step <= record["step"]]
+        later = [mean for step, mean in of_seed if step > at]
+        moves += [later[0] - picked[-1]] if later else []
+    landing = recorded(Follower(finished_run)).landing
+    assert first and moves
+    assert (landing.first.tolist(), landing.delays.tolist(), landing.moves.tolist()) == (first, delays, moves)
+
+
+def seeds(run: Path) -> dict[str, str]:
+    """Of each variant the task that it was written from."""
+    return {one["task"]["id"]: one["pick"].partition("-")[2] for one in read(run / EXPANDED)}
 
 
 def test_a_rewound_run_counts_only_what_is_live(run_copy: Path) -> None:
-    before = read_history(run_copy).groups
+    before = recorded(Follower(run_copy)).groups
     merged = rods("observe", run_copy, "--from-step", "9")
     assert merged.returncode == 0, merged.stderr
-    after = read_history(run_copy)
+    after = recorded(Follower(run_copy))
     assert after.groups.step[-1] == 9
     assert np.array_equal(after.groups.mean, before.mean[before.step <= 9])
     assert all(epoch.step <= 9 for epoch in after.epochs)
@@ -77,7 +109,7 @@ def test_report_writes_the_page_with_all_that_it_says_inside(
     answers = json.loads(held[1])
     report = answers["/api/copy/report"]
     assert report["numbers"] == {name: value for name, value in told.items() if name != "report"}
-    assert report["findings"] == findings(read_history(run_copy)) and report["findings"][0].startswith("Held-out")
+    assert report["findings"] == findings(recorded(Follower(run_copy))) and report["findings"][0].startswith("Held-out")
     assert "no evidence that the method helps" in report["limits"][0] and report["simulated"]
     assert [row[0] for row in report["scores"]][:2] == ["progress reward", "all turns resolved"]
     drawn = {plot["name"] for plot in report["plots"]}
@@ -86,7 +118,7 @@ def test_report_writes_the_page_with_all_that_it_says_inside(
 
 
 def test_every_plot_has_as_many_values_as_places_and_the_numbers_of_the_logs(finished_run: Path) -> None:
-    history = read_history(finished_run)
+    history = recorded(Follower(finished_run))
     drawn = {plot.name: plot for plot in plots(history)}
     for plot in drawn.values():
         assert plot.caption and plot.source and plot.unit
@@ -109,7 +141,7 @@ def test_every_plot_has_as_many_values_as_places_and_the_numbers_of_the_logs(fin
 
 
 def test_a_long_run_s_curves_are_thinned_and_end_with_its_last_step(finished_run: Path) -> None:
-    history = read_history(finished_run)
+    history = recorded(Follower(finished_run))
     few = Dynamics(turns=4, calling=2, replies=4)
     long = dataclasses.replace(history, dynamics=dict.fromkeys(range(1, 3001), few))
     plot = calling(long)
@@ -120,25 +152,24 @@ def test_a_long_run_s_curves_are_thinned_and_end_with_its_last_step(finished_run
 def test_a_run_without_a_step_has_a_report_too(finished_run: Path, tmp_path: Path) -> None:
     done = Run.open(finished_run)
     fresh = create_run(tmp_path / "fresh", done.config, done.tasks)
-    history = read_history(fresh.path)
+    history = recorded(Follower(fresh.path))
     assert told(history)["plots"] == []
     assert findings(history) == ["Nothing to say yet: no step is recorded."]
     assert run(["report", str(fresh.path)]) == 0
 
 
 def test_the_delay_plot_holds_every_variant(finished_run: Path) -> None:
-    history = read_history(finished_run)
-    some = next(iter(history.variants.values()))
+    history = recorded(Follower(finished_run))
     for longest in (0, 1, 13, 24, 51, 55, 74, 75, 99, 260):
         delays = [longest, *range(0, longest, 3)]
-        variants = {str(one): dataclasses.replace(some, picked=1, injected=1 + one) for one in delays}
-        plot = delay(dataclasses.replace(history, variants=variants))
+        landing = dataclasses.replace(history.landing, delays=np.array(delays, float))
+        plot = delay(dataclasses.replace(history, landing=landing))
         assert plot is not None
         assert sum(value or 0 for value in plot.series[0].values) == len(delays)
 
 
 def test_findings_say_how_seeds_were_picked_and_at_how_many_merges(finished_run: Path) -> None:
-    history = read_history(finished_run)
+    history = recorded(Follower(finished_run))
     assert [epoch.number for epoch in history.epochs] == list(range(len(history.epochs)))
     merges = f"injected at {len(history.epochs) - 1} merges."
     drawn = history.config.selection.model_copy(update={"order": "random"})
@@ -211,6 +242,6 @@ def test_a_type_that_one_end_could_not_score_is_said(run_copy: Path, capsys: pyt
 
 
 def test_nano_s_report_does_not_claim_to_beat_supervised_learning(finished_run: Path) -> None:
-    history = read_history(finished_run)
+    history = recorded(Follower(finished_run))
     nano = dataclasses.replace(history, config=parse_config({"policy": {"kind": "nano"}}, where="test"))
     assert any("more supervised warm-up would beat" in line for line in limits(nano))

@@ -16,8 +16,9 @@ from buffers.log.tail import read
 from buffers.run.run import Run
 from buffers.run.runfolder import EXPANDED, POOL
 from buffers.usage import costs
+from console.follower import Follower
 from console.main import run as rods
-from console.report.history import read_history
+from console.report.history import recorded
 from console.report.page import told
 from rods.config import DifficultyRules
 from rods.environments.base import reference
@@ -84,12 +85,12 @@ def test_variants_of_drawn_tasks_keep_what_their_roots_are(loop: Path) -> None:
 def test_people_see_them_like_other_variants(loop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Run.open(loop)
     assert not any("catalogue" in warning for warning in run.manifest["warnings"])
-    history = read_history(loop)
-    assert len(history.variants) == len(list(read(loop / EXPANDED)))
-    variant = next(iter(history.variants.values()))
-    assert rods(["inspect", str(loop), variant.task.id]) == 0
+    history = recorded(Follower(loop))
+    variant, *_ = expanded = list(read(loop / EXPANDED))
+    assert history.accepted == len(expanded)
+    assert rods(["inspect", str(loop), variant["task"]["id"]]) == 0
     said = capsys.readouterr().out
-    assert f"lineage   {variant.seed} → {variant.task.id}" in said and "expects   " in said
+    assert f"lineage   {variant['pick'].partition('-')[2]} → {variant['task']['id']}" in said and "expects   " in said
     example = told(history)["examples"][0]["variant"]
     assert example["user"]["persona"] and example == AnyTask.from_json(example).as_json()
 

@@ -20,10 +20,11 @@ from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS
 from buffers.state import RunState
 from buffers.trainer_log import TrainerLog
+from console.follower import Follower
 from console.main import run as verb
 from console.progress import Progress
 from console.report.findings import numbers
-from console.report.history import read_history
+from console.report.history import recorded
 from console.report.page import told as report
 from console.report.plots import CHANGES, reward
 from console.verbs.inspect import interface_versions
@@ -185,7 +186,7 @@ def test_status_and_report_say_what_is_shown_and_why(evolved: Run, capsys: pytes
     assert verb(["status", str(evolved.path)]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("  shown "))
     assert f"{told[-1]['version']} since step {told[-1]['step']}; {told[-1]['why']['component']} " in line
-    history = read_history(evolved.path)
+    history = recorded(Follower(evolved.path))
     assert [asdict(one) for one in history.versions] == told and numbers(history)["interface_versions"] == len(told)
     shown = report(history)["versions"]
     assert [one["version"] for one in shown] == [one["version"] for one in told]

@@ -24,9 +24,10 @@ from buffers.run.creation import create_run
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS
 from buffers.state import RunState
+from console.follower import Follower
 from console.progress import Progress
 from console.report.findings import numbers
-from console.report.history import read_history
+from console.report.history import recorded
 from console.report.plots import entropy
 from rods.config import parse_config
 from rods.episode.diagnosis import diagnose
@@ -209,7 +210,7 @@ def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_pol
     ]
     finished = [one for one in rollouts if one["end"] == "finished"]
     last = [one for one in rollouts[len(rollouts) // 2 :] if one["end"] == "finished"]
-    now, history = Progress(run.path).poll(), read_history(run.path)
+    now, history = Progress(run.path).poll(), recorded(Follower(run.path))
     assert now.entropy == pytest.approx(fmean(expected), abs=2e-6)
     assert now.replies == sum(one["replies"] for one in finished) / sum(one["expected"] for one in finished)
     assert [history.updates[step].entropy for step in (1, 2)] == [record["entropy"] for record in updates]

@@ -64,9 +64,13 @@ function told(run, got) {
   if (got.history.length)
     parts.push(el("h2", {}, "History"), el("div", { title: "seeds.jsonl, pool.jsonl, rejected.jsonl" },
       table(["step", "event", "facts"], got.history.map(({ step, event, ...facts }) =>
-        [step, event, shown(Object.entries(facts).map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", "))]))));
+        [step, event, shown(Object.entries(facts).map(([name, value]) => `${name} ${brief(value)}`).join(", "))]))));
   return parts;
 }
+
+/** What a record says of an event, its fractions to four digits. */
+const brief = (value) => typeof value === "string" ? value
+  : JSON.stringify(value, (_, one) => (typeof one === "number" && !Number.isInteger(one) ? Number(one.toPrecision(4)) : one));
 
 /** A kept episode: what it earned, and turn by turn what was said, called and answered. */
 function episode(trace) {

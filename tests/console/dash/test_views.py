@@ -25,16 +25,18 @@ from buffers.run.run import Run
 from buffers.run.runfolder import EXPANDED, MANIFEST, OBSERVATIONS, POOL, REJECTED, usage
 from buffers.state import RunState, read_state
 from buffers.trainer_log import TrainerLog
-from console.dash import follower, views
+from console import follower
+from console.dash import views
 from console.dash.example import unpacked
 from console.dash.export import export_page
-from console.dash.follower import PROCESSES, Follower
 from console.dash.server import Registry
-from console.report.history import read_history
+from console.follower import PROCESSES, Follower
 from rods.errors import RodsError, UserError
 from rods.faults import LABELS, Gate
-from rods.rules.zones import ZONES
+from rods.rules.zones import ZONES, moments, zone_of
+from rods.tasks import AnyTask
 from tests.console.conftest import rods
+from tests.console.test_report import seeds
 from tests.console.test_verbs import said_json
 from tests.daemon.runs import until
 from tests.trainer.runs import command, write_config
@@ -56,17 +58,22 @@ def test_status_is_what_rods_status_says(finished_run: Path, capsys: pytest.Capt
     assert found["condition"] == "finished"
 
 
-def test_steps_and_groups_are_those_of_the_report(finished_run: Path) -> None:
-    history = read_history(finished_run)
+def test_steps_and_groups_are_those_on_record(finished_run: Path) -> None:
+    run = Run.open(finished_run)
+    active = read_state(run).active
+    counted, told = Counter[tuple[int, str]](), []
+    for one in RunState(run).steps():
+        for group in one.groups:
+            found = moments(group, "progress")
+            assert found is not None
+            counted[one.step, zone_of(found.mean, run.config.zones)] += 1
+            told += [(group.task, found.mean)] if group.task in active else []
     columns = ask(finished_run, "steps")["columns"]
     assert columns["step"] == list(range(1, 15))
-    for index, zone in enumerate(ZONES):
-        counted = Counter(history.groups.step[history.groups.zone == index].tolist())
-        assert columns[zone] == [counted[step] for step in columns["step"]]
+    for zone in ZONES:
+        assert columns[zone] == [counted[step, zone] for step in columns["step"]]
     dots = ask(finished_run, "groups", after="1.0", decided=10**6)["dots"]
-    inside = np.isin(history.groups.task, list(read_state(Run.open(finished_run)).active))
-    assert [dot[0] for dot in dots] == history.groups.task[inside].tolist()
-    assert np.allclose([dot[1] for dot in dots], history.groups.mean[inside])
+    assert [(dot[0], dot[1]) for dot in dots] == told
 
 
 def test_a_cursor_goes_on_where_it_stood_whoever_answers(finished_run: Path) -> None:
@@ -164,13 +171,11 @@ def test_the_boundary_of_an_old_step_is_what_stood_then(finished_run: Path, step
 
 def test_the_pool_lists_every_variant_with_its_life(finished_run: Path) -> None:
     found = ask(finished_run, "pool")
-    history = read_history(finished_run)
-    assert {one["task"]: one["seed"] for one in found["variants"]} == {
-        task: variant.seed for task, variant in history.variants.items()
-    }
+    written = seeds(finished_run)
+    assert {one["task"]: one["seed"] for one in found["variants"]} == written
     active = read_state(Run.open(finished_run)).active
     inside = {one["task"] for one in found["variants"] if one["state"] in ("injected", "revived")}
-    assert inside == {task for task in active if task in history.variants}
+    assert inside == {task for task in active if task in written}
     retired = ask(finished_run, "pool", state="retired")
     assert len(retired["variants"]) == found["counts"].get("retired", 0)
 
@@ -193,26 +198,26 @@ def test_the_funnel_counts_what_the_logs_hold_with_the_latest_example_of_each(fi
 
 
 def test_a_lineage_holds_all_that_comes_from_one_original(finished_run: Path) -> None:
-    history = read_history(finished_run)
-    variant = max(history.variants.values(), key=lambda one: one.generation)
-    found = ask(finished_run, "lineage", task=variant.task.id)
+    written = seeds(finished_run)
+    records = [one["task"] for one in read_state(Run.open(finished_run)).records(EXPANDED)]
+    variant = AnyTask.from_json(max(records, key=lambda one: one["provenance"]["generation"]))
+    found = ask(finished_run, "lineage", task=variant.id)
     root = found["nodes"][0]["task"]
-    seeds = {one["task"]: one["seed"] for one in found["nodes"]}
+    nodes = {one["task"]: one["seed"] for one in found["nodes"]}
 
     def origin(task: str) -> str:
-        while task in history.variants:
-            task = history.variants[task].seed
+        while task in written:
+            task = written[task]
         return task
 
-    assert set(seeds) == {root, *(task for task in history.variants if origin(task) == root)}
-    assert seeds == {root: None} | {task: history.variants[task].seed for task in seeds if task != root}
-    assert found["total"] == len(seeds)
+    assert nodes == {root: None} | {task: seed for task, seed in written.items() if origin(task) == root}
+    assert found["total"] == len(nodes)
     with pytest.raises(UserError, match="is no task of this run"):
         ask(finished_run, "lineage", task="zz")
-    both = ask(finished_run, "pair", task=variant.task.id)
-    assert (both["task"]["id"], both["seed"]["id"]) == (variant.task.id, variant.seed)
+    both = ask(finished_run, "pair", task=variant.id)
+    assert (both["task"]["id"], both["seed"]["id"]) == (variant.id, written[variant.id])
     distance = both["task"]["provenance"]["profile_distance"]
-    if variant.generation == 1:  # the root is the seed
+    if variant.provenance["generation"] == 1:  # the root is the seed
         assert (both["profiles"]["task"] == both["profiles"]["seed"]) <= (distance == 0)
     assert both["profiles"]["task"]["calls_per_turn"] == [len(turn) for turn in both["task"]["goal"]["calls"]]
     original = ask(finished_run, "pair", task=root)

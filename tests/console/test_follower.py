@@ -15,9 +15,10 @@ import pytest
 from buffers.run.runfolder import OBSERVATIONS
 from buffers.state import read_state
 from buffers.trainer_log import TrainerLog
-from console.dash import follower, views
-from console.dash.columns import Columns
-from console.dash.follower import Follower
+from console import follower
+from console.columns import Columns
+from console.dash import views
+from console.follower import Follower
 from rods.observations import Update
 from rods.rules.order import steps_per_epoch
 from tests.buffers.world import BATCH, Players, SyncDaemonLog, make_run

@@ -1,4 +1,4 @@
-"""Follows one run for the page: where it stands, and its history in columns.
+"""Follows one run for the page, its report and what is said of a task: where it stands, and its history in columns.
 
 Where it stands is `Progress`, which opens behind the snapshots that the run's processes keep. The history is read from
 the beginning of the logs, in a thread of its own; until that is done `whole` waits, and `fresh` has what was read so
@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import astuple
 from itertools import islice
 from pathlib import Path
 
@@ -22,18 +23,19 @@ from numpy.typing import NDArray
 from buffers.log.records import Record
 from buffers.run.heartbeat import read_heartbeat
 from buffers.run.runfolder import ADMITTED, EXPANDED, OBSERVATIONS, POOL, usage
-from buffers.state import ClosedStep, RunState, Tail
+from buffers.state import ClosedStep, LostVariant, RunState, Tail
 from buffers.usage import Spent, callers
-from console.dash.columns import Columns, Latest, Spread
+from console.columns import Columns, Latest, Spread
 from console.events import GRAVE, Event, Events
 from console.progress import CHUNK, Progress, ProgressSample, progress_moments, step_reward
 from console.versions import InterfaceVersions
 from rods.errors import RodsError
 from rods.faults import LABELS
-from rods.observations import FORMAT_REWARDS, Group, label_counts
+from rods.observations import FORMAT_REWARDS, ROLES, Group, dynamics, label_counts
 from rods.rules.difficulty import Difficulty
 from rods.rules.evolution import Evolution
 from rods.rules.zones import ZONES, Moments, group_signal, zone_of
+from rods.tasks import TASK_TYPES, AnyTask
 
 FRESH = 0.5  # seconds for which what was read is fresh
 LISTED = 5.0  # seconds between looks for another process that asks models
@@ -41,7 +43,10 @@ SHORT = 0.5  # seconds that are waited for a history, before it is said how much
 ERRORS = 5  # that are shown
 DECISIONS = ("injected", "retired", "revived")  # what moves a task into the pool or out of it
 INSIDE = (0, 2)  # those after which it is in
+UNKNOWN = -1  # the type of what a merge refuses as no task
 PROCESSES = ("trainer", "daemon")
+DYNAMICS = ("turns", "calling", "replies")  # of a step's rollouts that say (rods.observations.Dynamics)
+COUNTS = ("originals", "generated", "revived", "refused")  # of an `epoch` record
 News = Iterator[tuple[Callable[[list[Record]], None], list[Record]]]  # records, and what takes them
 
 
@@ -59,20 +64,30 @@ class Follower:
         self.ids: list[str] = []  # of tasks, by their number in the columns
         self.numbers: dict[str, int] = {}
         self.steps = Columns(
-            seq="i8", step="i4", epoch="i4", reward="f8", **dict.fromkeys(ZONES, "i4"), difficulty="f8", time="f8"
+            seq="u4",
+            step="i4",
+            epoch="i4",
+            reward="f8",
+            **dict.fromkeys(ZONES, "i4"),
+            difficulty="f8",
+            time="f8",
+            **dict.fromkeys(DYNAMICS, "i4"),
+            drawn="i4",
+            earned="f8",
         )
-        self.groups = Columns(seq="i8", step="i4", task="i4", mean="f8", variance="f8", zone="i1")
-        self.decisions = Columns(seq="i8", step="i4", task="i4", kind="i1", rule="i1")
-        self.epochs = Columns(seq="i8", epoch="i4", step="i4", stage="i4", originals="i4", generated="i4")
-        self.variants = Columns(seq="i8", step="i4", task="i4", seed="i4", generation="i4")
-        self.updates = Columns(seq="i8", step="i4", entropy="f8", norm="f8")
+        self.groups = Columns(seq="u4", step="i4", task="i4", mean="f8", variance="f8", zone="i1", role="i1")
+        self.decisions = Columns(seq="u4", step="i4", task="i4", kind="i1", rule="i1")
+        self.epochs = Columns(seq="u4", epoch="i4", step="i4", stage="i4", **dict.fromkeys(COUNTS, "i4"), staged="i4")
+        self.variants = Columns(seq="u4", step="i4", task="i4", seed="i4", generation="i4", type="i1")
+        self.updates = Columns(seq="u4", step="i4", entropy="f8", norm="f8")
         self.labels = Columns(
-            seq="i8", step="i4", **dict.fromkeys(LABELS, "i4")
+            seq="u4", step="i4", **dict.fromkeys(LABELS, "i4")
         )  # of the turns of a step's rollouts, where told
         self.newest_group = Latest()  # by task: rows of `groups` and `decisions`
         self.newest_decision = Latest()
         self.newest_variant = Latest()  # and of `variants`
         self.rules = [""]  # that `decisions` numbers
+        self.authors: set[str] = set()  # of variants, as their provenance names the model
         self.refused: dict[int, tuple[int, str]] = {}  # seq of a variant in the expanded log → step and rule
         self.spent: dict[tuple[str, str, str], Spent] = {}  # calls of models, by process, endpoint and stage
         self.latency: dict[tuple[str, str, str], Spread] = {}  # of the same
@@ -81,6 +96,9 @@ class Follower:
         self.versions = InterfaceVersions(self.run.config)
         self._evolution = Evolution(self.run.config.curriculum)
         self._difficulty = Difficulty(self.run.config.difficulty)
+        self.progress_only: Columns | None = None  # mean and variance of the progress of the rows of `groups`
+        if self.run.config.selection.boundary != "progress":  # which theirs are not
+            self.progress_only = Columns(mean="f8", variance="f8")
         self.originals = len(self.run.training)
         for task_id in self.run.training:
             self.number(task_id)
@@ -161,6 +179,16 @@ class Follower:
             found = self.numbers[task_id] = len(self.ids)
             self.ids.append(task_id)
         return found
+
+    def content(self, number: int) -> AnyTask | None:
+        """The task of this number, read from the disk; None for a variant that is lost or reads as no task."""
+        row = self.newest_variant.rows(len(self.ids))[number]
+        try:
+            if row < 0:
+                return self.state.task(self.ids[number])
+            return self.state.staging.task(int(self.variants["seq"][row]))
+        except (KeyError, ValueError, LostVariant):
+            return None
 
     def last_rows(self, table: Columns, step: int) -> NDArray[np.int64]:
         """By task number: the last row of `table` (groups or decisions) of a step up to `step`; -1 where there is
@@ -286,23 +314,32 @@ class Follower:
         zones = [0] * len(ZONES)
         rows: list[tuple[float, ...]] = []
         tasks: list[int] = []
+        others: list[tuple[float, ...]] = []
         for record, known in zip(step.records, progress, strict=True):
             if (found := self._measured(record, known)) is None:
                 continue
             moments, zone = found
             zones[zone] += 1
             tasks.append(task := self.number(record["task"]))
-            rows.append((record["seq"], step.step, task, *moments, zone))
+            role = ROLES.index(record.get("role", "active"))
+            rows.append((record["seq"], step.step, task, *moments, zone, role))
+            others.append(known if known is not None and moments.mean == moments.mean else moments)
         self.newest_group.set(tasks, range(len(self.groups), len(self.groups) + len(rows)))
         self.groups.extend(rows)
+        if self.progress_only is not None:
+            self.progress_only.extend(others)
         reward = step_reward(progress)
         shown = float("nan") if reward is None else reward
         self._evolution.apply(step.records)
         self.versions.add(step, self._evolution.shown)
         self._difficulty.apply(step.step, step.records)
         faced = self._difficulty.faced
-        drawn = faced.difficulty if faced is not None and faced.step == step.step else float("nan")
-        self.steps.append(step.record["seq"], step.step, step.epoch, shown, *zones, drawn, step.record["time"])
+        drawn: tuple[float, int, float] = (float("nan"), 0, float("nan"))
+        if faced is not None and faced.step == step.step:
+            drawn = faced.difficulty, faced.tasks, float("nan") if faced.mean is None else faced.mean
+        where = step.record["seq"], step.step, step.epoch
+        went = astuple(dynamics(step.records))
+        self.steps.append(*where, shown, *zones, drawn[0], step.record["time"], *went, *drawn[1:])
         if told := label_counts(step.records):
             self.labels.append(step.record["seq"], step.step, *(told[label] for label in LABELS))
 
@@ -329,8 +366,9 @@ class Follower:
     def _decided(self, record: Record) -> None:
         if record["kind"] == "epoch":
             counts = record["counts"]
-            numbers = record["epoch"], record["step"], record["stage"], counts["originals"], counts["generated"]
-            self.epochs.append(record["seq"], *numbers)
+            numbers = (counts[name] for name in COUNTS)
+            where = record["seq"], record["epoch"], record["step"], record["stage"]
+            self.epochs.append(*where, *numbers, record["deferred"]["count"])
             return
         if record["kind"] == "refused":  # perhaps for a task that is in the pool already
             self.refused[record["expanded"]] = record["step"], record["rule"]
@@ -348,8 +386,11 @@ class Follower:
                 continue  # a merge refuses it with its reason
             seed, task = self.number(str(record["pick"]).partition("-")[2]), self.number(content["id"])
             generation = content.get("provenance", {}).get("generation", 1)
+            kind = TASK_TYPES.index(content["type"]) if content.get("type") in TASK_TYPES else UNKNOWN
+            if kind != UNKNOWN:
+                self.authors.add(str(content.get("provenance", {}).get("model", "?")))
             self.newest_variant[task] = len(self.variants)
-            self.variants.append(record["seq"], record["step"], task, seed, generation)
+            self.variants.append(record["seq"], record["step"], task, seed, generation, kind)
 
     def _spend(self, records: list[Record]) -> None:
         for call in records:
