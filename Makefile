@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE # containers set it; each process would compile
 .PHONY: help demo test lint docs bench faults llm-server llm-smoke mcp-servers openenv
 help:
 	@echo "make demo   train a small policy with the daemon beside it; ends with a report (needs Python 3.11-3.14)"
-	@echo "make test   run all tests"
+	@echo "make test   run all tests (WHOLE=1: also what is otherwise tested by a part of it)"
 	@echo "make lint   style, types and the one-way imports"
 	@echo "make docs   build the guides as a site, docs/_site"
 	@echo "make bench  measure what the project claims"
@@ -26,7 +26,7 @@ demo:
 test:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl
-	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.rerun
+	@RODS_WHOLE=$(WHOLE) OMP_NUM_THREADS=1 $(BIN)/python -m tests.rerun
 
 lint:
 	@sh console/setup.sh dev

@@ -21,6 +21,7 @@ settings.register_profile("rods", settings.get_profile("explore"), derandomize=T
 settings.load_profile("rods")
 
 SMOKE = "RODS_LLM_SMOKE"
+WHOLE = "RODS_WHOLE"  # set by `make test WHOLE=1`: nothing is tested by a part of it
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ has at most one such parent for each set of imports, which ends with it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import importlib
@@ -21,6 +22,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO, Any
 
 WORDS = 4  # bytes that say how long a request is
 
@@ -37,33 +39,76 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """As `subprocess.run`, with all output captured as text. `imports`: modules that the parent has imported. Raises
     TimeoutExpired, once the process is gone."""
-    words = [str(each) for each in arguments]
-    asked = {"program": program, "arguments": words, "cwd": str(cwd or Path.cwd()), "env": env or {**os.environ}}
-    with (
-        tempfile.TemporaryFile() as given,
-        tempfile.TemporaryFile() as out,
-        tempfile.TemporaryFile() as errors,
-        socket.socket(socket.AF_UNIX) as parent,
-    ):
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         given.write(stdin.encode())
         given.seek(0)
-        parent.connect("\0" + _name(_parent(imports).pid))
-        request = json.dumps(asked).encode()
-        socket.send_fds(parent, [len(request).to_bytes(WORDS, "big")], [each.fileno() for each in (given, out, errors)])
-        parent.sendall(request)
-        answers = parent.makefile()
-        child = int(answers.readline())
-        parent.settimeout(timeout)
-        try:
-            code = int(answers.readline())
-        except TimeoutError:
-            os.kill(child, signal.SIGKILL)
-            raise subprocess.TimeoutExpired([program, *words], timeout) from None
+        with Process(program, arguments, imports, (given, out, errors), cwd=cwd, env=env) as child:
+            code = child.wait(timeout)
         said = []
         for file in (out, errors):
             file.seek(0)
             said.append(file.read().decode())
-    return subprocess.CompletedProcess([program, *words], code, *said)
+    return subprocess.CompletedProcess([program, *map(str, arguments)], code, *said)
+
+
+class Process:
+    """A program that was started, in the words of `subprocess.Popen`. As a context it is gone in the end."""
+
+    def __init__(
+        self,
+        program: str,
+        arguments: Sequence[str | Path],
+        imports: tuple[str, ...],
+        files: Sequence[IO[Any] | int],
+        *,
+        cwd: Path | None = None,
+        env: dict[str, str] | None = None,
+    ) -> None:
+        """`files`: what standard input, output and error are."""
+        self.args = [program, *map(str, arguments)]
+        self.returncode: int | None = None
+        asked = {"program": program, "arguments": self.args[1:], "cwd": str(cwd or Path.cwd())}
+        request = json.dumps(asked | {"env": env or {**os.environ}}).encode()
+        self._parent = socket.socket(socket.AF_UNIX)
+        self._parent.connect("\0" + _name(_parent(imports).pid))
+        numbers = [each if isinstance(each, int) else each.fileno() for each in files]
+        socket.send_fds(self._parent, [len(request).to_bytes(WORDS, "big")], numbers)
+        self._parent.sendall(request)
+        self._answers = self._parent.makefile()
+        self.pid = int(self._answers.readline())
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, negative after a signal. Raises TimeoutExpired; the process goes on then."""
+        if self.returncode is None:
+            if not select.select([self._parent], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            self.returncode = int(self._answers.readline())
+            self._answers.close()
+            self._parent.close()
+        return self.returncode
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self.wait()
 
 
 @functools.cache

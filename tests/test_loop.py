@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +20,11 @@ from buffers.run.runfolder import EXTENSIONS, OBSERVATIONS, POOL, SEEDS
 from buffers.state import read_state
 from console.main import run as rods
 from rods.errors import EXIT_DEADLINE, EXIT_OK, EXIT_REFUSED, UserError
+from tests import forked
 from tests.trainer.runs import live_steps, write_config
 from worlds.bfcl import wheel
 
+IMPORTS = {"trainer": ("trainer.main", "trainer.simulated"), "daemon": ("daemon.main",)}
 LOOP: dict[str, Any] = {
     "data.train": 16,
     "data.held_out": 8,
@@ -48,12 +48,12 @@ class Pair:
 
     run: Path
     config: Path
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[str, forked.Process] = field(default_factory=dict)
 
     def start(self, name: str) -> None:
-        command = [sys.executable, "-m", name, str(self.run), "--config", str(self.config)]
-        with (self.run.parent / f"{name}.err").open("ab") as errors:
-            self.processes[name] = subprocess.Popen(command, stderr=errors)
+        arguments = (self.run, "--config", self.config)
+        with (self.run.parent / f"{name}.err").open("ab") as errors, Path(os.devnull).open("r+b") as nothing:
+            self.processes[name] = forked.Process(name, arguments, IMPORTS[name], (nothing, nothing, errors))
 
     def kill(self, name: str) -> None:
         self.processes[name].kill()
@@ -218,9 +218,9 @@ def test_the_loop_runs_on_the_benchmarks_400_training_tasks(tmp_path: Path) -> N
     except UserError:
         pytest.skip("no BFCL data here: `rods data bfcl` fetches them")
     changes: dict[str, Any] = {"data.tasks": "bfcl", "data.train": 0, "data.held_out": 0}
-    changes |= {"training.batch_tasks": 40, "curriculum.stages": [{"epochs": 3}]}
+    changes |= {"training.batch_tasks": 40, "rollouts.rollouts_per_task": 4, "curriculum.stages": [{"epochs": 2}]}
     run = run_to_end(tmp_path / "bfcl", "daemon", sync="lockstep", **changes)
-    assert [len(orjson.loads(pool)[0]) >= 400 for pool in pools(run)] == [True] * 3
+    assert [len(orjson.loads(pool)[0]) >= 400 for pool in pools(run)] == [True] * 2
     assert injected(run) >= 4
     report = verify(run, replay=True)
     assert report.ok, report.problems

@@ -33,6 +33,7 @@ from rods.logs import log
 from rods.players import Players
 from rods.signals import GraceOver, Interrupted, StopRequest, ignore
 from trainer.batches import scoring_jobs
+from trainer.plan import split
 from trainer.policy import TrainingStopped
 from trainer.training_run import TrainingRun
 from worlds.sources import beside, load_tasks
@@ -137,6 +138,8 @@ def _train(run: Run, request: StopRequest) -> int:
     rank, processes = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     if processes > 1 and run.config.policy.kind == "simulated":
         raise UserError("a simulated policy is trained by one process", remedy="start rods-train without a launcher")
+    if processes > 1:
+        split(run.config, processes)  # refuses what does not come out even before anything is loaded
     if rank:
         return _follow(run, rank)
     with TrainingRun(run, lambda: request.asked) as training:

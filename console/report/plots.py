@@ -161,7 +161,7 @@ def replies(history: History) -> Plot | None:
     """Replies that a turn took."""
     told = "Replies of the policy that a turn took, of valid rollouts, over all turns of their tasks."
     found = [(step, one.replies_a_turn) for step, one in history.dynamics.items()]
-    return _curve(history, "replies", "Replies", told, "replies a turn", "replies", found)
+    return _curve(history, "replies", "Replies", told, "per turn", "replies", found)
 
 
 def entropy(history: History) -> Plot | None:
@@ -175,7 +175,7 @@ def gradient(history: History) -> Plot | None:
     """The norm of the gradient before clipping."""
     told = "The norm of the gradient before clipping."
     found = [(step, one.gradient_norm) for step, one in history.updates.items()]
-    return _curve(history, "gradient", "Gradient norm", told, "norm", "update records", found)
+    return _curve(history, "gradient", "Gradient norm", told, "before clipping", "update records", found)
 
 
 def difficulty(history: History) -> Plot | None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,8 +22,10 @@ from rods.config import parse_config
 from rods.observations import Group, Role, Rollout
 from rods.rules.order import batch, steps_per_epoch
 from rods.tasks import AnyTask
+from tests import forked
 from worlds import desk
 
+IMPORTS = ("daemon.main",)
 BATCH = 8
 VALUES: dict[str, Any] = {
     "policy": {"kind": "simulated"},
@@ -98,25 +98,30 @@ class Daemon:
     def __init__(self, path: Path, *options: str, file_bytes: int = 0) -> None:
         """`file_bytes` limits what any file may grow to."""
         self.path = path
-        limits = (file_bytes, file_bytes)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "daemon", str(path), *options],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits)) if file_bytes else None,
-        )
+        reading, writing = os.pipe()
+        self.stderr = os.fdopen(reading)
+        with Path(os.devnull).open("r+b") as nothing, os.fdopen(writing, "wb") as errors:
+            env = {**os.environ, "OMP_NUM_THREADS": "1"}
+            self.process = forked.Process("daemon", (path, *options), IMPORTS, (nothing, nothing, errors), env=env)
+        if file_bytes:
+            resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.communicate()
+        self.ended()
+
+    def ended(self, timeout: float = 120.0) -> tuple[int, str]:
+        """Waits until it ends; its exit code, and what was written to standard error since somebody looked."""
+        code = self.process.wait(timeout)
+        with self.stderr:
+            return code, self.stderr.read()
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, float, str]:
         """Sends a signal; returns exit code, seconds that it took, and what was written to standard error."""
         began = time.monotonic()
         self.process.send_signal(number)
-        _, errors = self.process.communicate(timeout=120)
-        return self.process.returncode, time.monotonic() - began, errors
+        code, errors = self.ended()
+        return code, time.monotonic() - began, errors
 
     def __enter__(self) -> Daemon:
         return self

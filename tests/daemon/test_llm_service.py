@@ -107,8 +107,8 @@ def test_without_an_endpoint_it_says_what_is_missing(tmp_path: Path) -> None:
     values = tomllib.loads(config.read_text())
     config.write_text(tomli_w.dumps({**values, "operation": {**values["operation"], "endpoints": []}}))
     with Daemon(run.path) as daemon:
-        _, errors = daemon.process.communicate(timeout=120)
-    assert daemon.process.returncode == 2
+        code, errors = daemon.ended()
+    assert code == 2
     assert "no endpoint is configured" in errors and "operation.endpoints" in errors and "Traceback" not in errors
     assert rods(["doctor", "--config", str(run.path / "config.toml")]) == 1
 

@@ -83,8 +83,8 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         make_run(tmp_path / "run", {"operation": {"metrics_port": port}})
         with Daemon(tmp_path / "run") as daemon:
-            _, errors = daemon.process.communicate(timeout=60)
-        assert daemon.process.returncode == 2
+            code, errors = daemon.ended()
+        assert code == 2
         assert f"127.0.0.1:{port}: cannot listen there" in errors and "operation.metrics_port" in errors
 
 

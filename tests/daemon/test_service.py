@@ -65,8 +65,7 @@ def state(path: Path) -> str:
 
 def test_it_waits_for_the_run_folder_and_says_so(tmp_path: Path) -> None:
     with Daemon(tmp_path / "run") as daemon:
-        assert daemon.process.stderr is not None
-        said = daemon.process.stderr.readline()
+        said = daemon.stderr.readline()
         run = make_run(tmp_path / "run")
         with Trainer(run) as trainer:
             trainer.play(1)
@@ -77,8 +76,7 @@ def test_it_waits_for_the_run_folder_and_says_so(tmp_path: Path) -> None:
 
 def test_it_can_be_stopped_while_it_waits(tmp_path: Path) -> None:
     with Daemon(tmp_path / "none") as daemon:
-        assert daemon.process.stderr is not None
-        daemon.process.stderr.readline()
+        daemon.stderr.readline()
         code, seconds, _ = daemon.stop(signal.SIGINT)
     assert code == 0 and seconds < 15
 
@@ -92,8 +90,8 @@ def test_with_a_configuration_it_makes_the_run_itself(tmp_path: Path) -> None:
     other = file.read_text().replace("train = 8", "train = 9")
     file.write_text(other)
     with Daemon(tmp_path / "run", "--config", str(file)) as daemon:
-        _, errors = daemon.process.communicate(timeout=120)
-    assert daemon.process.returncode == 3 and "data.train: 8 → 9" in errors and "Traceback" not in errors
+        code, errors = daemon.ended()
+    assert code == 3 and "data.train: 8 → 9" in errors and "Traceback" not in errors
 
 
 def test_a_second_daemon_is_refused(tmp_path: Path) -> None:
@@ -101,8 +99,8 @@ def test_a_second_daemon_is_refused(tmp_path: Path) -> None:
     with Daemon(run.path) as first:
         until(lambda: (run.path / "heartbeat.daemon.json").exists())
         with Daemon(run.path) as second:
-            _, errors = second.process.communicate(timeout=120)
-        assert second.process.returncode == 3
+            code, errors = second.ended()
+        assert code == 3
         assert str(first.process.pid) in errors and "Traceback" not in errors
 
 
@@ -351,8 +349,8 @@ def test_it_leaves_when_the_trainer_has_been_gone_for_long(tmp_path: Path) -> No
     with Trainer(run) as trainer:
         trainer.play(1)
     with Daemon(run.path) as daemon:
-        _, errors = daemon.process.communicate(timeout=120)
-    assert daemon.process.returncode == 0 and "no living trainer" in errors
+        code, errors = daemon.ended()
+    assert code == 0 and "no living trainer" in errors
     assert idle(run.path, 1)  # not before its work was done
 
 
@@ -415,8 +413,8 @@ def test_a_full_disk_ends_it_with_one_line_and_the_same_command_continues(tmp_pa
     with Trainer(run) as trainer:
         trainer.play(1)
         with Daemon(run.path, file_bytes=15_000) as daemon:  # files may not grow further, as on a full disk
-            _, errors = daemon.process.communicate(timeout=120)
-        assert daemon.process.returncode == 1 and "Traceback" not in errors
+            code, errors = daemon.ended()
+        assert code == 1 and "Traceback" not in errors
         assert errors.strip().splitlines()[-1].startswith(f"rods-daemon: {run.path}")
         with Daemon(run.path):
             until(lambda: idle(run.path, 1))

@@ -90,8 +90,8 @@ def ids(name: str, scratch: Path) -> list[str]:
     return lines
 
 
-def variants(name: str, type: str, scratch: Path) -> list[str]:
-    """What becomes of seeds of one type, each in its turn, until there are enough accepted variants: the seed, its
+def variants(name: str, type: str, scratch: Path, wanted: int = VARIANTS) -> list[str]:
+    """What becomes of seeds of one type, each in its turn, until `wanted` variants are accepted: the seed, its
     type, the variant's id (`-` and the last error where there is none), attempts, distance to the seed's profile, a
     hash of the record with its provenance, and what was rejected on the way."""
     tasks = originals(name)
@@ -120,7 +120,7 @@ def variants(name: str, type: str, scratch: Path) -> list[str]:
             made = f"{got.id} {_record(got)}" if isinstance(got, Task) else f"- {got}"
             lines.append(" ".join([seed.id, seed.type, made, *(f"{each.stage}:{each.error}" for each in rejected)]))
             accepted += isinstance(got, Task)
-            if accepted == VARIANTS:
+            if accepted == wanted:
                 return lines
         return lines
 

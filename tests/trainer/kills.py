@@ -14,7 +14,6 @@ of weights, optimizer and generators. At no kill may a step name a drawn task th
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import subprocess
 import sys
@@ -70,8 +69,9 @@ COMMON: dict[str, Any] = {
 ANY_SEED: dict[str, Any] = {"selection.order": "random", "selection.candidates": "pool"}
 POLICIES: dict[Policy, dict[str, Any]] = {
     "nano": {
-        "policy.kind": "nano",
-        "policy.warm_start_steps": 150,
+        "policy.kind": "nano",  # with the weights that come with it
+        "policy.dialect": "compact",
+        "policy.carelessness": 0.5,
         "rollouts.max_steps": 3,
         "rollouts.max_reply_tokens": 32,
         "rollouts.max_context_tokens": 500,
@@ -99,7 +99,6 @@ class Killed:
     config: Path
     chance: random.Random
     steps: int
-    environment: dict[str, str]
     startup: float = 0.0  # seconds that the slowest start took to its first step
     moments: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -112,9 +111,7 @@ class Killed:
             if not self._strike(int(point)):
                 break  # it was finished
         with self._errors("ab") as errors:
-            code = subprocess.run(
-                command(self.folder, self.config), stderr=errors, env=self.environment, timeout=PATIENCE
-            ).returncode
+            code = subprocess.run(command(self.folder, self.config), stderr=errors, timeout=PATIENCE).returncode
         if code != EXIT_OK or "Traceback" in self._said():
             self.wrong.append(f"the last start ended with {code}: {self._said()[-1500:]}")
         self._compare()
@@ -133,7 +130,7 @@ class Killed:
         """One start, killed. False: it had ended by itself before its moment came, because the run was finished."""
         began = time.monotonic()
         with self._errors("ab") as errors:
-            process = subprocess.Popen(command(self.folder, self.config), stderr=errors, env=self.environment)
+            process = subprocess.Popen(command(self.folder, self.config), stderr=errors)
         kind, moment = self._moment(process, step, began)
         while process.poll() is None and not moment():
             if time.monotonic() > began + PATIENCE:
@@ -220,8 +217,7 @@ def sweep(scratch: Path, sync: Sync, policy: Policy, kills: int, random_seed: in
 
 def _killed(folder: Path, config: Path, values: dict[str, Any], chance: random.Random, kills: int) -> Killed:
     """A run with a daemon beside it, its trainer killed `kills` times and then left in peace."""
-    cache = os.environ.get("RODS_CACHE", str(folder.parent / "cache"))  # of nano's warm start
-    run = Killed(folder, config, chance, values["training.steps"], {**os.environ, "RODS_CACHE": cache})
+    run = Killed(folder, config, chance, values["training.steps"])
     with folder.with_suffix(".daemon").open("ab") as said:
         daemon = [sys.executable, "-m", "daemon", str(folder), "--config", str(config)]
         beside = subprocess.Popen(daemon, stderr=said)

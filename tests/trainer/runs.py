@@ -1,4 +1,4 @@
-"""Small runs of the simulated policy, started as real processes."""
+"""Small runs, started as real processes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tomli_w
 
 from buffers.run.run import Run
 from buffers.state import RunState
 from tests import forked
+from trainer.advantages import AdvantageEstimate, Array
 
 IMPORTS = ("trainer.main", "trainer.simulated", "trainer.trl_grpo", "trainer.nano.warm_start")
 
@@ -42,6 +44,24 @@ NANO: dict[str, Any] = {
     "operation.trace_every": 1,
     "operation.threads": 1,
 }
+
+# Its cheapest steps. What it learns from does not depend on what it earns.
+BRIEF: dict[str, Any] = NANO | {
+    "data.train": 12,
+    "rollouts.max_steps": 3,
+    "rollouts.max_reply_tokens": 16,
+    "training.batch_tasks": 4,
+    "training.learning_rate": 0.01,
+    "training.optimizer": "muon",
+    "training.deterministic": True,
+    "training.advantage_hook": "tests.trainer.runs:alternating",
+    "curriculum.stages": [{"reward": "format", "expand": False}],
+}
+
+
+def alternating(estimate: AdvantageEstimate) -> Array:
+    signs: Array = np.resize([-1.0, 1.0], estimate.advantages.size)
+    return signs.reshape(estimate.advantages.shape)
 
 
 def write_config(file: Path, changes: dict[str, Any] | None = None) -> Path:

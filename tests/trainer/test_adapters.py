@@ -1,6 +1,5 @@
 """LoRA: what is trained, what a checkpoint holds, and that a run goes on exactly where it was."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -89,11 +88,10 @@ def test_a_run_with_an_adapter_learns_and_continues_exactly(tmp_path: Path) -> N
     changes = SMALL | {"policy.lora_rank": 4, "training.steps": 3, "training.kl": 0.05}
     config = write_config(tmp_path / "c.toml", changes)
     limited = write_config(tmp_path / "limited.toml", changes | {"operation.step_limit": 2})
-    environment = {**os.environ, "RODS_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
     whole, parted = tmp_path / "whole", tmp_path / "parted"
-    assert train(whole, config, env=environment).returncode == EXIT_OK
-    assert train(parted, limited, env=environment).returncode == EXIT_REQUEUE
-    assert train(parted, config, env=environment).returncode == EXIT_OK
+    assert train(whole, config).returncode == EXIT_OK
+    assert train(parted, limited).returncode == EXIT_REQUEUE
+    assert train(parted, config).returncode == EXIT_OK
     assert live_steps(parted) == live_steps(whole)
     adapters = []
     for run in (whole, parted):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ VALUES: dict[str, dict[str, Any]] = {
         "steps": 1,
         "learning_rate": 0.01,
         "kl": 0.0,
-        "advantage_hook": "tests.trainer.test_ranks:alternating",
+        "advantage_hook": "tests.trainer.runs:alternating",
     },
     "operation": {"threads": 1},
 }
@@ -115,26 +114,18 @@ def test_a_policy_that_does_not_fit_the_fork_is_never_replaced_by_the_untrained_
     assert "the one before" not in str(refused.value)
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    cache = tmp_path_factory.mktemp("cache")
-    return {**os.environ, "RODS_CACHE": str(cache), "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
-
-
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("how", ["fsdp2", "zero2", "zero3"])
-def test_processes_that_share_a_policy_train_the_one_that_was_taken_along(
-    tmp_path: Path, environment: dict[str, str], how: str
-) -> None:
+def test_processes_that_share_a_policy_train_the_one_that_was_taken_along(tmp_path: Path, how: str) -> None:
     if how != "fsdp2" and find_spec("deepspeed") is None:
         pytest.skip("DeepSpeed is not installed")
     config = write_config(tmp_path / "c.toml", ADAMW)
-    assert train(tmp_path / "parent", config, env=environment).returncode == EXIT_OK
+    assert train(tmp_path / "parent", config).returncode == EXIT_OK
     parent = Run.open(tmp_path / "parent")
     alone, shared = (fork(parent, tmp_path / name) for name in ("alone", "shared"))
     for run in (alone, shared):
         Checkpoints(run.path).adopt(newest(parent))
-    assert train(alone.path, config, env=environment).returncode == EXIT_OK
-    said = launch(shared.path, config, how, environment)
+    assert train(alone.path, config).returncode == EXIT_OK
+    said = launch(shared.path, config, how)
     assert (shared.path / "checkpoints" / "step_00000003.a1").exists(), said[-3000:]
     assert_close(alone.path, shared.path, 3)

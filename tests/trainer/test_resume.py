@@ -13,26 +13,9 @@ import pytest
 from buffers.run.heartbeat import heartbeat_path
 from console.main import run as rods
 from rods.errors import EXIT_OK, EXIT_REQUEUE
-from tests.trainer.runs import command, live_steps, train, write_config
+from tests.trainer.runs import BRIEF, command, live_steps, train, write_config
 
-CHANGES: dict[str, Any] = {
-    "data.train": 12,
-    "data.held_out": 4,
-    "policy.kind": "nano",
-    "policy.warm_start_steps": 3,
-    "rollouts.max_reply_tokens": 16,
-    "rollouts.max_steps": 3,
-    "rollouts.max_context_tokens": 1000,
-    "training.batch_tasks": 4,
-    "training.steps": 5,
-    "training.checkpoint_steps": 2,
-    "training.learning_rate": 0.01,
-    "training.optimizer": "muon",
-    "training.kl": 0.0,
-    "training.deterministic": True,
-    # a policy that has learnt nothing still disagrees with itself about its format
-    "curriculum.stages": [{"reward": "format", "expand": False}],
-}
+CHANGES: dict[str, Any] = BRIEF | {"training.steps": 5, "training.checkpoint_steps": 2}
 
 FILES = ("model.safetensors", "optimizer.pt")
 
@@ -45,38 +28,34 @@ def weights(run: Path, step: int) -> set[str]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of five steps that was never stopped, beside its configuration and the cache of its warm start."""
+    """A run of five steps that was never stopped, beside its configuration."""
     folder = tmp_path_factory.mktemp("whole")
-    assert train(folder / "run", write_config(folder / "c.toml", CHANGES), env=cached(folder)).returncode == EXIT_OK
+    assert train(folder / "run", write_config(folder / "c.toml", CHANGES)).returncode == EXIT_OK
     return folder / "run"
 
 
-def cached(folder: Path) -> dict[str, str]:
-    return {**os.environ, "RODS_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
-
-
 def test_a_run_with_weights_continues_bit_for_bit(tmp_path: Path, whole: Path) -> None:
-    parted, config, environment = tmp_path / "parted", whole.parent / "c.toml", cached(whole.parent)
+    parted, config = tmp_path / "parted", whole.parent / "c.toml"
     limited = write_config(tmp_path / "limited.toml", CHANGES | {"operation.step_limit": 3})
-    assert train(parted, limited, env=environment).returncode == EXIT_REQUEUE
-    assert train(parted, config, env=environment).returncode == EXIT_OK
+    assert train(parted, limited).returncode == EXIT_REQUEUE
+    assert train(parted, config).returncode == EXIT_OK
     assert live_steps(parted) == live_steps(whole)
     assert weights(parted, 5) == weights(whole, 5)
     assert weights(whole, 5) != weights(whole, 4)
 
 
 def test_a_finished_run_with_weights_is_extended_bit_for_bit(tmp_path: Path, whole: Path) -> None:
-    extended, config, environment = tmp_path / "extended", whole.parent / "c.toml", cached(whole.parent)
+    extended, config = tmp_path / "extended", whole.parent / "c.toml"
     short = write_config(tmp_path / "short.toml", CHANGES | {"training.steps": 2})
-    assert train(extended, short, env=environment).returncode == EXIT_OK
+    assert train(extended, short).returncode == EXIT_OK
     assert rods(["extend", str(extended), "--config", str(config)]) == EXIT_OK
-    assert train(extended, config, env=environment).returncode == EXIT_OK
+    assert train(extended, config).returncode == EXIT_OK
     assert live_steps(extended) == live_steps(whole)
     assert weights(extended, 5) == weights(whole, 5)
 
 
 def test_a_warm_start_can_be_stopped_within_seconds(tmp_path: Path) -> None:
-    environment = {**os.environ, "RODS_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "RODS_CACHE": str(tmp_path / "cache")}
     run, config = tmp_path / "run", write_config(tmp_path / "c.toml", CHANGES | {"policy.warm_start_steps": 100_000})
     process = subprocess.Popen(command(run, config), env=environment, stderr=subprocess.DEVNULL)
     beat = heartbeat_path(run, "trainer")

@@ -25,13 +25,17 @@ CONFIGURATIONS = Path(__file__).parents[2] / "experiments" / "training"
 ADAMW: dict[str, Any] = SMALL | {"training.optimizer": "adamw", "training.learning_rate": 0.003, "training.kl": 0.05}
 
 
-def launch(run: Path, config: Path, how: str, environment: dict[str, str]) -> str:
+def launch(run: Path, config: Path, how: str) -> str:
     """Two processes on the CPU under one of the configurations for GPUs; what they said."""
     command = [sys.executable, "-m", "accelerate.commands.launch"]
     command += ["--config_file", str(CONFIGURATIONS / f"{how}.yaml"), "--num_processes", "2"]
     command += ["--mixed_precision", "no", "--main_process_port", "0", "-m", "tests.trainer.sharded"]
     done = subprocess.run(
-        [*command, str(run), "--config", str(config)], env=environment, capture_output=True, text=True, timeout=800
+        [*command, str(run), "--config", str(config)],
+        env={**os.environ, "DS_ACCELERATOR": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=800,
     )
     return done.stdout + done.stderr
 
@@ -51,27 +55,19 @@ def assert_close(one: Path, other: Path, step: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    cache = tmp_path_factory.mktemp("cache")
-    return {**os.environ, "RODS_CACHE": str(cache), "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
-
-
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Path:
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three steps in one process."""
     folder = tmp_path_factory.mktemp("alone")
-    assert train(folder / "run", write_config(folder / "c.toml", ADAMW), env=environment).returncode == EXIT_OK
+    assert train(folder / "run", write_config(folder / "c.toml", ADAMW)).returncode == EXIT_OK
     return folder / "run"
 
 
 @pytest.mark.timeout(900)
-def test_two_processes_under_fsdp2_go_on_where_one_stopped(
-    tmp_path: Path, alone: Path, environment: dict[str, str]
-) -> None:
+def test_two_processes_under_fsdp2_go_on_where_one_stopped(tmp_path: Path, alone: Path) -> None:
     run, config = tmp_path / "run", write_config(tmp_path / "c.toml", ADAMW)
     limited = write_config(tmp_path / "limited.toml", ADAMW | {"operation.step_limit": 1})
-    assert train(run, limited, env=environment).returncode == EXIT_REQUEUE
-    said = launch(run, config, "fsdp2", environment)
+    assert train(run, limited).returncode == EXIT_REQUEUE
+    said = launch(run, config, "fsdp2")
     assert live_steps(run) == live_steps(alone), said[-3000:]
     held = [float(share) for share in re.findall(r"this process holds (0\.\d\d) of the weights", said)]
     assert len(held) == 2 and max(held) < 0.6
@@ -85,10 +81,10 @@ def test_two_processes_under_fsdp2_go_on_where_one_stopped(
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("deepspeed") is None, reason="DeepSpeed is not installed")
 @pytest.mark.parametrize("how", ["zero2", "zero3"])
-def test_deepspeed_goes_on_where_it_stopped(tmp_path: Path, alone: Path, environment: dict[str, str], how: str) -> None:
+def test_deepspeed_goes_on_where_it_stopped(tmp_path: Path, alone: Path, how: str) -> None:
     run, config = tmp_path / "run", write_config(tmp_path / "c.toml", ADAMW)
     limited = write_config(tmp_path / "limited.toml", ADAMW | {"operation.step_limit": 2})
-    said = [launch(run, one, how, environment) for one in (limited, config)]
+    said = [launch(run, one, how) for one in (limited, config)]
     assert live_steps(run) == live_steps(alone), said[-1][-3000:]
     assert_close(alone, run, 3)
 

@@ -11,6 +11,7 @@ recipe has changed (two minutes).
 from __future__ import annotations
 
 import itertools
+import json
 import shutil
 import sys
 import tempfile
@@ -31,7 +32,7 @@ from trainer.chat import Chat
 from trainer.nano import model as network
 from trainer.nano import worlds as generated
 from trainer.nano.teacher import Teacher
-from trainer.supervised import Progress, encode, fit, in_batches
+from trainer.supervised import Encoded, Progress, encode, fit, in_batches
 from worlds import desk
 from worlds.desk.generator import REGION_TYPES, Size, fresh_tasks
 from worlds.sources import PERSONAS
@@ -44,6 +45,7 @@ WARM_UP = 20  # steps of rising learning rate; after them it falls linearly
 VOCABULARY_TASKS = 1500  # demonstrations from which the tokenizer's words are taken
 CHUNK = 512  # demonstrations written at a time
 SHIPPED = Path(__file__).parent / "weights"
+LOSSES = "losses.json"  # beside shipped weights: what the first updates learnt, by which the recipe is known again
 # What answers the failures in demonstrations of recoveries: hints by rule, alone and with all that SEAL adds.
 AIDS = (Stage(feedback="hints"), Stage(feedback="hints", interface="seal-full", evolve="none"))
 
@@ -71,9 +73,9 @@ def make(config: Config, folder: Path, progress: Progress | None = None) -> Path
             remedy="set RODS_CACHE to a folder that can be written",
         ) from error
     try:
-        chat, trained = _trained(config, progress)
-        trained.save_pretrained(made)
+        chat, encoded = demonstrated(config)
         chat.tokenizer.save_pretrained(made)
+        trained(config, chat, encoded, progress).save_pretrained(made)
         try:
             made.rename(folder)
         except OSError:
@@ -85,11 +87,18 @@ def make(config: Config, folder: Path, progress: Progress | None = None) -> Path
 
 
 def main() -> None:
-    """Makes `SHIPPED` anew, for the configuration that the command line names."""
-    config = read_config(Path(sys.argv[1]))
+    """Makes `SHIPPED` anew, for the configuration that the command line names, with the losses of its first updates."""
+    config, losses = read_config(Path(sys.argv[1])), list[float]()
     torch_settings.settle_threads(config.operation)
     shutil.rmtree(SHIPPED, ignore_errors=True)
-    print(make(config, SHIPPED / recipe(config), lambda step, steps, loss: print(f"\r{step}/{steps}", end="")))
+
+    def told(step: int, steps: int, loss: float) -> None:
+        losses.append(loss)
+        print(f"\r{step}/{steps}", end="")
+
+    folder = make(config, SHIPPED / recipe(config), told)
+    (folder / LOSSES).write_text(json.dumps(losses[: 2 * WARM_UP]) + "\n")
+    print(folder)
 
 
 def cache() -> Path:
@@ -154,8 +163,8 @@ def shown(config: Config) -> list[tuple[Size, tuple[TaskType, ...], float]]:
     return [("small" if config.data.tasks == "desk-small" else "full", TASK_TYPES, careless)]
 
 
-def _trained(config: Config, progress: Progress | None) -> tuple[Chat, Any]:
-    """Tokenizer and network after the supervised warm start."""
+def demonstrated(config: Config) -> tuple[Chat, Iterator[list[Encoded]]]:
+    """The tokenizer, whose words are those of the first demonstrations, and all demonstrations, endlessly."""
     demonstrations = _demonstrations(config, CHUNK)
     drawn = config.policy.warm_start == "generated"
     first = [next(demonstrations) for _ in range(1 if drawn else -(-VOCABULARY_TASKS // CHUNK))]
@@ -165,20 +174,21 @@ def _trained(config: Config, progress: Progress | None) -> tuple[Chat, Any]:
         network.build_tokenizer(texts, network.PARTS, generated.ENTRIES) if drawn else network.build_tokenizer(texts)
     )
     chat = Chat(tokenizer, Path("nano"))
-    trained = network.fresh(tokenizer, config.random_seeds.policy)
-    optimizer = torch_settings.make_optimizer("muon", trained, LEARNING_RATE, REST)
-    steps = config.policy.warm_start_steps or STEPS
-    rng = keyed_random(config.random_seeds.policy, "warm start batches")
-    encoded = ([encode(chat, trace) for trace in traces] for traces in itertools.chain(first, demonstrations))
+    return chat, ([encode(chat, trace) for trace in traces] for traces in itertools.chain(first, demonstrations))
+
+
+def trained(config: Config, chat: Chat, encoded: Iterator[list[Encoded]], progress: Progress | None = None) -> Any:
+    """The network after the supervised warm start."""
+    fresh = network.fresh(chat.tokenizer, config.random_seeds.policy)
     fit(
-        trained,
-        in_batches(chat.pad, encoded, SEQUENCES, rng),
-        optimizer,
-        steps=steps,
+        fresh,
+        in_batches(chat.pad, encoded, SEQUENCES, keyed_random(config.random_seeds.policy, "warm start batches")),
+        torch_settings.make_optimizer("muon", fresh, LEARNING_RATE, REST),
+        steps=config.policy.warm_start_steps or STEPS,
         warm_up=WARM_UP,
         progress=progress,
     )
-    return chat, trained
+    return fresh
 
 
 if __name__ == "__main__":

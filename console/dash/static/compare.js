@@ -7,7 +7,7 @@ import { ask, path } from "source";
 const COLOURS = ["boundary", "too_hard", "mastered", "second", "truncated"];
 
 export function view(root, { run, rest, names }) {
-  const chosen = new Set(rest.length ? rest.filter((name) => names.includes(name)) : [run, ...names].slice(0, Math.min(3, names.length)));
+  const chosen = new Set(rest.length ? rest.filter((name) => names.includes(name)) : [run, ...names.filter((name) => name !== run)].slice(0, 3));
   chosen.add(run);
   const picks = el("div", { class: "controls" }, names.map((name) => {
     const box = el("input", { type: "checkbox", checked: chosen.has(name), onchange: () => {

@@ -22,7 +22,7 @@ export function view(root, { run }) {
         ["tokens", "requests"].filter((kind) => got.budget?.[kind] != null).map((kind) =>
           figure(`budget_of_${kind}`, num(got.budget[`used_${kind}`]), `used of ${num(got.budget[kind])}`, "heartbeat.daemon.json"))),
       listing("Calls by endpoint and stage", SOURCE, ["process", "endpoint", "stage", "calls", "failed", "tokens in", "tokens out", "seconds: median", "95 % below", "summed"],
-        got.calls.map((one) => [one.process, shown(one.endpoint), shown(one.stage), one.calls, one.failed, one.tokens_in, one.tokens_out, one.median, one.slow, Math.round(10 * one.seconds) / 10])),
+        got.calls.map((one) => [one.process, shown(one.endpoint), shown(one.stage), one.calls, one.failed, one.tokens_in, one.tokens_out, one.median, one.slow, one.seconds])),
       listing(`Endpoints as the daemon sees them (${got.life})`, "heartbeat.daemon.json", ["endpoint", "model", "in flight", "at most", "waiting", "trouble"],
         (got.endpoints ?? []).map((one) => [shown(one.endpoint), shown(one.model), one.in_flight, one.limit, one.waiting, one.why ? shown(`down for ${num(one.down_seconds)} s: ${one.why}`) : "none"])) ?? "");
   }

@@ -10,7 +10,7 @@ from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import VariantJob
 from daemon.pipeline import Pipeline
 from rods.config import Config
-from rods.gates import held_out_index
+from rods.gates import SimilarityIndex, held_out_index
 from rods.tasks import TASK_TYPES, Task
 from tests.environments import load
 from worlds.bfcl import fetch, tasks
@@ -33,6 +33,11 @@ def seeds() -> tuple[Task, ...]:
 
 
 @cache
+def held_out() -> SimilarityIndex:
+    return held_out_index([task for task in tasks() if task.split != "train"])
+
+
+@cache
 def written() -> tuple[tuple[Task, Task | str], ...]:
     return tuple((seed, variant(seed)) for seed in seeds())
 
@@ -45,7 +50,7 @@ def variant(seed: Task, random_seed: int = 0) -> Task | str:
     """The variant of `seed`, or why there is none."""
     threads = ThreadPoolExecutor(1)
     config = Config.model_validate({"random_seeds": {"daemon": random_seed}})
-    pipeline = Pipeline(config, held_out_index([task for task in tasks() if task.split != "train"]), threads)
+    pipeline = Pipeline(config, held_out(), threads)
     job = VariantJob(f"1-{seed.id}", 0, seed, seed, 1)
     who = ProceduralAuthor.of(load("bfcl"), threads)
     try:

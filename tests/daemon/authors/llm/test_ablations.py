@@ -84,9 +84,9 @@ async def test_blind_retry_shows_no_prompt_what_went_wrong_before(tmp_path: Path
         path = tmp_path / str(feedback)
         path.mkdir()
         ended, prompts = await written(
-            path, Script(answer=MARKING), 24, feedback=feedback, rewrite=calls == "batched", calls=calls
+            path, Script(answer=MARKING), 10, feedback=feedback, rewrite=calls == "batched", calls=calls
         )
-        assert len(ended.rejected) > 8
+        assert len(ended.rejected) > 4
         refining = {*of("refine_classify", prompts), *of("refine_rewrite", prompts)}
         errors = {
             one["evidence"]["detail"] for one in ended.rejected if one["error"] in ("vm_exec_failed", "no_pattern")
