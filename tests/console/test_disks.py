@@ -29,7 +29,7 @@ def command(verb: str, run: Path) -> str:
     return f"{shlex.quote(sys.executable)} -m {VERBS[verb].replace('RUN', str(run))} </dev/null"
 
 
-def in_namespace(script: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def in_namespace(script: str, timeout: float = 180) -> subprocess.CompletedProcess[str]:
     """Runs a shell script that may mount; its exit code 77 means that it may not."""
     done = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=timeout)
     if done.returncode == 77 or "unshare" in done.stderr:
