@@ -89,7 +89,7 @@ def test_what_rollouts_met_is_written_about_approved_and_shown_from_the_next_epo
         changes = NANO | FEEDBACK_RULES | {"training.steps": 4, "operation.endpoints": [endpoint]}
         config = write_config(tmp_path / "c.toml", changes)
         limited = write_config(tmp_path / "limited.toml", changes | {"operation.step_limit": 2})
-        assert train(path, limited) == EXIT_REQUEUE and closed(path) == 2
+        assert train(path, limited).returncode == EXIT_REQUEUE and closed(path) == 2
 
         def ended() -> list[Record]:
             found = list(read(path / FEEDBACK)) if (path / FEEDBACK).exists() else []
