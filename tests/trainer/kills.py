@@ -36,7 +36,8 @@ from rods.canonical import canonical
 from rods.errors import EXIT_OK
 from tests.faults.table import HEAD, Row
 from tests.faults.workloads import LOGS, Verdict, judge
-from tests.trainer.runs import command, write_config
+from tests.forked import Process
+from tests.trainer.runs import start, write_config
 
 KILLS = 20  # of each mode and policy
 IN_A_RUN = 5  # a run is killed so often
@@ -111,7 +112,7 @@ class Killed:
             if not self._strike(int(point)):
                 break  # it was finished
         with self._errors("ab") as errors:
-            code = subprocess.run(command(self.folder, self.config), stderr=errors, timeout=PATIENCE).returncode
+            code = start(self.folder, self.config, errors).wait(PATIENCE)
         if code != EXIT_OK or "Traceback" in self._said():
             self.wrong.append(f"the last start ended with {code}: {self._said()[-1500:]}")
         self._compare()
@@ -130,7 +131,7 @@ class Killed:
         """One start, killed. False: it had ended by itself before its moment came, because the run was finished."""
         began = time.monotonic()
         with self._errors("ab") as errors:
-            process = subprocess.Popen(command(self.folder, self.config), stderr=errors)
+            process = start(self.folder, self.config, errors)
         kind, moment = self._moment(process, step, began)
         while process.poll() is None and not moment():
             if time.monotonic() > began + PATIENCE:
@@ -146,7 +147,7 @@ class Killed:
             self._compare()
         return code == -9
 
-    def _moment(self, process: subprocess.Popen[bytes], step: int, began: float) -> tuple[str, Callable[[], bool]]:
+    def _moment(self, process: Process, step: int, began: float) -> tuple[str, Callable[[], bool]]:
         """Which moment is next, and whether it has come."""
         kind = self.chance.choice(("start", "checkpoint", "merge", "anywhere", "anywhere"))
         wait = self.chance.random()

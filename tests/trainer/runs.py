@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import tomli_w
@@ -85,6 +86,12 @@ def _arguments(run: Path, config: Path | None) -> list[str]:
 def train(run: Path, config: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
     """`rods-train` from start to end."""
     return forked.run("trainer", _arguments(run, config), IMPORTS, timeout=600, **options)
+
+
+def start(run: Path, config: Path, errors: IO[bytes] | None = None) -> forked.Process:
+    """`rods-train` as a process, to be watched and killed. What it says goes to `errors`."""
+    with Path(os.devnull).open("r+b") as nothing:
+        return forked.Process("trainer", _arguments(run, config), IMPORTS, (nothing, nothing, errors or nothing))
 
 
 def complaint(done: subprocess.CompletedProcess[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +22,7 @@ from rods.errors import EXIT_OK, EXIT_REQUEUE
 from tests.daemon.runs import Daemon, until
 from tests.daemon.test_feedback import completion
 from tests.json_server import json_server
-from tests.trainer.runs import NANO, command, train, write_config
+from tests.trainer.runs import NANO, start, train, write_config
 
 FEEDBACK_RULES: dict[str, Any] = {
     "sync": "lockstep",
@@ -70,9 +69,9 @@ def messages(path: Path, step: int) -> list[str]:
     return [one["content"] for trace in traces for one in trace["messages"] if one["role"] != "assistant"]
 
 
-def start(path: Path, config: Path, until_then: Callable[[], Any]) -> None:
+def killed(path: Path, config: Path, until_then: Callable[[], Any]) -> None:
     """The trainer, killed with -9 once `until_then` is true."""
-    process = subprocess.Popen(command(path, config), stderr=subprocess.DEVNULL)
+    process = start(path, config)
     try:
         until(until_then, PATIENCE)
     finally:
@@ -102,7 +101,7 @@ def test_what_rollouts_met_is_written_about_approved_and_shown_from_the_next_epo
         asked = Counter(agents.asked)
         assert texts and max(asked.values()) <= 3, "a fourth attempt is never sent"
         with Daemon(path, "--config", str(config)) as daemon:
-            start(path, config, lambda: closed(path) > 2)
+            killed(path, config, lambda: closed(path) > 2)
             agents.gone = True  # training goes on with what was approved
             assert train(path, config).returncode == EXIT_OK
             daemon.stop()
