@@ -1,14 +1,15 @@
 """Does an open page slow the trainer? Steps of a real trainer of nano, while somebody looks at its run or nobody does.
 
-Claim: a step with the page open takes 1.00 ± 0.01 of one without. Anchor: the same trainer in the periods without.
+Claim: a step with the page open takes 1.00 ± 0.01 of one without. Anchor: the same trainer's steps without.
 Command: `python -m bench.page_trainer`; the interval needs a quiet machine and half an hour.
 
-One trainer in a process of its own, with one thread and the same tasks in every step; its learning rate is so small
-that steps stay alike. `rods dash` serves the run in another process. In every other period a client asks over HTTP as
-the browser does: it listens to the stream, and when something moves asks for what the views of the run and of the
-boundary show; in the others it has gone, and the page reads nothing. A step counts in the period that holds all of it.
-Times are those of the step records. A machine that others share drifts by tens of percent within a minute, so periods
-are short, and each block of four of them, without · with · with · without, is compared in itself.
+One trainer in a process of its own, with one thread, the same tasks in every step and the likeliest reply to each; its
+learning rate is so small that all steps do the same work. `rods dash` serves the run in another process. Of four steps
+a client looks at the middle two: it asks over HTTP as the browser does, listens to the stream, and when something moves
+asks for what the views of the run and of the boundary show. At the other two it has gone, and the page reads nothing.
+Times are those of the step records. A machine that others share drifts by tens of percent within a minute, and at times
+takes a processor away for half a second; so each four steps are compared in themselves, and the mean over them is
+trimmed by a fifth at both ends (the whole mean is told, too).
 """
 
 from __future__ import annotations
@@ -36,13 +37,19 @@ from bench.figures import Figure, run
 from buffers.log.tail import read
 from buffers.run.runfolder import OBSERVATIONS
 
-PERIOD = 5.0  # seconds
-WITH = (1, 2)  # of a block's four periods: so that a steady drift falls on both
+TRIMMED = 0.2  # of the blocks, at both ends
 DRAWS = 10_000  # of the bootstrap
+LATE = 0.2  # seconds behind the end of a step within which the page must have been opened or closed
 CONFIG = {
     "data": {"tasks": "desk-small", "train": 6, "held_out": 4, "random_seed": 7},
     "policy": {"kind": "nano", "dialect": "compact", "carelessness": 0.5},
-    "rollouts": {"rollouts_per_task": 4, "max_steps": 6, "max_reply_tokens": 48, "max_context_tokens": 640},
+    "rollouts": {
+        "rollouts_per_task": 4,
+        "max_steps": 6,
+        "max_reply_tokens": 48,
+        "max_context_tokens": 640,
+        "temperature": 0.001,
+    },
     "training": {
         "batch_tasks": 6,
         "steps": 1_000_000,
@@ -58,41 +65,43 @@ RUNS = Path(__file__).parent.parent / "runs"  # a real disk, as a user's run has
 
 
 def measure(quick: bool, minutes: str = "") -> list[Figure]:
-    """Geometric mean over the blocks of the ratio of their median steps, with its bootstrap interval of 95 %."""
-    blocks = max(2, round(float(minutes or (1 if quick else 30)) * 60 / (4 * PERIOD)))
+    """Geometric mean over the blocks of four steps, trimmed, with its bootstrap interval of 95 %."""
+    seconds = 60 * float(minutes or (1 if quick else 30))
     spans: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
         path = Path(folder) / "run"
         with _trainer(path), _page(path) as (page, address):
-            client, spent = _Client(address), 0.0
-            for period in range(4 * blocks):
-                if period % 4 in WITH:
-                    spent -= _cpu(page)
-                    with client.looking():
-                        spans.append(_wait())
-                    spent += _cpu(page)
-                else:
-                    spans.append(_wait())
+            client, steps, spent = _Client(address), _Steps(path), 0.0
+            until = time.monotonic() + seconds
+            steps.wait(1)
+            while time.monotonic() < until:
+                spent -= _cpu(page)
+                began = time.time()
+                with client.looking():
+                    steps.wait(2)
+                spans.append((began, time.time()))
+                spent += _cpu(page)
+                steps.wait(2)  # the second is the first of the next four
         ends = np.array([record["time"] for record in read(path / OBSERVATIONS) if record["kind"] == "step"])
-    steps = [_steps(ends, *span) for span in spans]
-    shown = [np.concatenate([steps[block + each] for each in WITH]) for block in range(0, len(steps), 4)]
-    alone = [np.concatenate([steps[block], steps[block + 3]]) for block in range(0, len(steps), 4)]
-    logs = np.array([np.log(np.median(one) / np.median(two)) for one, two in zip(shown, alone, strict=True)])
-    low, high = _interval(logs)
-    counted = f"{len(np.concatenate(shown))} steps with it and {client.asked} answers in {blocks} blocks"
+    blocks = np.array([block for span in spans if (block := _block(ends, *span)) is not None])
+    shown, alone = blocks[:, 1] + blocks[:, 2], blocks[:, 0] + blocks[:, 3]
+    logs = np.log(shown / alone)
+    low, high = _interval(logs, TRIMMED)
+    whole = "{:.4f} [{:.4f}, {:.4f}]".format(np.exp(logs.mean()), *_interval(logs, 0.0))
+    counted = f"{2 * len(blocks)} steps with it and {client.asked} answers; whole mean {whole}"
+    looked = sum(ended - began for began, ended in spans)
     told = f"half of its 95 % interval [{low:.4f}, {high:.4f}]"
-    anchor = 1e3 * float(np.median(np.concatenate(alone)))
     return [
         Figure(
             f"a step with the page open ({counted})",
-            float(np.exp(logs.mean())),
+            float(np.exp(_trimmed(logs, TRIMMED))),
             "×",
             "without it, ms",
-            anchor,
+            1e3 * float(np.median(alone)) / 2,
             reach=1.01,
             higher=False,
         ),
-        Figure("of one core the page itself took", spent / (2 * blocks * PERIOD), "×", reach=0.02, higher=False),
+        Figure("of one core the page itself took", spent / looked, "×", reach=0.02, higher=False),
         Figure(told, (high - low) / 2, "×", reach=0.01, higher=False),
     ]
 
@@ -173,22 +182,45 @@ def _cpu(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _wait() -> tuple[float, float]:
-    """Beginning and end of a period, by the clock of the step records."""
-    began = time.time()
-    time.sleep(PERIOD)
-    return began, time.time()
+class _Steps:
+    """Tells when a trainer's steps end."""
+
+    def __init__(self, path: Path) -> None:
+        self._log = (path / OBSERVATIONS).open("rb")
+        self._log.seek(0, os.SEEK_END)
+        self._rest = b""
+
+    def wait(self, count: int) -> None:
+        """Until so many more have ended."""
+        while count:
+            lines = (self._rest + self._log.read()).split(b"\n")
+            self._rest = lines.pop()
+            ended = sum(b'"kind":"step"' in line for line in lines)
+            count = max(0, count - ended)
+            if count:
+                time.sleep(0.02)
 
 
-def _steps(ends: NDArray[np.float64], began: float, ended: float) -> NDArray[np.float64]:
-    """Seconds of the steps that lie within a period."""
-    found: NDArray[np.float64] = np.diff(ends)[(ends[:-1] >= began) & (ends[1:] <= ended)]
+def _block(ends: NDArray[np.float64], began: float, ended: float) -> NDArray[np.float64] | None:
+    """Seconds of the last step before, the two within, and the first after the time of looking; None where it was not
+    two whole steps, as on a machine that stood still."""
+    first = int(np.searchsorted(ends, began)) - 1
+    if first < 1 or first + 3 >= len(ends) or began - ends[first] > LATE or not 0 <= ended - ends[first + 2] < LATE:
+        return None
+    found: NDArray[np.float64] = np.diff(ends[first - 1 : first + 4])
     return found
 
 
-def _interval(logs: NDArray[np.float64]) -> tuple[float, float]:
+def _trimmed(logs: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+    """The mean over the last axis without the lowest and the highest `share`."""
+    without = int(share * logs.shape[-1])
+    kept: NDArray[np.float64] = np.sort(logs)[..., without : logs.shape[-1] - without]
+    return kept.mean(axis=-1)
+
+
+def _interval(logs: NDArray[np.float64], share: float) -> tuple[float, float]:
     """Of their geometric mean, blocks drawn anew."""
-    drawn = np.random.default_rng(1).choice(logs, (DRAWS, len(logs))).mean(axis=1)
+    drawn = _trimmed(np.random.default_rng(1).choice(logs, (DRAWS, len(logs))), share)
     low, high = np.quantile(np.exp(drawn), (0.025, 0.975))
     return float(low), float(high)
 

@@ -76,6 +76,7 @@ class Follower:
             earned="f8",
         )
         self.groups = Columns(seq="u4", step="i4", task="i4", mean="f8", variance="f8", zone="i1", role="i1")
+        self.uncounted = Columns(seq="u4", step="i4", task="i4")  # live groups that count for no zone, of format rewards
         self.decisions = Columns(seq="u4", step="i4", task="i4", kind="i1", rule="i1")
         self.epochs = Columns(seq="u4", epoch="i4", step="i4", stage="i4", **dict.fromkeys(COUNTS, "i4"), staged="i4")
         self.variants = Columns(seq="u4", step="i4", task="i4", seed="i4", generation="i4", type="i1")
@@ -316,11 +317,13 @@ class Follower:
         tasks: list[int] = []
         others: list[tuple[float, ...]] = []
         for record, known in zip(step.records, progress, strict=True):
+            task = self.number(record["task"])
             if (found := self._measured(record, known)) is None:
+                self.uncounted.append(record["seq"], step.step, task)
                 continue
             moments, zone = found
             zones[zone] += 1
-            tasks.append(task := self.number(record["task"]))
+            tasks.append(task)
             role = ROLES.index(record.get("role", "active"))
             rows.append((record["seq"], step.step, task, *moments, zone, role))
             others.append(known if known is not None and moments.mean == moments.mean else moments)

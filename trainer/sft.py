@@ -19,6 +19,7 @@ from typing import Annotated, Any
 
 import orjson
 from cyclopts import Parameter
+from cyclopts.types import PositiveFloat, PositiveInt
 
 from rods.canonical import keyed_random
 from rods.config import Config, read_config
@@ -50,9 +51,9 @@ def warm_up(
     ] = None,
     least: Annotated[float, Parameter(help="with --teacher: the share of its goal that an episode has earned")] = 0.0,
     rounds: Annotated[bool, Parameter(negative="", help="a sample for each reply, not for each conversation")] = False,
-    passes: Annotated[float, Parameter(help="how often each sample is shown")] = 2.0,
-    sequences: Annotated[int, Parameter(help="samples a step")] = 8,
-    learning_rate: Annotated[float, Parameter(help="AdamW's, at its peak")] = 1e-5,
+    passes: Annotated[PositiveFloat, Parameter(help="how often each sample is shown")] = 2.0,
+    sequences: Annotated[PositiveInt, Parameter(help="samples a step")] = 8,
+    learning_rate: Annotated[PositiveFloat, Parameter(help="AdamW's, at its peak")] = 1e-5,
 ) -> None:
     """Supervised learning on ground truth, or on a teacher's episodes. Raises UserError."""
     if out is None and export is None:

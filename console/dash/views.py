@@ -152,10 +152,15 @@ def episodes(one: Follower, query: Query) -> dict[str, Any]:
     task_id = query.get("task", "")
     with one.whole():
         files = kept_steps(one.path, one.state.live)
-        rows = np.flatnonzero(one.groups["task"] == one.numbers.get(task_id, -1))
-        kept = [number for number in np.unique(one.groups["step"][rows]).tolist() if number in files]
+        number = one.numbers.get(task_id, -1)
+        rolled = {
+            seq: at
+            for table in (one.groups, one.uncounted)
+            for seq, at in zip(*(table[name][table["task"] == number].tolist() for name in ("seq", "step")), strict=True)
+        }
+        kept = sorted({at for at in rolled.values() if at in files})
         step = whole(query, "step", kept[-1] if kept else 0)
-        seqs = one.groups["seq"][rows[one.groups["step"][rows] == step]].tolist()
+        seqs = [seq for seq, at in rolled.items() if at == step]
     traces = kept_episodes(files[step], task_id) if step in files else []
     log, by_slot = Lookup(one.path / OBSERVATIONS), {}
     for seq in seqs:

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from cyclopts.types import UInt16
 
 from rods.errors import UserError
 
@@ -19,7 +20,7 @@ Runs = Annotated[
     Parameter(help="Run folders, and folders that hold some; runs/ where none is named."),
 ]
 Host = Annotated[str, Parameter(help="The address to listen at; any other than this machine's own needs a token.")]
-Port = Annotated[int, Parameter(help="The port; 0 takes a free one.")]
+Port = Annotated[UInt16, Parameter(help="The port; 0 takes a free one.")]
 Export = Annotated[
     Path | None,
     Parameter(help="Write the page as files into this folder, which open from the disk, and serve nothing."),

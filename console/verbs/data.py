@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 
 from console.output import RunFolder, print_checked, print_json
 from rods.commands import Json
@@ -24,8 +25,10 @@ NAMES = "desk, bfcl, your own package.module:factory or file.py:factory, or the 
 Name = Annotated[str, Parameter(help=NAMES)]
 Several = Annotated[tuple[str, ...], Parameter(negative=())]
 Tasks = Annotated[Path | None, Parameter(help="A JSONL file of tasks of this environment; probes with their calls.")]
-Mutations = Annotated[int, Parameter(help="How many mutated rollouts to compare beside the 800 ground truths.")]
-RandomSeed = Annotated[int, Parameter(help="What is drawn, is drawn from this.")]
+Mutations = Annotated[
+    NonNegativeInt, Parameter(help="How many mutated rollouts to compare beside the 800 ground truths.")
+]
+RandomSeed = Annotated[NonNegativeInt, Parameter(help="What is drawn, is drawn from this.")]
 Rewritten = Annotated[Path | None, Parameter(name="--out", help="Write here instead of into the file itself.")]
 Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into this file.")]
 
@@ -87,9 +90,9 @@ def draw(
     /,
     *,
     train: Annotated[int, Parameter(help="How many training tasks.")] = 200,
-    held_out: Annotated[int, Parameter(help="How many held-out tasks, one in five for validation.")] = 50,
+    held_out: Annotated[NonNegativeInt, Parameter(help="How many held-out tasks, one in five for validation.")] = 50,
     difficulty: Annotated[str, Parameter(help="From 1 to 100: a number, or a range such as 20-60.")] = "1-100",
-    random_seed: Annotated[int, Parameter(help="What they are drawn from.")] = 0,
+    random_seed: Annotated[NonNegativeInt, Parameter(help="What they are drawn from.")] = 0,
     repository: Annotated[str, Parameter(help="repository, or folder/, your own tool documents.")] = "repository",
     as_json: Json = False,
 ) -> None:
@@ -117,7 +120,7 @@ def select_tasks(
     out: Annotated[Path, Parameter(help="The JSONL file of tasks to write.")],
     /,
     *,
-    worlds: Annotated[int, Parameter(help="In how many worlds training tasks are kept; 0: all.")] = 0,
+    worlds: Annotated[NonNegativeInt, Parameter(help="In how many worlds training tasks are kept; 0: all.")] = 0,
     without: Annotated[Path | None, Parameter(help="Another such file: no world that it trains on.")] = None,
     mode: Annotated[
         Literal["told", "asked"] | None, Parameter(help="Only tasks whose user says all at once, or is asked.")
@@ -229,7 +232,7 @@ def add_environment(
     ] = (),
     minted: Annotated[Several, Parameter(help="KIND=PATTERN, with one group: values made up anew in each world.")] = (),
     without: Annotated[Several, Parameter(help="A tool that is not offered.")] = (),
-    warm: Annotated[int, Parameter(help="MCP: how many servers are started and wait.")] = 2,
+    warm: Annotated[NonNegativeInt, Parameter(help="MCP: how many servers are started and wait.")] = 2,
     replace: Annotated[bool, Parameter(help="Write over a description that is there.", negative=())] = False,
     as_json: Json = False,
 ) -> None:

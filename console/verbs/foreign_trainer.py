@@ -10,12 +10,15 @@ import sys
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 
 from console import foreign_trainer
 from console.output import RunFolder, print_json
 from rods.commands import Json
 
-Number = Annotated[int, Parameter(help="The epoch to open, from 0; an open one is printed again as it was recorded.")]
+Number = Annotated[
+    NonNegativeInt, Parameter(help="The epoch to open, from 0; an open one is printed again as it was recorded.")
+]
 StageNumber = Annotated[int | None, Parameter(help="Its curriculum stage, from 1. Default: the configuration's.")]
 FromStep = Annotated[
     int | None,

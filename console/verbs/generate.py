@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt, PositiveInt
 
 from console.output import print_json
 from rods.commands import Json
@@ -35,10 +36,12 @@ def generate_worlds(
     folder: Annotated[Path, Parameter(help="Where to write environments/ and tasks.jsonl.")],
     /,
     *,
-    worlds: Annotated[int, Parameter(help="How many worlds to draw.")] = 10,
-    scenarios: Annotated[int, Parameter(help="How many scenarios to draw in each.")] = 20,
-    requests: Annotated[int, Parameter(help="How many requests a scenario has at most.")] = 4,
-    held_out: Annotated[int, Parameter(help="How many of the worlds, the last ones, have their tasks held out.")] = 0,
+    worlds: Annotated[PositiveInt, Parameter(help="How many worlds to draw.")] = 10,
+    scenarios: Annotated[PositiveInt, Parameter(help="How many scenarios to draw in each.")] = 20,
+    requests: Annotated[PositiveInt, Parameter(help="How many requests a scenario has at most.")] = 4,
+    held_out: Annotated[
+        NonNegativeInt, Parameter(help="How many of the worlds, the last ones, have their tasks held out.")
+    ] = 0,
     held_out_topics: Annotated[
         tuple[str, ...], Parameter(help="Topics whose worlds are held out as well.", negative=(), consume_multiple=True)
     ] = (),
@@ -49,7 +52,7 @@ def generate_worlds(
         bool, Parameter(help="Two kinds of things with one attribute each, and no places.", negative=())
     ] = False,
     mode: Conversation = "told",
-    random_seed: Annotated[int, Parameter(help="What all is drawn from.")] = 0,
+    random_seed: Annotated[NonNegativeInt, Parameter(help="What all is drawn from.")] = 0,
     lowest_tier: LowestTier = "landlock",
     as_json: Json = False,
 ) -> int:

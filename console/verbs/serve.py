@@ -6,14 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from cyclopts.types import PositiveInt, UInt16
 
 from console.verbs.data import Name
 
 if TYPE_CHECKING:
     from rods.environments.base import Environment
 
-Port = Annotated[int, Parameter(help="The port on 127.0.0.1; 0 takes a free one.")]
-Sessions = Annotated[int, Parameter(help="How many worlds live at once; a further session is refused.")]
+Port = Annotated[UInt16, Parameter(help="The port on 127.0.0.1; 0 takes a free one.")]
+Sessions = Annotated[PositiveInt, Parameter(help="How many worlds live at once; a further session is refused.")]
 
 
 def serve_environment(name: Name, /, *, port: Port = 0, sessions: Sessions = 64) -> None:

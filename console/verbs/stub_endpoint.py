@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from cyclopts.types import UInt16
 
 from rods.errors import UserError
 
@@ -25,7 +26,7 @@ Named = Annotated[
         "Any other is worded from what requests say of its tools.",
     ),
 ]
-Port = Annotated[int, Parameter(help="The port on 127.0.0.1; 0 takes a free one.")]
+Port = Annotated[UInt16, Parameter(help="The port on 127.0.0.1; 0 takes a free one.")]
 UrlFile = Annotated[
     Path | None, Parameter(help="A file to write the address into, for `url_file` of a configuration's endpoint.")
 ]

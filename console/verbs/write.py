@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt, PositiveInt
 
 from console.output import print_json
 from console.verbs.generate import Conversation, LowestTier, made_so
@@ -30,11 +31,13 @@ def write_worlds(
     from_tasks: Annotated[
         Path | None, Parameter(help="Instead: texts to infer topics from, a file of tasks (.jsonl) or one a line.")
     ] = None,
-    worlds: Annotated[int, Parameter(help="How many topics to take, the first ones; 0: all.")] = 0,
-    scenarios: Annotated[int, Parameter(help="How many scenarios to write in each world.")] = 10,
-    held_out: Annotated[int, Parameter(help="How many of the topics, the last ones, have their tasks held out.")] = 0,
+    worlds: Annotated[NonNegativeInt, Parameter(help="How many topics to take, the first ones; 0: all.")] = 0,
+    scenarios: Annotated[PositiveInt, Parameter(help="How many scenarios to write in each world.")] = 10,
+    held_out: Annotated[
+        NonNegativeInt, Parameter(help="How many of the topics, the last ones, have their tasks held out.")
+    ] = 0,
     mode: Conversation = "told",
-    random_seed: Annotated[int, Parameter(help="What endpoints and their sampling are drawn from.")] = 0,
+    random_seed: Annotated[NonNegativeInt, Parameter(help="What endpoints and their sampling are drawn from.")] = 0,
     lowest_tier: LowestTier = "landlock",
     as_json: Json = False,
 ) -> int:
