@@ -69,9 +69,9 @@ llm-smoke:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl
 	@sh bench/fixtures/llm_server/setup.sh
-	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 \
-	  $(BIN)/python -m pytest tests/rods/llm/test_real_server.py tests/daemon/test_real_model.py \
-	  tests/evaluation/bfcl/test_real_server.py tests/rods/players/test_real_model.py tests/trainer/test_smollm2.py \
-	  tests/worlds/written/test_real_model.py
-# Its server takes the memory of the other one.
-	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/trainer/test_real_server.py
+# Side by side, a file a process: one server answers all of them (a single reply keeps it waiting for memory) but the
+# last, which trains what it serves.
+	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 $(BIN)/python -m bench.fixtures.llm_server \
+	  $(BIN)/python -m pytest -n 7 --dist loadfile tests/rods/players/test_real_model.py tests/daemon/test_real_model.py \
+	  tests/worlds/written/test_real_model.py tests/evaluation/bfcl/test_real_server.py \
+	  tests/rods/llm/test_real_server.py tests/trainer/test_smollm2.py tests/trainer/test_real_server.py

@@ -1,8 +1,8 @@
 """The page over a long run: the first look, the history behind it, and a live tick.
 
 Claim: with 1,000,000 groups and 100,000 variants a first look of all says where the run stands in 2 s, with its whole
-history read the page holds 300 MB, a report takes 2 s then, and a tick takes 5 ms and 5 kB, whatever
-the history. Anchor: a tenth of the past.
+history read the page holds 300 MB, a report and the task with most groups take 2 s then, and a tick 5 ms and 5 kB,
+whatever the history. Anchor: a tenth of the past.
 Command: `python -m bench.page`.
 
 Each opening is a process of its own, of a run whose trainer has kept its snapshots. A tick is one more step of 32
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
+import numpy as np
 import orjson
 
 from bench.figures import Figure, run
@@ -44,7 +45,8 @@ class Opened:
     history: float  # of CPU time, until the history does
     held: float  # MB, then
     report: float  # seconds of CPU time
-    after: float  # MB held behind two reports
+    task: float
+    after: float  # MB held behind two reports and a task
     groups: int
     reading: float  # ms of CPU time, of one tick
     answering: float
@@ -69,7 +71,8 @@ def measure(quick: bool) -> list[Figure]:
         Figure("its history", last.history, "s", "a tenth", few.history),
         Figure("memory then", last.held, "MB", "a tenth", few.held, reach=300.0, higher=False),
         Figure("the report at that size", last.report, "s", "a tenth", few.report, reach=2.0, higher=False),
-        Figure("memory behind it", last.after, "MB", "a tenth", few.after, reach=300.0, higher=False),
+        Figure("the task with most groups", last.task, "s", "a tenth", few.task, reach=2.0, higher=False),
+        Figure("memory behind them", last.after, "MB", "a tenth", few.after, reach=300.0, higher=False),
         Figure("reading a step", last.reading, "ms", "a tenth", few.reading, reach=5.0, higher=False),
         Figure("answering what it moves", last.answering, "ms", "a tenth", few.answering, reach=5.0, higher=False),
         Figure("these answers", last.size, "kB", "a tenth", few.size, reach=5.0, higher=False),
@@ -103,6 +106,10 @@ def _opened(path: Path) -> Opened:
     registry.answer(RUN, "report", {})
     asking += time.process_time()
     registry.answer(RUN, "report", {})
+    most = one.ids[int(np.bincount(one.groups["task"]).argmax())]
+    looking = -time.process_time()
+    registry.answer(RUN, "task", {"task": most})
+    looking += time.process_time()
     after = resident()
     boundary, steps = registry.answer(RUN, "boundary", {}), registry.answer(RUN, "steps", {})["cursor"]
     dots, decided, merged = boundary["cursor"], str(boundary["decided"]), str(len(one.epochs))
@@ -123,9 +130,8 @@ def _opened(path: Path) -> Opened:
         size += sum(len(orjson.dumps(answer, default=str)) for answer in answers.values())
         answering += time.process_time()
         steps, dots = answers["steps"]["cursor"], answers["groups"]["cursor"]
-    return Opened(
-        seconds, read, held, asking, after, groups, 1e3 * reading / TICKS, 1e3 * answering / TICKS, size / 1e3 / TICKS
-    )
+    ticks = 1e3 * reading / TICKS, 1e3 * answering / TICKS, size / 1e3 / TICKS
+    return Opened(seconds, read, held, asking, looking, after, groups, *ticks)
 
 
 def _observe(path: Path, step: int, epoch: int, tasks: list[str]) -> None:

@@ -34,7 +34,7 @@ import tomli_w
 from numpy.typing import NDArray
 
 from bench.figures import Figure, run
-from buffers.log.tail import read
+from buffers.log.tail import Tail, read
 from buffers.run.runfolder import OBSERVATIONS
 
 TRIMMED = 0.2  # of the blocks, at both ends
@@ -186,19 +186,13 @@ class _Steps:
     """Tells when a trainer's steps end."""
 
     def __init__(self, path: Path) -> None:
-        self._log = (path / OBSERVATIONS).open("rb")
-        self._log.seek(0, os.SEEK_END)
-        self._rest = b""
+        self._log = Tail(path / OBSERVATIONS)
+        self._log.poll()
 
     def wait(self, count: int) -> None:
         """Until so many more have ended."""
-        while count:
-            lines = (self._rest + self._log.read()).split(b"\n")
-            self._rest = lines.pop()
-            ended = sum(b'"kind":"step"' in line for line in lines)
-            count = max(0, count - ended)
-            if count:
-                time.sleep(0.02)
+        while (count := count - sum(record["kind"] == "step" for record in self._log.poll())) > 0:
+            time.sleep(0.02)
 
 
 def _block(ends: NDArray[np.float64], began: float, ended: float) -> NDArray[np.float64] | None:
@@ -214,8 +208,8 @@ def _block(ends: NDArray[np.float64], began: float, ended: float) -> NDArray[np.
 def _trimmed(logs: NDArray[np.float64], share: float) -> NDArray[np.float64]:
     """The mean over the last axis without the lowest and the highest `share`."""
     without = int(share * logs.shape[-1])
-    kept: NDArray[np.float64] = np.sort(logs)[..., without : logs.shape[-1] - without]
-    return kept.mean(axis=-1)
+    kept: NDArray[np.float64] = np.sort(logs)[..., without : logs.shape[-1] - without].mean(axis=-1)
+    return kept
 
 
 def _interval(logs: NDArray[np.float64], share: float) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import astuple
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,14 @@ COUNTS = ("originals", "generated", "revived", "refused")  # of an `epoch` recor
 News = Iterator[tuple[Callable[[list[Record]], None], list[Record]]]  # records, and what takes them
 
 
+class Refused(NamedTuple):
+    """A merge's refusal of a variant (pool.jsonl)."""
+
+    seq: int
+    step: int
+    rule: str
+
+
 class Follower:
     """One run, from its folder. `lock` guards everything; views hold it through `fresh` or `whole`."""
 
@@ -76,10 +85,14 @@ class Follower:
             earned="f8",
         )
         self.groups = Columns(seq="u4", step="i4", task="i4", mean="f8", variance="f8", zone="i1", role="i1")
-        self.uncounted = Columns(seq="u4", step="i4", task="i4")  # live groups that count for no zone, of format rewards
+        self.uncounted = Columns(
+            seq="u4", step="i4", task="i4"
+        )  # live groups that count for no zone, of format rewards
         self.decisions = Columns(seq="u4", step="i4", task="i4", kind="i1", rule="i1")
         self.epochs = Columns(seq="u4", epoch="i4", step="i4", stage="i4", **dict.fromkeys(COUNTS, "i4"), staged="i4")
         self.variants = Columns(seq="u4", step="i4", task="i4", seed="i4", generation="i4", type="i1")
+        self.picks = Columns(seq="u4", task="i4")  # of seeds.jsonl: picked and finished
+        self.rejected = Columns(seq="u4", task="i4")  # by their seed
         self.updates = Columns(seq="u4", step="i4", entropy="f8", norm="f8")
         self.labels = Columns(
             seq="u4", step="i4", **dict.fromkeys(LABELS, "i4")
@@ -89,10 +102,10 @@ class Follower:
         self.newest_variant = Latest()  # and of `variants`
         self.rules = [""]  # that `decisions` numbers
         self.authors: set[str] = set()  # of variants, as their provenance names the model
-        self.refused: dict[int, tuple[int, str]] = {}  # seq of a variant in the expanded log → step and rule
+        self.refused: dict[int, Refused] = {}  # by the seq of a variant in the expanded log
         self.spent: dict[tuple[str, str, str], Spent] = {}  # calls of models, by process, endpoint and stage
         self.latency: dict[tuple[str, str, str], Spread] = {}  # of the same
-        self.progress = Progress(self.path, self._take_live)
+        self.progress = Progress(self.path, self._take_live, self._take_daemon)
         self.run = self.progress.run
         self.versions = InterfaceVersions(self.run.config)
         self._evolution = Evolution(self.run.config.curriculum)
@@ -181,6 +194,14 @@ class Follower:
             self.ids.append(task_id)
         return found
 
+    def rolled_out(self, number: int) -> dict[int, int]:
+        """The steps of a task's live groups, by their seqs in observations.jsonl, in order."""
+        found: dict[int, int] = {}
+        for table in (self.groups, self.uncounted):
+            rows = np.flatnonzero(table["task"] == number)
+            found |= dict(zip(table["seq"][rows].tolist(), table["step"][rows].tolist(), strict=True))
+        return dict(sorted(found.items()))
+
     def content(self, number: int) -> AnyTask | None:
         """The task of this number, read from the disk; None for a variant that is lost or reads as no task."""
         row = self.newest_variant.rows(len(self.ids))[number]
@@ -255,6 +276,13 @@ class Follower:
             self._take_update()
             if not len(self.steps) or step.record["seq"] > self.steps["seq"][-1]:
                 self._see(step)
+
+    def _take_daemon(self, record: Record) -> None:
+        """Takes a record of seeds.jsonl or rejected.jsonl that `Progress` has read."""
+        if record["kind"] == "rejected":
+            self.rejected.append(record["seq"], self.number(str(record["pick"]).partition("-")[2]))
+        elif record["kind"] in ("picked", "finished"):
+            self.picks.append(record["seq"], self.number(record["task"]))
 
     def _take_update(self) -> None:
         """Takes the latest update that `Progress` has read."""
@@ -374,7 +402,7 @@ class Follower:
             self.epochs.append(*where, *numbers, record["deferred"]["count"])
             return
         if record["kind"] == "refused":  # perhaps for a task that is in the pool already
-            self.refused[record["expanded"]] = record["step"], record["rule"]
+            self.refused[record["expanded"]] = Refused(record["seq"], record["step"], record["rule"])
             return
         if (rule := record.get("rule", "")) not in self.rules:
             self.rules.append(rule)

@@ -112,10 +112,16 @@ class Failures:
 
 class Progress:
     """Follows one run. `step` is the last live step of the last poll. `see` is called with each live step as it is
-    read, at first with the recent ones at least, and its mean progress reward."""
+    read, at first with the recent ones at least, and its mean progress reward; `see_daemon` with each record of
+    seeds.jsonl and rejected.jsonl."""
 
-    def __init__(self, path: Path, see: Callable[[ClosedStep, float | None], None] = lambda step, reward: None) -> None:
-        self._see = see
+    def __init__(
+        self,
+        path: Path,
+        see: Callable[[ClosedStep, float | None], None] = lambda step, reward: None,
+        see_daemon: Callable[[Record], None] = lambda record: None,
+    ) -> None:
+        self._see, self._see_daemon = see, see_daemon
         self.run = Run.open(path)
         self._versions = InterfaceVersions(self.run.config)
         self.state = RunState(self.run, every_step=self._versions.evolves, recent=RECENT, by_number=True)
@@ -302,6 +308,7 @@ class Progress:
 
     def _take_seeds(self, records: list[Record]) -> None:
         for record in records:
+            self._see_daemon(record)
             if record["kind"] == "picked":
                 self.picks[str(record.get("type", "?"))] += 1
             elif record["kind"] == "considered":
@@ -318,6 +325,7 @@ class Progress:
 
     def _take_rejected(self, records: list[Record]) -> None:
         for record in records:
+            self._see_daemon(record)
             kind = self.failures.setdefault((record["stage"], record["error"]), Failures())
             kind.count, kind.latest = kind.count + 1, record["seq"]
             failure = f"{record['stage']}: {record['error']}"

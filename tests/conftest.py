@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -42,14 +43,16 @@ def tasks(wheel_file: Path) -> list[Task]:
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    """A small model on this machine's CPU, served by a real vLLM for as long as the session lasts."""
+    """A small model on this machine's CPU, served by a real vLLM: the one that `make llm-smoke` has started for all
+    its workers, or else one of this session."""
     if not os.environ.get(SMOKE):
         pytest.skip("needs a model server: make llm-smoke")
     from bench.fixtures.llm_server import LlmServer
-    from bench.fixtures.llm_server.server import NAME
+    from bench.fixtures.llm_server.server import NAME, URL
 
-    with LlmServer(tmp_path_factory.mktemp("llm") / "server.log") as server:
-        yield Endpoint(model=NAME, urls=(server.url,), concurrency=64, read_seconds=240.0)
+    with ExitStack() as stack:
+        address = os.environ.get(URL) or stack.enter_context(LlmServer(tmp_path_factory.mktemp("llm") / "log")).url
+        yield Endpoint(model=NAME, urls=(address,), concurrency=64, read_seconds=240.0)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -88,10 +88,9 @@ def _lives(one: Follower, numbers: Any) -> dict[int, list[dict[str, Any]]]:
 
 def _refusal(one: Follower, seq: int) -> list[dict[str, Any]]:
     """A merge's refusal of the variant at `seq` of the expanded log, if there was one."""
-    if seq not in one.refused:
+    if (found := one.refused.get(seq)) is None:
         return []
-    step, rule = one.refused[seq]
-    return [{"step": step, "event": "refused", "rule": rule}]
+    return [{"step": found.step, "event": "refused", "rule": found.rule}]
 
 
 def funnel(one: Follower, query: Query) -> dict[str, Any]:
@@ -103,7 +102,7 @@ def funnel(one: Follower, query: Query) -> dict[str, Any]:
             (DECISIONS[kind], one.rules[rule])
             for kind, rule in zip(*(one.decisions[name].tolist() for name in ("kind", "rule")), strict=True)
         )
-        decided.update(("refused", rule) for _, rule in one.refused.values())
+        decided.update(("refused", found.rule) for found in one.refused.values())
         states = dict(zip(*(plain_list(found) for found in np.unique(_states(one), return_counts=True)), strict=True))
     log, gates = Lookup(one.path / REJECTED), get_args(Gate)
     told = []

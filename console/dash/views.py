@@ -6,22 +6,18 @@ A cursor (`after`) is `ATTEMPT.SEQ`; docs/decisions/page.md says of which log. A
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from buffers.log.parts import Lookup
-from buffers.run.runfolder import OBSERVATIONS
 from console.columns import Columns
-from console.episodes import kept_episodes, kept_steps
 from console.events import Events, matches
 from console.follower import INSIDE, PROCESSES, Follower
 from console.report.history import recorded
 from console.report.page import told
 from console.runs import condition
-from console.task_history import task_history
+from console.task_history import kept_rollouts, task_history
 from evaluation.heldout import scored
 from rods.config import Config
 from rods.errors import UserError, plain
@@ -138,10 +134,9 @@ def boundary(one: Follower, query: Query) -> dict[str, Any]:
 
 def task(one: Follower, query: Query) -> dict[str, Any]:
     """Everything on record about one task (`rods inspect`), its lineage with its conversations, and its groups."""
-    found = task_history(one.path, query.get("task", ""))
     with one.whole():
-        number = one.number(found.task.id)
-        rows = np.flatnonzero(one.groups["task"] == number)[-POINTS:]
+        found = task_history(one, query.get("task", ""))
+        rows = np.flatnonzero(one.groups["task"] == one.number(found.task.id))[-POINTS:]
         series = {name: plain_list(one.groups[name][rows]) for name in ("step", "mean", "variance")}
         return {**found.as_json(), "line": [each.as_json() for each in found.lineage], "series": series}
 
@@ -149,25 +144,11 @@ def task(one: Follower, query: Query) -> dict[str, Any]:
 def episodes(one: Follower, query: Query) -> dict[str, Any]:
     """The kept traces of a task with what their rollouts earned: those of `step`, by default of the latest that has
     any; and all steps that have."""
-    task_id = query.get("task", "")
-    with one.whole():
-        files = kept_steps(one.path, one.state.live)
-        number = one.numbers.get(task_id, -1)
-        rolled = {
-            seq: at
-            for table in (one.groups, one.uncounted)
-            for seq, at in zip(*(table[name][table["task"] == number].tolist() for name in ("seq", "step")), strict=True)
-        }
-        kept = sorted({at for at in rolled.values() if at in files})
-        step = whole(query, "step", kept[-1] if kept else 0)
-        seqs = [seq for seq, at in rolled.items() if at == step]
-    traces = kept_episodes(files[step], task_id) if step in files else []
-    log, by_slot = Lookup(one.path / OBSERVATIONS), {}
-    for seq in seqs:
-        with suppress(KeyError):  # damage took it
-            by_slot[log[seq]["index"]] = earned(one.run.config, log[seq]["rollouts"])
-    told = [trace | by_slot[trace["slot"]][trace["rollout"]] if trace["slot"] in by_slot else trace for trace in traces]
-    return {"step": step, "steps": kept, "episodes": told}
+    at, steps, found = kept_rollouts(one, query.get("task", ""), whole(query, "step", 0) or None)
+    told = [
+        trace if group is None else trace | earned(one.run.config, group)[trace["rollout"]] for trace, group in found
+    ]
+    return {"step": at, "steps": steps, "episodes": told}
 
 
 def earned(config: Config, rollouts: list[dict[str, Any]]) -> list[dict[str, Any]]:

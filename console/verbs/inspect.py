@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from buffers.run.run import Run
 from buffers.state import RunState
+from console.follower import Follower
 from console.output import RunFolder, print_json, print_lines
 from console.task_history import TaskEpisodes, TaskHistory, task_episodes, task_history, task_list
 from console.versions import InterfaceVersion, InterfaceVersions
@@ -58,7 +59,7 @@ def inspect(
         remedy = f"`rods inspect {run} TASK --episodes --step STEP`"
         raise UserError("episodes are those of one task", where="rods inspect", remedy=remedy)
     if episodes and task is not None:
-        kept = task_episodes(run, task, step)
+        kept = task_episodes(Follower(run), task, step)
         if as_json:
             print_json(kept.as_json())
         else:
@@ -78,7 +79,7 @@ def inspect(
         else:
             print_lines(map(_list_line, listed))
         return
-    found = task_history(run, task)
+    found = task_history(Follower(run), task)
     if as_json:
         print_json(found.as_json())
     else:

@@ -18,6 +18,7 @@ import orjson
 from cyclopts import Parameter
 
 from buffers.run.run import Run
+from console.follower import Follower
 from console.output import RunFolder, print_json, print_lines
 from console.stub_model import NAME, StubModel
 from console.task_history import task_history
@@ -48,7 +49,7 @@ Tagged = Annotated[bool, Parameter(negative="", help="As an endpoint is asked th
 def prompts(run: RunFolder, seed: TaskId, /, *, tagged: Tagged = False, as_json: Json = False) -> None:
     """Print every prompt of a seed as it would be sent, with its role's settings and token counts. No endpoint is
     asked: what a prompt builds on is filled in by chance and by rule."""
-    opened, found = Run.open(run), task_history(run, seed)
+    opened, found = Run.open(run), task_history(Follower(run), seed)
     environment = opened.environments.load(found.task.environment.name)
     endpoints = opened.config.operation.endpoints
     structured = not tagged and all(endpoint.structured for endpoint in endpoints)

@@ -142,16 +142,21 @@ def test_a_stranger_s_package_is_refused_with_both_places(tmp_path: Path) -> Non
     assert f"the package 'prompts' is found in {tmp_path / 'prompts'}, but rods lies in {home} →" in done.stderr
 
 
+PORTS = ("-1", "65536", "http")
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [["bogus"], ["status"], ["status", "a", "b"], ["status", "a", "--loud"], ["merge", "a", "--epoch", "soon"]],
+    [["bogus"], ["status"], ["status", "a", "b"], ["status", "a", "--loud"], ["merge", "a", "--epoch", "soon"]]
+    + [[*verb, "--port", port] for verb in (["dash"], ["stub-endpoint"], ["env", "serve", "desk"]) for port in PORTS]
+    + [["env", "generate", "w", "--worlds", "0"], ["env", "generate", "w", "--random-seed", "-1"]],
 )
 def test_a_wrong_command_line_is_one_line_and_exit_code_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments) == 2
     error = capsys.readouterr().err
-    assert error.startswith("rods: ")
+    assert error.startswith("rods: ") and " → " in error
     assert error.count("\n") == 1
 
 

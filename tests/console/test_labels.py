@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
@@ -23,6 +23,7 @@ from console.report.plots import labels as drawn
 from rods.episode.engine import Message, Trace
 from rods.observations import dynamics, label_counts
 from tests.console.conftest import rods as rods_verb
+from tests.console.dash.test_views import ask
 from tests.console.test_verbs import said, said_json
 
 CONFIG = """
@@ -45,23 +46,28 @@ REPLIES = ("No.", "<tool_call>[", '<tool_call>\n{"name": "get_money", "arguments
 
 
 @pytest.fixture
-def labelled(tmp_path: Path) -> Iterator[Path]:
+def labelled(tmp_path: Path) -> Path:
     """A run of a policy that declines, writes nonsense or calls a tool that is not there; with traces."""
-    (tmp_path / "run.toml").write_text(CONFIG)
+    run, gauges = _played(tmp_path, CONFIG)
+    assert gauges["label/empty_turn_model_response"] > 0
+    shares = [value for name, value in gauges.items() if name.startswith("label/")]
+    assert sum(shares) == pytest.approx(1.0)
+    return run
+
+
+def _played(folder: Path, config: str) -> tuple[Path, dict[str, float]]:
+    (folder / "run.toml").write_text(config)
     replies = itertools.cycle(REPLIES)
 
     def policy(messages: Sequence[Message]) -> str:
         return next(replies)
 
-    with rods.open_training(tmp_path / "run", policy, config=tmp_path / "run.toml") as training:
+    with rods.open_training(folder / "run", policy, config=folder / "run.toml") as training:
         for batch in training:
             played = training.play(batch)
             training.record(batch, played)
-            _keep(tmp_path / "run", batch.step, played)
-        assert training.run.gauges()["label/empty_turn_model_response"] > 0
-        shares = [value for name, value in training.run.gauges().items() if name.startswith("label/")]
-        assert sum(shares) == pytest.approx(1.0)
-    yield tmp_path / "run"
+            _keep(folder / "run", batch.step, played)
+        return folder / "run", training.run.gauges()
 
 
 def _keep(folder: Path, step: int, played: Sequence[Sequence[Trace]]) -> None:
@@ -73,7 +79,7 @@ def _keep(folder: Path, step: int, played: Sequence[Sequence[Trace]]) -> None:
     ]
     file = trace_file(folder, step, 1)
     file.parent.mkdir(exist_ok=True)
-    file.write_bytes(gzip.compress(b"\n".join(lines)))
+    file.write_bytes(gzip.compress(b"".join(line + b"\n" for line in lines)))
 
 
 def groups(folder: Path) -> list[Record]:
@@ -138,3 +144,18 @@ def test_a_run_without_labels_shows_none(finished_run: Path, capsys: pytest.Capt
     assert "turns " not in said(capsys, "status", finished_run)
     history = history_of(Follower(finished_run))
     assert drawn(history) is None and numbers(history)["labels"] == {}
+
+
+def test_episodes_are_found_whether_or_not_their_groups_count_for_a_zone(tmp_path: Path) -> None:
+    """Those of a format reward count for none: no dot, but traces that say what they earned."""
+    run, _ = _played(tmp_path, CONFIG + '[[curriculum.stages]]\nreward = "format"\nexpand = false\n')
+    recorded = groups(run)
+    assert {one["reward"]["kind"] for one in recorded} == {"format"}
+    one = recorded[-1]
+    found = ask(run, "episodes", task=one["task"])
+    assert found["steps"] == sorted(each["step"] for each in recorded if each["task"] == one["task"])
+    assert found["step"] == one["step"]
+    for trace, rollout in zip(found["episodes"], one["rollouts"], strict=True):
+        assert (trace["reward"], trace["labels"]) == (rollout["reward"], rollout["labels"])
+    assert ask(run, "boundary")["dots"] == []
+    assert ask(run, "episodes", task="nobody") == {"step": 0, "steps": [], "episodes": []}

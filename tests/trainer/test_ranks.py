@@ -3,9 +3,12 @@
 import gzip
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +26,12 @@ from buffers.run.runfolder import FEEDBACK
 from buffers.state import read_state
 from rods.config import Operation, read_config
 from rods.deadlines import HANGS, MOST_HANGING, WEIGHTS_LOADED
-from rods.errors import EXIT_OK, EXIT_REQUEUE
+from rods.errors import EXIT_OK, EXIT_REQUEUE, EXIT_USER
+from tests import forked
 from tests.buffers.audit.test_feedback import approval
 from tests.daemon.runs import Daemon
 from tests.trainer.kills import ANY_SEED, COMMON
-from tests.trainer.runs import BRIEF, NANO, live_steps, train, write_config
+from tests.trainer.runs import BRIEF, IMPORTS, NANO, live_steps, train, write_config
 from trainer import ranks
 from trainer.ranks import Ranks
 from worlds.sources import load_tasks
@@ -46,6 +50,24 @@ def launch(run: Path, config: Path, processes: int = 2) -> subprocess.Popen[str]
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def ranks_of(run: Path, config: Path, processes: int = 2) -> tuple[set[int], str]:
+    """Their exit codes, and what they said: processes with what `accelerate launch` tells them, without its own start
+    and theirs."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with tempfile.TemporaryFile("w+") as said, Path(os.devnull).open("r+b") as nothing, ExitStack() as stack:
+        shared = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        arguments = (str(run), "--config", str(config))
+        started = []
+        for rank in range(processes):
+            env = {**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"}
+            child = forked.Process("trainer", arguments, IMPORTS, (nothing, said, said), env=env)
+            started.append(stack.enter_context(child))
+        codes = {child.wait(600) for child in started}
+        said.seek(0)
+        return codes, said.read()
 
 
 def policy(run: Path, step: int) -> dict[str, torch.Tensor]:
@@ -107,9 +129,8 @@ def test_two_processes_train_as_one_would_until_they_are_stopped_and_one_goes_on
     assert train(both, config).returncode == EXIT_OK
     assert [step for step, *_ in live_steps(both)] == [1, 2, 3, 4, 5, 6]
     assert verify(both).ok
-    process = launch(both, config)
-    said, _ = process.communicate(timeout=300)
-    assert process.returncode == EXIT_OK and len(live_steps(both)) == 6, said[-3000:]  # it is finished, and stays so
+    codes, said = ranks_of(both, config)
+    assert codes == {EXIT_OK} and len(live_steps(both)) == 6, said[-3000:]  # it is finished, and stays so
 
 
 def test_what_the_first_process_does_alone_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +147,8 @@ def test_variants_reach_all_processes(tmp_path: Path) -> None:
     changes = live | {"sync": "lockstep", "training.batch_tasks": 4, "training.steps": 5} | ANY_SEED
     config, path = write_config(tmp_path / "c.toml", changes), tmp_path / "run"
     with Daemon(path, "--config", str(config)):
-        said, _ = launch(path, config).communicate(timeout=600)
+        codes, said = ranks_of(path, config)
+    assert codes == {EXIT_OK}, said[-3000:]
     assert [step for step, *_ in live_steps(path)] == [1, 2, 3, 4, 5], said[-3000:]
     run = Run.open(path)
     pool = read_state(run).pool_at(1)
@@ -149,6 +171,7 @@ def test_processes_that_disagree_are_stopped(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_batch_that_does_not_split_over_the_processes_is_refused(tmp_path: Path) -> None:
     changes = SMALL | {"training.batch_tasks": 3, "rollouts.rollouts_per_task": 3}
     run = tmp_path / "run"
-    said, _ = launch(run, write_config(tmp_path / "c.toml", changes)).communicate(timeout=300)
+    codes, said = ranks_of(run, write_config(tmp_path / "c.toml", changes))
+    assert codes == {EXIT_USER}
     assert "9 sequences a step do not split over 2 processes" in said
     assert not list(live_steps(run)) and Run.open(run)

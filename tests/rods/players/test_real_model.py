@@ -28,7 +28,7 @@ from tests.rods.players.conversations import DONE, TAGS, expected, one_drawn
 
 SMALL = Levels(tools=1, calls=1, turns=1, system=3, persona=1, ambiguity=0, criteria=2)
 BRIEF = Roles(
-    simulated_tool=Role(reason=60, tokens=300),
+    simulated_tool=Role(reason=60, tokens=200),
     simulated_user=Role(reason=60, tokens=120),
     simulated_verifier=Role(reason=60, tokens=160),
 )
@@ -49,7 +49,7 @@ class Heard:
         return found
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_conversations_that_a_small_model_plays_end_in_every_way_and_are_judged(
     served: Endpoint, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,7 +68,7 @@ def test_conversations_that_a_small_model_plays_end_in_every_way_and_are_judged(
         (0, [Reply("", "infrastructure")], "infrastructure"),
     ]
     used: list[Usage] = []
-    settings = SimulationSettings(tools="model", user="model", verifier="model", tries=8)
+    settings = SimulationSettings(tools="model", user="model", verifier="model", tries=4)
     players = Players(ENVIRONMENTS, settings, BRIEF)
     gone = Players(ENVIRONMENTS, settings, BRIEF)
     served = served.model_copy(update={"thinking_tokens": 0})  # no thoughts, no more room for an answer that was cut
@@ -92,7 +92,7 @@ def test_conversations_that_a_small_model_plays_end_in_every_way_and_are_judged(
     assert ends[-1] == "infrastructure"
     # A tool's result may break its schema in every try: then nobody has failed, and the conversation is no one's.
     lost = [end for end, (_, _, wanted) in zip(ends, policies, strict=False) if end != wanted]
-    assert set(lost) <= {"infrastructure"} and len(lost) <= 3
+    assert set(lost) <= {"infrastructure"} and len(lost) < 5, "not one of those that somebody plays came to its end"
     assert set(ends) == {"finished", "step_limit", "length", "context", "infrastructure"}
     assert all((trace.outcome is None) == (trace.end == "infrastructure") for trace in traces)
     assert sum(one.given for one in heard) == sum(one.asked for one in heard) >= 6
