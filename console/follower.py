@@ -160,6 +160,8 @@ class Follower:
                 reader = self._reader
             assert reader is not None
             reader.join()
+            if reader is self._reader:
+                raise RuntimeError("the thread that reads the history has ended")
 
     def look(self) -> None:
         """Reads what is new. Raises as `fresh`."""
@@ -370,7 +372,9 @@ class Follower:
             drawn = faced.difficulty, faced.tasks, float("nan") if faced.mean is None else faced.mean
         where = step.record["seq"], step.step, step.epoch
         went = astuple(dynamics(step.records))
-        self.steps.append(*where, shown, *zones, drawn[0], step.record["time"], *went, *drawn[1:])
+        clock = step.record["time"]
+        at = clock if isinstance(clock, (int, float)) else float("nan")  # no rule reads it, so anything may stand there
+        self.steps.append(*where, shown, *zones, drawn[0], at, *went, *drawn[1:])
         if told := label_counts(step.records):
             self.labels.append(step.record["seq"], step.step, *(told[label] for label in LABELS))
 

@@ -81,14 +81,15 @@ def application() -> App:
 
 
 def main() -> None:
-    """Runs one verb and exits with its code. SIGTERM interrupts as Ctrl-C does."""
+    """Runs one verb and exits with its code. SIGTERM interrupts as Ctrl-C does, once there is a verb to interrupt."""
+    app = application()
     on_signal(interrupt)
-    code = run(sys.argv[1:])
+    code = run(sys.argv[1:], app)
     ignore()
     raise SystemExit(code)
 
 
-def run(arguments: list[str]) -> int:
+def run(arguments: list[str], app: App | None = None) -> int:
     """Runs one verb and returns the exit code (rods.commands.run). Without arguments: the help."""
 
     def interrupted(stopped: Interrupted) -> tuple[str, int]:
@@ -96,4 +97,4 @@ def run(arguments: list[str]) -> int:
             return "stopped; start the same command again", EXIT_REQUEUE
         return "interrupted", 128 + stopped.number
 
-    return commands.run(application(), arguments or ["--help"], interrupted)
+    return commands.run(app or application(), arguments or ["--help"], interrupted)

@@ -7,6 +7,7 @@ counted and named, and more than `MOST` such tests fail the run: then it is no l
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -46,4 +47,5 @@ def _failed(folder: Path) -> set[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(run(Path.cwd(), ["-n", "auto", *sys.argv[1:]]))
+    workers = len(os.sched_getaffinity(0)) + 1  # many tests wait for a process or a clock
+    sys.exit(run(Path.cwd(), ["-n", str(workers), *sys.argv[1:]]))

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from cyclopts.types import PositiveInt
 
 from console.output import ConfigFile, print_json, print_lines
 from rods.commands import LIBRARIES, Json, installing
@@ -31,7 +30,7 @@ Writer = Annotated[
         "models. Data, pipeline and the endpoint's settings are those of --config; without it BFCL and the defaults.",
     ),
 ]
-Seeds = Annotated[PositiveInt, Parameter(help="How many seeds --synthesis takes.")]
+Seeds = Annotated[int, Parameter(help="How many seeds --synthesis takes.")]
 Keep = Annotated[Path, Parameter(help="Where --synthesis keeps its run folder. The same command goes on after a stop.")]
 
 
