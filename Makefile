@@ -15,7 +15,7 @@ help:
 	@echo "make bench  measure what the project claims"
 	@echo "make faults sweep kills, full disks, power cuts and damage over everything that is written; about an hour"
 	@echo "make llm-server  serve a small language model on this machine's CPU (about 4 GB, once)"
-	@echo "make llm-smoke   test against that server"
+	@echo "make llm-smoke   test against that server (18 GB of memory)"
 	@echo "make mcp-servers  fetch MCP servers that others wrote (200 MB, needs npm) and test against them"
 	@echo "make openenv  fetch OpenEnv's package (475 MB) and test against it, both ways"
 
