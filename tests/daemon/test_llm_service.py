@@ -216,7 +216,7 @@ def test_a_slow_seed_blocks_nobody(tmp_path: Path, stub: Stub) -> None:
     with Trainer(run) as trainer, Daemon(run.path) as daemon:
         stub.use(Script(answer=ROLES, rules=[(slow, "stall")], random_seed=1))
         trainer.play(1)
-        until(lambda: beat(run.path).get("in_flight"))
+        until(lambda: stub.counts()["stall"] >= len(seeds(run.path, "picked")) > 0)  # each of them
         stub.use(Script(answer=ROLES))
         trainer.play(1)
         until(lambda: any(record["step"] == 2 for record in seeds(run.path, "finished")))

@@ -148,8 +148,9 @@ async def test_slider_lineage_and_the_choice_of_runs(finished_run: Path, tmp_pat
             await page.until("location.hash.startsWith('#/run/task/')")
             variant = registry.answer("run", "pool", {})["variants"][0]
             await page.open(f"{address}/#/run/pool")
-            await page.until("document.querySelectorAll('tbody tr').length > 0")
-            await page.ask(f"document.querySelector('tbody a[href$=\"{variant['task']}\"]').click()")
+            link = f"document.querySelector('tbody a[href$=\"{variant['task']}\"]')"
+            await page.until(f"location.hash === '#/run/pool' && {link} !== null")  # not a table of the view before
+            await page.ask(f"{link}.click()")
             await page.until("document.querySelectorAll('.two section').length === 2")
             assert await page.ask("document.querySelectorAll('mark').length") > 0
             await page.ask("document.querySelector('.controls a[href*=\"/lineage/\"]').click()")
