@@ -6,10 +6,12 @@ BIN := .venv/bin
 export PYTHON TORCH_INDEX
 unexport PYTHONDONTWRITEBYTECODE # containers set it; each process would compile all of torch and transformers anew
 
-.PHONY: help demo test lint docs bench faults llm-server llm-smoke mcp-servers openenv
+.PHONY: help demo test test-slow test-all test-cpus lint docs bench faults llm-server llm-smoke mcp-servers openenv
 help:
 	@echo "make demo   train a small policy with the daemon beside it; ends with a report (needs Python 3.11-3.14)"
-	@echo "make test   run all tests (WHOLE=1: also what is otherwise tested by a part of it)"
+	@echo "make test   run the tests but for the slow ones, in minutes; says how many those are"
+	@echo "make test-all   run all tests (WHOLE=1: also what is otherwise tested by a part of it); test-slow: the others"
+	@echo "make test-cpus  run what compares numbers as on CPUs with fewer instructions than this one has"
 	@echo "make lint   style, types and the one-way imports"
 	@echo "make docs   build the guides as a site, docs/_site"
 	@echo "make bench  measure what the project claims"
@@ -21,12 +23,21 @@ help:
 
 demo:
 	@sh console/setup.sh demo
-	@$(BIN)/python -m console.demo
+	@$(BIN)/python -m rods.console.demo
 
-test:
+test: TESTS := -m "not slow"
+test-slow: TESTS := -m slow
+test test-slow test-all:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl
-	@RODS_WHOLE=$(WHOLE) OMP_NUM_THREADS=1 $(BIN)/python -m tests.rerun
+	@RODS_WHOLE=$(WHOLE) OMP_NUM_THREADS=1 $(BIN)/python -m tests.rerun $(TESTS)
+
+# PyTorch and MKL each choose by the CPU in which order they add; here they are told to choose as on a lesser one.
+test-cpus:
+	@sh console/setup.sh dev
+	@ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1 $(BIN)/python -m tests.rerun -m numeric tests/trainer tests/family/seal
+	@if grep -qw avx512f /proc/cpuinfo; then \
+	  ATEN_CPU_CAPABILITY=avx2 MKL_CBWR=AVX2 OMP_NUM_THREADS=1 $(BIN)/python -m tests.rerun -m numeric tests/trainer tests/family/seal; fi
 
 lint:
 	@sh console/setup.sh dev
@@ -69,9 +80,10 @@ llm-smoke:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl
 	@sh bench/fixtures/llm_server/setup.sh
-# Side by side, a file a process: one server answers all of them (a single reply keeps it waiting for memory) but the
-# last, which trains what it serves.
-	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 $(BIN)/python -m bench.fixtures.llm_server \
-	  $(BIN)/python -m pytest -n 7 --dist loadfile tests/rods/players/test_real_model.py tests/daemon/test_real_model.py \
-	  tests/worlds/written/test_real_model.py tests/evaluation/bfcl/test_real_server.py \
-	  tests/rods/llm/test_real_server.py tests/trainer/test_smollm2.py tests/trainer/test_real_server.py
+# First what asks how fast a server answers, then the others side by side, a file a process: one server answers all of
+# them (a single reply keeps it waiting for memory) but the last, which trains what it serves.
+	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 $(BIN)/python -m bench.fixtures.llm_server sh -c "\
+	  $(BIN)/python -m pytest tests/rods/llm/test_real_server.py && \
+	  $(BIN)/python -m pytest -n 6 --dist loadfile tests/family/simulation/test_real_model.py tests/daemon/test_real_model.py \
+	  tests/family/environments/written/test_real_model.py tests/evaluation/bfcl/test_real_server.py \
+	  tests/trainer/test_smollm2.py tests/trainer/test_real_server.py"

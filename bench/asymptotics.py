@@ -4,10 +4,10 @@ Claim: with as many variants as originals (the paper has 400 of each) RODS keeps
 data, for longer. Anchor: static data, with the same visits. Command: `python -m bench.asymptotics`.
 
 The rules are the product's own: `select`, `derive` (injection, retirement, re-tests), the tracker's windows and the
-order of an epoch, over the simulated policy of `trainer.simulated`. Assumed, and no evidence for the method: how the
-policy learns (skill grows with the share of groups that have variance), that a variant is as hard as its root within
-VARIANT_NOISE, and that every pick becomes a variant by the next merge. Nothing is written to a disk, and no task has
-words. A step's rollouts are drawn together, keyed by the step.
+order of an epoch, over the simulated policy of `rods.trainer.simulated`. Assumed, and no evidence for the method: how
+the policy learns (skill grows with the share of groups that have variance), that a variant is as hard as its root
+within VARIANT_NOISE, and that every pick becomes a variant by the next merge. Nothing is written to a disk, and no task
+has words. A step's rollouts are drawn together, keyed by the step.
 
 All runs visit as many tasks (10,000 steps of 32), within which the policy outgrows them: what separates 10^4 from 10^6
 originals is how often a task is visited meanwhile.
@@ -23,20 +23,20 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from bench.figures import Figure, run
-from buffers.folds.pool import Member, Pool
-from buffers.folds.staging import Candidate
-from buffers.merging.rules import Admission, Refusal, derive
-from daemon.filling import choose
+from rods.buffers.folds.pool import Member, Pool
+from rods.buffers.folds.staging import Candidate
+from rods.buffers.merging.rules import Admission, Refusal, derive
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.config import parse_config
+from rods.daemon.static_pool import choose
 from rods.observations import Group, Rollout
 from rods.rules import order
 from rods.rules.selection import TaskFacts, select, signals
 from rods.rules.tracker import Tracker
 from rods.rules.zones import TaskSignal
 from rods.tasks import TASK_TYPES, AnyTask, EnvironmentRef, Task
-from trainer import simulated
+from rods.trainer import simulated
 
 VISITS, SMALLER = 320_000, 32  # the quick run is so much smaller in all, and the policy learns so much faster
 GROWTH = 3e-4  # skill a step whose groups all have variance

@@ -12,7 +12,7 @@ from bench.bfcl_variants import write
 from bench.figures import Figure, run
 from bench.fixtures.official_checker import verdicts
 from rods.tasks import Task
-from worlds.bfcl import tasks
+from rods.worlds.bfcl import tasks
 
 FULL, QUICK = 5_000, 40  # variants
 

@@ -7,9 +7,9 @@ Command: `python -m bench.bfcl_replay`.
 
 from __future__ import annotations
 
+from bench.bfcl_parity.replay import replay
 from bench.figures import Figure, run
-from evaluation.bfcl.parity.replay import replay
-from worlds.bfcl import fetch
+from rods.worlds.bfcl import fetch
 
 REACH = {"calls, parsed": 10.0, "calls, from text": 5.0, "scored rollouts": 6.0}  # times the official speed
 

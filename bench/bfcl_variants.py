@@ -21,16 +21,16 @@ from typing import Any
 
 from bench.figures import Figure, run
 from bench.fixtures.official_checker import verdicts
-from daemon.authors.procedural import ProceduralAuthor
-from daemon.candidates import Rejection, VariantJob
-from daemon.pipeline import Pipeline
 from rods.analysis.profile import Profile, distance, edges_apart, profile, topology_apart
 from rods.config import Config
+from rods.daemon.authors.procedural import ProceduralAuthor
+from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.pipeline import Pipeline
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.gates import SimilarityIndex, held_out_index, look_ups
 from rods.tasks import RETURN_SENTENCE, Task
-from worlds.bfcl import tasks
+from rods.worlds.bfcl import tasks
 
 load = Environments().load
 

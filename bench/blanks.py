@@ -18,8 +18,8 @@ from rods.environments.loading import Environments
 from rods.gates.ground_truth import run as replayed
 from rods.gates.missing import unfair
 from rods.tasks import Task, TaskType
-from worlds import desk
-from worlds.bfcl import tasks
+from rods.worlds import desk
+from rods.worlds.bfcl import tasks
 
 load = Environments().load
 

@@ -27,8 +27,8 @@ from rods.config import Gates
 from rods.environments.loading import Environments
 from rods.gates import drafts
 from rods.tasks import Task
-from worlds.desk import fresh_tasks, generate, tools
-from worlds.desk.registry import State
+from rods.worlds.desk import fresh_tasks, generate, tools
+from rods.worlds.desk.registry import State
 
 load = Environments().load
 
@@ -148,7 +148,7 @@ def _variant(seed: Task, functions: Literal["other", "same"]) -> Task | None:
         choices = rng.getrandbits(64)
         for repairs in range(REPAIRS + 1):
             try:
-                draft = bind.realise(desk, catalogue, plan, state, bind.by_chance(random.Random(choices)))
+                draft = bind.realise(desk, catalogue, plan, state, bind.random_chooser(random.Random(choices)))
                 break
             except ComposeError as error:
                 mended = states.repair(catalogue, state, error, rng) if repairs < REPAIRS else None

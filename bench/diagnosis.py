@@ -13,17 +13,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench.bfcl_parity.mutations import Mutations
+from bench.bfcl_parity.oracle import ORACLE
 from bench.figures import Figure, run
 from bench.fixtures.faulty_turns import DIALECTS, FaultyEpisode, FaultyTurns, played, written
-from evaluation.bfcl.parity import official
-from evaluation.bfcl.parity.mutations import Mutations
 from rods.environments.loading import Environments
 from rods.episode.diagnosis import diagnose
 from rods.episode.engine import Trace
+from rods.evaluation.bfcl.scorer import start
 from rods.faults import LABELS, SUCCESSES, Label
 from rods.tasks import Task
-from worlds.bfcl import tasks, wheel
-from worlds.desk.generator import generate
+from rods.worlds.bfcl import tasks, wheel
+from rods.worlds.desk.generator import generate
 
 FULL, QUICK = 2_500, 110  # episodes of each world
 MUTATED = 4_000  # of which more than 2,000 fail
@@ -94,7 +95,7 @@ def agreement(count: int, random_seed: int) -> tuple[int, int, int]:
     dialect = DIALECTS[0]
     episodes = [FaultyEpisode(one.task, "pass", 0, dialect, tuple(written(dialect, one.turns))) for one in rollouts]
     asked = [[one.task.provenance["id"], one.as_text()] for one in rollouts]
-    oracle = official.start(official.ORACLE)
+    oracle = start(ORACLE)
     agreed = failing = shared = 0
     try:
         errors = oracle.call({"do": "errors", "wheel": str(file), "rollouts": asked})

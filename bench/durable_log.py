@@ -21,11 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.figures import Figure, run
-from buffers.log.commit import GroupCommit
-from buffers.log.disk import sync_folder
-from buffers.log.records import Record, line, record
-from buffers.log.tail import read
-from buffers.log.writer import LogWriter
+from rods.buffers.log.disk import sync_folder
+from rods.buffers.log.records import Record, line, record
+from rods.buffers.log.tail import read
+from rods.buffers.log.writer import GroupCommit, LogWriter
 
 PRODUCERS = 64
 BYTES = 512

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bench.figures import Figure, run
 from bench.fixtures.scorer_parity import compare
-from worlds.bfcl import fetch, tasks
+from rods.worlds.bfcl import fetch, tasks
 
 
 def measure(quick: bool) -> list[Figure]:

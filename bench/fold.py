@@ -19,15 +19,15 @@ from pathlib import Path
 import orjson
 
 from bench.figures import Figure, run
-from buffers.folds.observations import Observations
-from buffers.log.records import line, record
-from buffers.log.writer import LogWriter
-from buffers.run.creation import create_run
-from buffers.run.run import Run
+from rods.buffers.folds.observations import Observations
+from rods.buffers.log.records import line, record
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.creation import create_run
+from rods.buffers.run.run import Run
 from rods.canonical import keyed_random
 from rods.config import parse_config
 from rods.observations import Group, Rollout
-from worlds import desk
+from rods.worlds import desk
 
 TASKS, BATCH, ROLLOUTS = 400, 32, 16  # the paper's setting (004 Appendix J)
 

@@ -19,17 +19,17 @@ from itertools import cycle
 
 from bench.figures import Figure, run
 from bench.fixtures.corruptions import KINDS, Corruptions, objections
-from daemon.authors.procedural import ProceduralAuthor
-from daemon.candidates import VariantJob
-from daemon.pipeline import Pipeline
 from rods.canonical import keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.config import Config
+from rods.daemon.authors.procedural import ProceduralAuthor
+from rods.daemon.candidates import VariantJob
+from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
 from rods.gates import SimilarityIndex
 from rods.tasks import TASK_TYPES, Task, TaskType
-from worlds import desk
-from worlds.bfcl import tasks
+from rods.worlds import desk
+from rods.worlds.bfcl import tasks
 
 load = Environments().load
 

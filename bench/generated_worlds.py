@@ -19,12 +19,11 @@ from rods.environments import addressed
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
-from worlds.checking.scenarios import Scenario, played, reasons
-from worlds.checking.worlds import check_world
-from worlds.generated.assembly import assembled
-from worlds.generated.growing import CONFINED, STATES, drawn
-from worlds.generated.operations import plan
-from worlds.generated.skeletons import draw_skeleton, draw_state
+from rods.family.environments.checking.scenarios import Scenario, played, reasons
+from rods.family.environments.checking.worlds import check_world
+from rods.family.environments.procedural.growing import CONFINED, STATES, drawn
+from rods.family.environments.procedural.operations import assembled, plan
+from rods.family.environments.procedural.skeletons import draw_skeleton, draw_state
 
 FULL, QUICK = (200, 5), (8, 5)  # worlds, and scenarios of each
 REACH = 0.99
@@ -58,12 +57,12 @@ def measure(quick: bool, seed: str = "") -> list[Figure]:
                     if found is None:
                         drops["drawing"] += 1
                         continue
-                    _, scenario, controlled = found
-                    failed = list(reasons(controlled))
+                    _, scenario, validated = found
+                    failed = list(reasons(validated))
                     drops.update(failed[:1])
                     if set(failed) <= {"needless"}:
                         tally["tried before"] += len(scenario.witness)
-                        tally["needless before"] += len(controlled.needless)
+                        tally["needless before"] += len(validated.needless)
                     if not failed:
                         tally["kept"] += 1
                         tally += _again(environment, scenario)

@@ -11,7 +11,6 @@ holds, once to see how long it takes.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import gc
 import itertools
@@ -26,19 +25,19 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, run
-from buffers.daemon_log import DaemonLog
-from buffers.log.records import Record, line, record
-from buffers.run.creation import create_run
-from buffers.run.run import Run
-from buffers.run.runfolder import OBSERVATIONS, POOL, SEEDS, expanded_segment
-from buffers.trainer_log import TrainerLog
-from daemon.watching import Watch
+from rods.buffers.daemon_log import DaemonLog
+from rods.buffers.log.records import Record, line, record
+from rods.buffers.run.creation import create_run
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import OBSERVATIONS, POOL, SEEDS, expanded_segment
+from rods.buffers.trainer_log import TrainerLog
 from rods.canonical import keyed_random
 from rods.config import Operation, parse_config
+from rods.daemon.watching import Watch
 from rods.observations import Group, Rollout
 from rods.rules.order import batch, order_hash, slots, steps_per_epoch
 from rods.tasks import AnyTask
-from worlds import desk
+from rods.worlds import desk
 
 ORIGINALS, LIVE, COHORT, REVIVABLE = 100, 300, 100, 40  # tasks; the last three are variants
 BATCH, ROLLOUTS = 32, 4
@@ -134,15 +133,9 @@ def _trainer(run: Run) -> tuple[TrainerLog]:
 
 def _daemon(run: Run) -> tuple[DaemonLog, Watch, list[AnyTask]]:
     log, watch = DaemonLog(run), Watch(run)
-    asyncio.run(_follow(watch))
-    return log, watch, watch.generated()
-
-
-async def _follow(watch: Watch) -> None:
     for _ in range(2):  # the second look finds nothing, and lets go of what the first has read
-        while await watch.fetch():
-            watch.look(10**9)
         watch.look(10**9)
+    return log, watch, watch.generated()
 
 
 OPEN: dict[str, Callable[[Run], Any]] = {"trainer": _trainer, "daemon": _daemon}
@@ -166,7 +159,7 @@ class _Log:
         self.file.write(line(self.seq, {"id": made["id"], "kind": kind, "first": first, **made}))
 
     def cut(self) -> None:
-        """Closes a part that is full, as `buffers.log.writer` does; no group is open."""
+        """Closes a part that is full, as `rods.buffers.log.writer` does; no group is open."""
         if self.file.tell() >= PART:
             self.file.close()
             self.path.rename(self.path.with_name(f"{self.path.stem}.{self._first:012d}.jsonl"))

@@ -17,8 +17,8 @@ from pathlib import Path
 from bench.figures import Figure, run
 from bench.fixtures.llm_stub import Script, Stub
 from bench.fixtures.synthesis import make_run, seeds, synthesise
-from buffers.usage import Costs, costs
-from console.verbs.cost import lines
+from rods.buffers.usage import Costs, costs
+from rods.console.verbs.report import cost_lines
 
 RUNS = Path(__file__).parent.parent / "runs"
 PAPER = 9.0  # calls, at least
@@ -40,7 +40,7 @@ def _costs(path: Path, form: str, count: int) -> Costs:
         endpoint = {"model": "stub", "urls": [stub.url]}
         asyncio.run(synthesise(make_run(path, seeds(count), [endpoint], pipeline={"calls": form})))
     found = costs(path)
-    print(f"\n{form}, {count} seeds", *lines(found), sep="\n", file=sys.stderr)
+    print(f"\n{form}, {count} seeds", *cost_lines(found), sep="\n", file=sys.stderr)
     return found
 
 

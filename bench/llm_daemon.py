@@ -22,10 +22,10 @@ import tomli_w
 
 from bench.figures import Figure, run
 from bench.fixtures.llm_stub import Script, Stub
-from buffers.log.records import Record
-from buffers.log.tail import read
-from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS
-from buffers.usage import costs
+from rods.buffers.log.records import Record
+from rods.buffers.log.tail import read
+from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS
+from rods.buffers.usage import costs
 
 PAPER_STEP = 222.0  # seconds
 ANSWER = 2.0, 10.0  # seconds: about 200 tokens at 30 ms, a model of 32B parameters with 64 calls in flight
@@ -63,7 +63,7 @@ def _config(url: str, step: float, steps: int) -> dict[str, Any]:
 
 def _run(path: Path, file: Path) -> list[tuple[float, float]]:
     """Runs to the end; the daemon's resident MB by time."""
-    command = [sys.executable, "-m", "console", "up", str(path), "--config", str(file), "--json"]
+    command = [sys.executable, "-m", "rods.console", "up", str(path), "--config", str(file), "--json"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     memory, began = [], time.monotonic()
     try:

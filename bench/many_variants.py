@@ -21,14 +21,14 @@ from itertools import count
 from pathlib import Path
 
 from bench.figures import Figure, run
-from daemon.authors.procedural import ProceduralAuthor
-from daemon.candidates import Rejection, VariantJob
-from daemon.pipeline import Pipeline
 from rods.config import Config
+from rods.daemon.authors.procedural import ProceduralAuthor
+from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
 from rods.gates import SimilarityIndex, held_out_index
 from rods.tasks import Task
-from worlds.bfcl import tasks
+from rods.worlds.bfcl import tasks
 
 load = Environments().load
 

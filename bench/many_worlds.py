@@ -21,8 +21,8 @@ from rods.config import Sandbox
 from rods.environments import addressed
 from rods.environments.base import Environment, Instance
 from rods.environments.loading import Environments
-from worlds.generated.assembly import assembled
-from worlds.generated.skeletons import draw_skeleton, draw_state
+from rods.family.environments.procedural.operations import assembled
+from rods.family.environments.procedural.skeletons import draw_skeleton, draw_state
 
 WORLDS, PROCESSES = 200, 32
 EPISODES, CALLS = 4, 6  # of each world, and of each episode

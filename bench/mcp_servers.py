@@ -20,9 +20,9 @@ from mcp import Client, StdioServerParameters
 from bench.figures import Figure, run
 from rods.calls import Call
 from rods.environments.replay import Replayed
-from worlds.mcp.description import Description, asked
-from worlds.mcp.sessions import Session
-from worlds.mcp.world import McpEnvironment, replayed
+from rods.worlds.mcp.description import Description, asked
+from rods.worlds.mcp.sessions import Session
+from rods.worlds.mcp.world import McpEnvironment
 
 COMMAND = [sys.executable, "-m", "bench.fixtures.mcp_shop"]
 HERE = str(Path(__file__).parent.parent)
@@ -63,7 +63,8 @@ def shop(warm: int) -> Replayed:
     given = Description(command=COMMAND, env={"PYTHONPATH": HERE}, warm=warm)
     session = Session(given).wait()
     session.end()
-    return replayed(McpEnvironment("shop.json", asked(given, session.tools, session.about)))
+    server = asked(given, session.tools, session.about)
+    return server.replayed(McpEnvironment("shop.json", server))
 
 
 def _reset(environment: Replayed) -> float:

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, run
-from buffers.log.records import line, record
-from buffers.run.creation import create_run
-from buffers.run.runfolder import expanded_segment
-from buffers.trainer_log import TrainerLog
+from rods.buffers.log.records import line, record
+from rods.buffers.run.creation import create_run
+from rods.buffers.run.runfolder import expanded_segment
+from rods.buffers.trainer_log import TrainerLog
 from rods.config import parse_config
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
 from rods.tasks import Task
-from worlds import desk
+from rods.worlds import desk
 
 TASKS, BATCH, MERGES = 400, 32, 3
 RUNS = Path(__file__).parent.parent / "runs"  # a real disk, as a user's run has

@@ -22,13 +22,13 @@ from itertools import islice
 import numpy as np
 
 from bench.nano_loop import ROOT, Line, Study, by_condition, main, signed
-from evaluation.scoring import estimate
 from rods import dialects, interfaces
 from rods.config import Stage, parse_config
 from rods.episode.drivers import Job
 from rods.episode.goals import GroundTruth
-from worlds import desk
-from worlds.desk.generator import fresh_tasks
+from rods.evaluation.scoring import estimate
+from rods.worlds import desk
+from rods.worlds.desk.generator import fresh_tasks
 
 STUDY = Study(ROOT / "experiments" / "feedback", "nano_feedback")
 SHOWN = {  # to the warm start, to see what it makes of hints
@@ -107,8 +107,8 @@ def unequal(lines: Sequence[Line]) -> list[str]:
 def hints_read(study: Study) -> Iterator[str]:
     """What the warm-started policy makes of hints, as Markdown: of fresh tasks, shown through each interface, how many
     turns had a refused call, and how many of these were resolved all the same."""
-    from trainer.engines.local import LocalEngine  # torch, which a look at the table does not need
-    from trainer.nano.warm_start import warm_started
+    from rods.trainer.engines.local import LocalEngine  # torch, which a look at the table does not need
+    from rods.trainer.nano.warm_start import warm_started
 
     config = parse_config(study.configuration(study.anchor, 1), where=str(study.folder))
     engine = LocalEngine.load_alone(warm_started(config), config.rollouts, config.operation, config.policy.kind)

@@ -35,15 +35,15 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from buffers.run.run import Run
-from buffers.state import RunState
-from console.follower import Follower
-from console.report.findings import numbers
-from console.report.history import recorded
-from evaluation.heldout import per_task, score_run
-from evaluation.scoring import Estimate, estimate
+from rods.buffers.run.run import Run
+from rods.buffers.state import RunState
 from rods.canonical import content_id
 from rods.config import parse_config
+from rods.console.follower import Follower
+from rods.console.report.findings import numbers
+from rods.console.report.history import recorded
+from rods.evaluation.heldout import per_task, score_run
+from rods.evaluation.scoring import Estimate, estimate
 from rods.rules.zones import ZONES
 
 ROOT = Path(__file__).parent.parent
@@ -151,7 +151,7 @@ def measured(path: Path, condition: str, seed: int, values: Values) -> Line:
     config.write_text(tomli_w.dumps(values), encoding="utf-8")
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "console", "up", str(path), "--config", str(config), "--json"],
+        [sys.executable, "-m", "rods.console", "up", str(path), "--config", str(config), "--json"],
         capture_output=True,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -285,7 +285,7 @@ def main(
         lines = list(_quick(study, quick, train))
     else:
         if not asked.table:
-            from trainer.nano.warm_start import warm_started  # torch, which a look at the table does not need
+            from rods.trainer.nano.warm_start import warm_started  # torch, which a look at the table does not need
 
             anchor = parse_config(study.configuration(study.anchor, 1), where=str(study.folder))
             warm_started(anchor)  # here, lest every run makes it

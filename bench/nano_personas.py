@@ -18,23 +18,24 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.nano_loop import ROOT, Line, Study, Values, by_condition, main, measured, signed
-from buffers.run.run import Run
-from evaluation.heldout import checkpoint, roll_out
-from evaluation.scoring import estimate
-from worlds.desk.personas import muted
+from rods.buffers.run.run import Run
+from rods.evaluation.heldout import checkpoint, roll_out
+from rods.evaluation.scoring import estimate
+from rods.worlds.desk.personas import muted
 
 STUDY = Study(ROOT / "experiments" / "personas", "nano_personas")
 
 
 def measured_asking(path: Path, condition: str, seed: int, values: Values) -> Line:
     """As `measured`, and how often the held-out policy asks, and what it earns where nobody answers."""
-    from trainer.batches import scoring_jobs  # torch, which a look at the table does not need
-    from trainer.engines.local import LocalEngine
+    from rods.trainer.batches import scoring_jobs  # torch, which a look at the table does not need
+    from rods.trainer.engines.local import LocalEngine
 
     line = measured(path, condition, seed, values)
     run, asks = Run.open(path), {}
     for which in ("start", "end"):
-        config, found = checkpoint(path, "start" if which == "start" else "end")
+        opened, found = checkpoint(path, "start" if which == "start" else "end")
+        config = opened.config
         engine = LocalEngine.load_alone(found.policy, config.rollouts, config.operation, config.policy.kind)
         samples = engine.rollouts(scoring_jobs(run.held_out, config, run.players), random_seed=seed)
         asks[which] = round(sum(len(sample.trace.turns) > 1 for sample in samples) / len(samples), 6)

@@ -19,10 +19,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench.nano_loop import ROOT, RUNS, Line, Study, Values, by_condition, main, measured, signed
-from buffers.audit.verify import verify
-from console.verbs.generate import generate_worlds
-from evaluation.scoring import estimate
-from trainer.nano.worlds import REQUESTS, TOPICS
+from rods.buffers.audit.verify import verify
+from rods.evaluation.scoring import estimate
+from rods.family.environments.demonstrations import REQUESTS, TOPICS
+from rods.family.environments.verbs import generate_worlds
 
 WORLDS, HELD_OUT, SCENARIOS = 12, 6, 8  # of one random seed; held-out ones among them; scenarios drawn in each
 DRAWING = threading.Lock()

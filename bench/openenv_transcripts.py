@@ -29,9 +29,9 @@ from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import goal_of
 from rods.tasks import Task
-from worlds.openenv.description import ENDING, OpenEnvDescription
-from worlds.openenv.serving import served
-from worlds.openenv.world import OpenEnvironment, introduced, replayed
+from rods.worlds.openenv.description import ENDING, OpenEnvDescription
+from rods.worlds.openenv.serving import served
+from rods.worlds.openenv.world import OpenEnvironment, introduced
 
 TASKS = 200
 TOGETHER = 16  # episodes
@@ -39,8 +39,8 @@ SESSIONS = 512  # with worlds of the ground truth, which are kept for a while
 
 
 def measure(quick: bool) -> list[Figure]:
-    from worlds import bfcl
-    from worlds.desk.generator import generate
+    from rods.worlds import bfcl
+    from rods.worlds.desk.generator import generate
 
     found = []
     many = 20 if quick else TASKS
@@ -92,7 +92,8 @@ def behind(address: str) -> Replayed:
         file = Path(folder) / f"far{ENDING}"
         found, _ = introduced(OpenEnvDescription.of(str(file), {"url": address}))
         file.write_bytes(found.written())
-        return replayed(OpenEnvironment(file.name, OpenEnvDescription.read(str(file))))
+        description = OpenEnvDescription.read(str(file))
+        return description.replayed(OpenEnvironment(file.name, description))
 
 
 def moved(task: Task, far: Environment) -> Task:

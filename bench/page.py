@@ -24,14 +24,14 @@ import orjson
 from bench.figures import Figure, run
 from bench.history import BATCH, RUNS, History
 from bench.many_variants import resident
-from buffers.log.records import record
-from buffers.log.writer import LogWriter
-from buffers.run.run import Run
-from buffers.run.runfolder import LOGS, OBSERVATIONS
-from buffers.trainer_log import TrainerLog
-from console.__main__ import collect_rarely
-from console.dash.server import Registry
-from console.events import PROCESSES, TAIL
+from rods.buffers.log.records import record
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import LOGS, OBSERVATIONS
+from rods.buffers.trainer_log import TrainerLog
+from rods.console.__main__ import collect_rarely
+from rods.console.dash.server import Registry
+from rods.console.events import PROCESSES, TAIL
 from rods.observations import Group, Rollout
 
 PASSES = 2.5  # groups of an active task an epoch

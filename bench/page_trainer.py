@@ -34,8 +34,8 @@ import tomli_w
 from numpy.typing import NDArray
 
 from bench.figures import Figure, run
-from buffers.log.tail import Tail, read
-from buffers.run.runfolder import OBSERVATIONS
+from rods.buffers.log.tail import Tail, read
+from rods.buffers.run.runfolder import OBSERVATIONS
 
 TRIMMED = 0.2  # of the blocks, at both ends
 DRAWS = 10_000  # of the bootstrap
@@ -111,7 +111,7 @@ def _trainer(path: Path) -> Iterator[None]:
     """A trainer that has made its first steps."""
     config = path.with_name("run.toml")
     config.write_text(tomli_w.dumps(CONFIG), encoding="utf-8")
-    with subprocess.Popen([sys.executable, "-m", "trainer", str(path), "--config", str(config)]) as child:
+    with subprocess.Popen([sys.executable, "-m", "rods.trainer", str(path), "--config", str(config)]) as child:
         try:
             log = path / OBSERVATIONS
             while not (log.exists() and log.read_bytes().count(b'"kind":"step"') >= 3):
@@ -166,7 +166,7 @@ class _Client:
 @contextmanager
 def _page(path: Path) -> Iterator[tuple[int, str]]:
     """Process and address of a page."""
-    command = [sys.executable, "-m", "console", "dash", str(path), "--port", "0"]
+    command = [sys.executable, "-m", "rods.console", "dash", str(path), "--port", "0"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
         assert child.stdout is not None

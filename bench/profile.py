@@ -19,7 +19,7 @@ from rods.config import Gates
 from rods.environments.loading import Environments
 from rods.gates import SimilarityIndex, check, held_out_index
 from rods.tasks import EnvironmentRef, Task
-from worlds.desk import fresh_tasks
+from rods.worlds.desk import fresh_tasks
 
 load = Environments().load
 

@@ -21,8 +21,8 @@ from rods.observations import Group
 from rods.rules.retirement import drift
 from rods.rules.tracker import Tracker
 from rods.tasks import Task
-from trainer.simulated import rollout
-from worlds import desk
+from rods.trainer.simulated import rollout
+from rods.worlds import desk
 
 ROLLOUTS, EPOCHS = 16, 20
 GROUPS = range(1, 9)

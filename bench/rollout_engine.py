@@ -25,10 +25,10 @@ from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
 from rods.episode.goals import GroundTruth
-from trainer.engines.base import Conversation, Sample
-from trainer.engines.local import LocalEngine
-from trainer.nano.warm_start import warm_started
-from worlds import desk
+from rods.trainer.engines.base import Conversation, Sample
+from rods.trainer.engines.local import LocalEngine
+from rods.trainer.nano.warm_start import warm_started
+from rods.worlds import desk
 
 load = Environments().load
 

@@ -21,15 +21,15 @@ from bench.figures import Figure, run
 from rods.calls import Call
 from rods.environments.base import Environment, Instance
 from rods.environments.loading import Environments
-from rods.environments.sandbox.confined import TIERS, Tier, confined, offered, reaches
-from rods.environments.sandbox.environment import ConfinedWorld, Sandboxed
 from rods.errors import InfrastructureError
 from rods.tasks import Task
-from worlds.desk import fresh_tasks
+from rods.worlds.desk import fresh_tasks
+from rods.worlds.sandbox.confined import TIERS, Tier, confined, offered, reaches
+from rods.worlds.sandbox.environment import ConfinedWorld, Sandboxed
 
 load = Environments().load
 
-FACTORY = "worlds.desk:environment"
+FACTORY = "rods.worlds.desk:environment"
 WORKERS = 2
 REACH_CALLS, REACH_BACK = 20_000.0, 0.1
 

@@ -16,17 +16,19 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
+from typing import cast
 
 from bench.figures import Figure, run
-from daemon.authors.scenarios import ProceduralScenarios
-from daemon.candidates import Rejection, VariantJob
-from daemon.neighbours import Neighbours
-from daemon.pipeline import Pipeline
+from rods.buffers.run.run import Run
 from rods.config import Config
+from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.duplicate_index import DuplicateIndex
+from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
+from rods.family.environments.kind import ProceduralScenarios, ScenarioKind
+from rods.family.environments.procedural.growing import CONFINED, grow
 from rods.gates import held_out_index
 from rods.tasks import OpenTask, Split
-from worlds.generated.growing import CONFINED, grow
 
 FULL, QUICK = (24, 8), (3, 4)  # worlds, of which every third is held out; scenarios drawn in each
 REACH = 0.95
@@ -59,8 +61,12 @@ async def _written(tasks: list[OpenTask], what: str) -> list[Figure]:
         refused[f"{rejection.stage}: {rejection.error}"] += 1
 
     with ThreadPoolExecutor(1) as threads:
-        author, pipeline = ProceduralScenarios(threads), Pipeline(Config(), held_out_index(tasks), threads)
-        neighbours = Neighbours(seeds, staging=True)
+        # No model writes, so nothing is brought into a run.
+        author, pipeline = (
+            ProceduralScenarios(threads),
+            Pipeline(Config(), held_out_index(tasks), threads, [ScenarioKind(cast(Run, None))]),
+        )
+        neighbours = DuplicateIndex(seeds, staging=True)
         for name in dict.fromkeys(task.environment.name for task in seeds):
             with Environments(CONFINED) as environments:
                 environment = environments.load(name)

@@ -30,9 +30,9 @@ from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Message, NeedText, Reply
 from rods.episode.goals import goal_of
 from rods.tasks import AnyTask
-from trainer.engines.local import LocalEngine
-from trainer.nano.warm_start import warm_started
-from worlds.sources import load_tasks
+from rods.trainer.engines.local import LocalEngine
+from rods.trainer.nano.warm_start import warm_started
+from rods.worlds.sources import load_tasks
 
 DEMO = Path(__file__).parent.parent / "console" / "demo.toml"
 SEEDS = 5

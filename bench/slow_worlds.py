@@ -25,22 +25,24 @@ from bench.figures import Figure, run
 from bench.fixtures.llm_stub import Script, Stub
 from rods import dialects
 from rods.calls import Call
-from rods.config import DifficultyRules, Endpoint, SimulationSettings
+from rods.config import Endpoint, parse_config
 from rods.conversations import Persona, Rubric
 from rods.environments.base import Instance, Result, reference
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import Exchange, NeedOutcome, NeedText, Outcome, Reply, Trace
 from rods.episode.watchdog import Lanes
-from rods.gates.witness import witness
+from rods.family.simulation.difficulty import levels
+from rods.family.simulation.generating import draw_task, open_task
+from rods.family.simulation.models import ModelThread
+from rods.family.simulation.players import simulation_of
+from rods.family.simulation.repository import shipped
+from rods.family.simulation.settings import DifficultyRules
+from rods.gates.reference_policy import witness
 from rods.llm import Client, Request
 from rods.players import Players
-from rods.players.line import Line
-from rods.rules.difficulty import levels
-from rods.simulation.generating import draw_task, open_task
 from rods.tasks import OpenTask
-from worlds.desk.world import environment
-from worlds.repository import shipped
+from rods.worlds.desk.world import environment
 
 EPISODES, LATENCY = 64, 0.5  # the latter in seconds
 DESK, TAGS = environment(), dialects.load("tags")
@@ -52,7 +54,7 @@ Driver = Callable[[Sequence[Job], Sequence[Policy]], list[Trace]]
 class Everybody:
     """Tools, user and verifier, who all ask the stub."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ModelThread) -> None:
         self.line = line
 
     def ask(self, who: str) -> str:
@@ -98,7 +100,7 @@ def measure(quick: bool) -> list[Figure]:
 def _share(stub: Stub, way: Driver, episodes: int, turns: int) -> float:
     """The measured answers a second over `EPISODES` ÷ `LATENCY`."""
     endpoint = Endpoint(model="stub", urls=(stub.url,), concurrency=EPISODES)
-    with Line(lambda: Client((endpoint,))) as line:
+    with ModelThread(lambda: Client((endpoint,))) as line:
         jobs = [_job(Everybody(line), turns)] * episodes
         way(jobs[:1], [_policy])  # connections, imports
         stub.forget()
@@ -134,8 +136,10 @@ def _longest(stub: Stub, way: Driver) -> float:
     replies = [[step.text for turn in trace.turns for step in turn.steps] for trace in known]
     used: Counter[str] = Counter()
     endpoint = Endpoint(model="stub", urls=(stub.url,), concurrency=EPISODES)
-    players = Players(environments, SimulationSettings(tools="model", user="model", verifier="model"))
-    with Line(lambda: Client((endpoint,), sink=lambda call: used.update([call.account]))) as players.line:
+    by_model = dict.fromkeys(("tools", "user", "verifier"), "model")
+    players = Players(environments, parse_config({"simulation": by_model}, where="bench"))
+    player = simulation_of(players)
+    with ModelThread(lambda: Client((endpoint,), sink=lambda call: used.update([call.account]))) as player.line:
         jobs = [players.job(task, TAGS, max_steps=8) for task in tasks]
         way(jobs[:1], [_replaying(replies[0])])
         used.clear()

@@ -18,31 +18,32 @@ from pathlib import Path
 from statistics import median
 
 from bench.figures import Figure, run
-from buffers.log.records import Record
-from buffers.log.tail import read
-from buffers.run.creation import create_run
-from buffers.run.runfolder import EXPANDED, OBSERVATIONS
-from buffers.trainer_log import TrainerLog
-from daemon.authors.base import Author
-from daemon.authors.drawn import DrawnAuthor, ProceduralDrawer
-from daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
-from daemon.candidates import Rejection, VariantJob
-from daemon.neighbours import Neighbours
-from daemon.pipeline import Pipeline
 from rods import dialects
-from rods.config import Config, DifficultyRules, parse_config
+from rods.buffers.log.records import Record
+from rods.buffers.log.tail import read
+from rods.buffers.run.creation import create_run
+from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS
+from rods.buffers.trainer_log import TrainerLog
+from rods.config import Config, parse_config
+from rods.daemon.authors.base import Author
+from rods.daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
+from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.duplicate_index import DuplicateIndex
+from rods.daemon.pipeline import Pipeline, TasksWithCalls
 from rods.environments.base import Environment, reference
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
+from rods.family.simulation.difficulty import levels
+from rods.family.simulation.generating import draw_task, open_task
+from rods.family.simulation.repository import shipped
+from rods.family.simulation.settings import DifficultyRules
+from rods.family.simulation.variants import DrawnKind, ProceduralDrawer
 from rods.gates import held_out_index
 from rods.observations import Group, Rollout
 from rods.players import Players
-from rods.rules.difficulty import levels
 from rods.rules.order import batch
-from rods.simulation.generating import draw_task, open_task
 from rods.tasks import AnyTask, EnvironmentRef, Split
-from worlds import desk
-from worlds.repository import shipped
+from rods.worlds import desk
 
 BATCH = 16
 
@@ -59,7 +60,7 @@ def measure(quick: bool) -> list[Figure]:
             return players.job(task, tags, max_steps=Config().rollouts.max_steps)
 
         def pipeline(tasks: Sequence[AnyTask]) -> Pipeline:
-            return Pipeline(Config(), held_out_index(tasks), threads, playing)
+            return Pipeline(Config(), held_out_index(tasks), threads, [TasksWithCalls(), DrawnKind(playing)])
 
         return [
             *asyncio.run(_rate("desk", jobs, desks, composing, shared.load("desk"), pipeline(desks))),
@@ -82,12 +83,12 @@ async def _rate(
     what: str,
     jobs: int,
     tasks: Sequence[AnyTask],
-    author: Author | DrawnAuthor,
+    author: Author,
     environment: Environment,
     pipeline: Pipeline,
 ) -> list[Figure]:
     seeds = [task for task in tasks if task.split == "train"]
-    neighbours = Neighbours(seeds, staging=True)
+    neighbours = DuplicateIndex(seeds, staging=True)
     rejections: Counter[str] = Counter()
     seconds: list[float] = []
     written = 0
@@ -127,7 +128,7 @@ def _latency(steps: int) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
         chart = create_run(path, config, desk.generate(7, 200, 20))
-        daemon = subprocess.Popen([sys.executable, "-m", "daemon", str(path)], stderr=subprocess.DEVNULL)
+        daemon = subprocess.Popen([sys.executable, "-m", "rods.daemon", str(path)], stderr=subprocess.DEVNULL)
         try:
             with TrainerLog(chart) as log:
                 log.start()

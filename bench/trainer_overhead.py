@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, run
-from buffers.run.creation import create_run
-from buffers.run.run import Run
 from rods import logs
+from rods.buffers.run.creation import create_run
+from rods.buffers.run.run import Run
 from rods.config import Config, parse_config, read_config
 from rods.tasks import Task
-from trainer.policy import Batch, BatchSlot
-from trainer.simulated import SimulatedPolicy
-from trainer.training_run import TrainingRun
-from worlds import desk
-from worlds.sources import load_tasks
+from rods.trainer.policy import Batch, BatchSlot
+from rods.trainer.simulated import SimulatedPolicy
+from rods.trainer.training_run import TrainingRun
+from rods.worlds import desk
+from rods.worlds.sources import load_tasks
 
 TASKS, BATCH, ROLLOUTS = 400, 32, 16
 DEMO = Path(__file__).parent.parent / "console" / "demo.toml"
@@ -109,7 +109,7 @@ class _Timed(TrainingRun):
 
 def _nano() -> tuple[float, float]:
     """Milliseconds a step in the run and in the rest, over the demonstration's first steps."""
-    from trainer import trl_grpo
+    from rods.trainer import trl_grpo
 
     asked = read_config(DEMO)
     config = asked.model_copy(update={"training": asked.training.model_copy(update={"steps": NANO_STEPS})})

@@ -6,6 +6,10 @@ by a kill, or damaged later) is moved to `checkpoints/incomplete/` and never del
 (attempt, step) is live: no later start went back beyond it.
 
 Kept are step 0 (the untrained policy, which evaluation compares with) and the newest few.
+
+`truncations` finds logs that do not reach as far as checkpoints and other logs know of them: one that was emptied,
+removed or cut at a record looks sound. What is missing then is for a person to decide about, so every start compares,
+and `rods verify` does.
 """
 
 from __future__ import annotations
@@ -14,15 +18,22 @@ import hashlib
 import operator
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from buffers.log.disk import replace as replace_file
-from rods.errors import UserError
+from rods.buffers.folds.observations import Observations
+from rods.buffers.folds.seeds import Seeds
+from rods.buffers.folds.sources import sources
+from rods.buffers.log.disk import replace as replace_file
+from rods.buffers.log.parts import last_of
+from rods.buffers.log.records import LOST, Record
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, SEEDS
+from rods.errors import RefusedError, UserError
 from rods.files import read_regular
 
 KEEP = 3
@@ -210,3 +221,93 @@ def _fsync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class Truncation(NamedTuple):
+    """A log that ends before what `what` says of it."""
+
+    log: str
+    what: str
+
+
+def truncations(run: Run) -> list[Truncation]:
+    """Of all logs of `run`, those that have lost their ends. What is known of a log is read before the log, so that a
+    run may go on meanwhile."""
+    known, pool, variant = _known(run), last_of(run.path / POOL), last_of(run.path / EXPANDED)
+    seeds, observations = Seeds(run.path), Observations(run, every_step=False)
+    seeds.poll()
+    observations.catch_up()
+    return [*_trainers(run, observations, known, pool), *_daemons(run, seeds.last_considered, pool, variant)]
+
+
+def check_fork(run: Run) -> None:
+    """Raises RefusedError when a log that tells who is active has lost its end."""
+    _refuse(run, [cut for cut in truncations(run) if cut.log != SEEDS])
+
+
+def check_trainers(run: Run, observations: Observations) -> None:
+    """Raises RefusedError when a log that the trainer writes has lost its end. For the owner of the observations."""
+    _refuse(run, [*_trainers(run, observations, _known(run), last_of(run.path / POOL))])
+
+
+def check_daemons(run: Run, considered: int) -> None:
+    """Raises RefusedError when a log that the daemon writes has lost its end. For the owner of seeds.jsonl, of whose
+    steps `considered` is the last one considered."""
+    _refuse(run, [*_daemons(run, considered, last_of(run.path / POOL), last_of(run.path / EXPANDED))])
+
+
+def _refuse(run: Run, cut: list[Truncation]) -> None:
+    if cut:
+        raise RefusedError(
+            "; ".join(log.what for log in cut),
+            where=str(run.path / cut[0].log),
+            remedy="it was emptied, removed or cut: put it back from a copy, or begin anew with `rods new`",
+        )
+
+
+def _known(run: Run) -> list[Checkpoint]:
+    return Checkpoints(run.path).named(lambda attempt, step: True)
+
+
+def _extensions(curriculum: Any) -> int:
+    """The extensions that a checkpoint knows of; 0 where its manifest is nonsense, which its reader will say."""
+    known = curriculum.get("extensions", 0) if isinstance(curriculum, Mapping) else 0
+    return known if isinstance(known, int) else 0
+
+
+def _trainers(
+    run: Run, observations: Observations, known: Sequence[Checkpoint], pool: Record | None
+) -> Iterator[Truncation]:
+    extended = max((_extensions(checkpoint.position.curriculum) for checkpoint in known), default=0)
+    if extended > run.extensions:
+        yield Truncation(EXTENSIONS, f"it ends at extension {run.extensions}, but a checkpoint knows of {extended}")
+    end = last_of(run.path / OBSERVATIONS)
+    if end is None or end["kind"] != LOST:  # after `rods recover` the end is what was agreed to
+        told = [(one.position.attempt, one.position.step, f"checkpoint {one.folder.name}") for one in known]
+        if pool is not None and pool["kind"] != LOST:
+            told.append((pool["attempt"], pool["step"], f"record {pool['seq']} of {POOL}"))
+        attempt, step, who = max(told, default=(0, 0, ""))
+        start, last = observations.attempt, observations.last_step
+        if (attempt, step) > (start, last):
+            what = f"it ends at step {last} of start {start}"
+            yield Truncation(OBSERVATIONS, f"{what}, but {who} knows of step {step} of start {attempt}")
+    for slots, source in sources(run):
+        if what := source.lacking(slots, observations):
+            yield Truncation(source.log, what)
+    seq = 0 if pool is None else pool["seq"]
+    last, name = max(((one.position.pool_seq, one.folder.name) for one in known), default=(0, ""))
+    if last > seq:
+        yield Truncation(POOL, f"it ends at record {seq}, but checkpoint {name} knows of record {last}")
+
+
+def _daemons(run: Run, considered: int, pool: Record | None, variant: Record | None) -> Iterator[Truncation]:
+    named = 0 if pool is None else pool.get("expanded_seq", 0)
+    seq = 0 if variant is None else variant["seq"]
+    if named > seq:
+        what = f"it ends at record {seq}, but a merge of {POOL} has read up to record {named}"
+        yield Truncation(EXPANDED, what)
+    end = last_of(run.path / SEEDS)
+    agreed = end is not None and end["kind"] == LOST
+    if variant is not None and variant["kind"] != LOST and variant["step"] > considered and not agreed:
+        what = f"it has considered step {considered}, but variant {seq} was written for step {variant['step']}"
+        yield Truncation(SEEDS, what)

@@ -10,21 +10,21 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
+from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from buffers.ends import check_daemons
-from buffers.folds.feedback import FeedbackFold
-from buffers.folds.seeds import Seeds, Unfinished
-from buffers.log.commit import GroupCommit
-from buffers.log.disk import sync_file
-from buffers.log.parts import segments
-from buffers.log.records import Record, quarantine, record
-from buffers.log.writer import LogWriter
-from buffers.run.locks import Ownership
-from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, FEEDBACK, OBSERVATIONS, POOL, REJECTED, SEEDS, expanded_segment
+from rods.buffers.checkpoints import check_daemons
+from rods.buffers.folds.seeds import Seeds, Unfinished
+from rods.buffers.log.disk import sync_file
+from rods.buffers.log.parts import segments
+from rods.buffers.log.records import Record, quarantine, record
+from rods.buffers.log.writer import GroupCommit, LogWriter
+from rods.buffers.run.locks import Ownership
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, expanded_segment
 from rods.errors import RefusedError
 from rods.tasks import AnyTask
 
@@ -32,7 +32,7 @@ PROCESS = "daemon"
 
 
 class DaemonLog:
-    """Owns seeds.jsonl, the expanded log, rejected.jsonl and feedback.jsonl. Opening folds them; picks whose variants
+    """Owns seeds.jsonl, the expanded log and rejected.jsonl. Opening folds them; picks whose variants
     are all in the expanded log are finished at once, the others wait in `state.unfinished` for the caller.
 
     Raises RefusedError when another process owns them, or when one has lost its end: nothing is written then.
@@ -49,16 +49,13 @@ class DaemonLog:
                 run.check_extensions()
                 self._seeds = LogWriter(run.path / SEEDS, part_bytes=self._part_bytes)
                 self._rejected = LogWriter(run.path / REJECTED, part_bytes=self._part_bytes)
-                self._feedback: LogWriter | None = None
-                if run.config.by_agents:
-                    self._feedback = LogWriter(run.path / FEEDBACK, part_bytes=self._part_bytes)
-                self._epoch = self._part = 0
-                self._expanded = self._open_expanded()
+                parts = segments(run.path / EXPANDED)  # epoch 0's where there is none
+                last = parts[-1].name.removeprefix("expanded_epoch_").partition(".")[0] if parts else 0
+                self._epoch, self._part = 0, int(last)
+                self._expanded = self._expanded_part()
                 with quarantine():
                     self.state = Seeds(run.path, strict=True)
                     self.state.poll()  # from here on it learns what is written by applying it
-                    self.feedback = FeedbackFold(run.path, strict=True)
-                    self.feedback.poll()  # as here
                 check_daemons(run, self.state.last_considered)
                 self._finish_complete()
             self._picks = GroupCommit(lambda: self._seeds)
@@ -71,8 +68,7 @@ class DaemonLog:
     @property
     def written(self) -> int:
         """Records in these logs: a number that grows whenever work gets done."""
-        corrected = self._feedback.seq if self._feedback else 0
-        return self._seeds.seq + self._expanded.seq + self._rejected.seq + corrected
+        return self._seeds.seq + self._expanded.seq + self._rejected.seq
 
     def read_epoch(self, epoch: int) -> None:
         """Notes the epoch of a step record that the daemon has read: the next variant goes into that part, or stays in
@@ -87,10 +83,7 @@ class DaemonLog:
         for name in (OBSERVATIONS, POOL):
             await asyncio.to_thread(sync_file, self.run.path / name)
         records = [
-            record(
-                "picked",
-                **{"pick": f"{step}-{pick['task']}", "step": step, "epoch": epoch, "rank": rank, **pick},
-            )
+            record("picked", **{"pick": f"{step}-{pick['task']}", "step": step, "epoch": epoch, "rank": rank, **pick})
             for rank, pick in enumerate(picks)
         ]
         closing = record("considered", step=step, epoch=epoch, picks=len(records), time=round(time.time(), 3))
@@ -121,19 +114,9 @@ class DaemonLog:
     ) -> Awaitable[None]:
         """Records a candidate that failed: in which stage of the pipeline, why, and what it looked like. Taken at once,
         in the order of the calls; done once it is on the disk."""
-        return self._failures.append(
-            record(
-                "rejected",
-                pick=pick,
-                index=index,
-                attempt=attempt,
-                stage=stage,
-                error=error,
-                evidence=evidence,
-                raw=raw,
-                time=round(time.time(), 3),
-            )
-        )
+        where = {"pick": pick, "index": index, "attempt": attempt, "stage": stage}
+        now = round(time.time(), 3)
+        return self._failures.append(record("rejected", **where, error=error, evidence=evidence, raw=raw, time=now))
 
     async def finished(
         self,
@@ -148,22 +131,12 @@ class DaemonLog:
         await self._picks.append(made)
         self.state.apply(made)
 
-    async def corrected(self, kind: str, failure: str, **fields: Any) -> None:
-        """Records what came of asking agents about a kind of failure: `asked` before each question, `unanswered` where
-        no endpoint answered it, `objected`, `approved`, `given_up` (buffers.folds.feedback). One call at a time; only
-        for a run in which a stage shows feedback of agents."""
-        assert self._feedback is not None
-        made = record(kind, failure=failure, **fields, time=round(time.time(), 3))
-        seq = await asyncio.to_thread(self._feedback.append, [made])
-        self.feedback.apply(made, seq)
-
     def close(self) -> None:
         """Writes what waits; blocks for as long as the disk takes."""
         for commit in (self._picks, self._variants, self._failures):
             commit.close()
-        for writer in (self._seeds, self._expanded, self._rejected, self._feedback):
-            if writer is not None:
-                writer.close()
+        for writer in (self._seeds, self._expanded, self._rejected):
+            writer.close()
         self._ownership.release()
 
     def __enter__(self) -> DaemonLog:
@@ -186,26 +159,19 @@ class DaemonLog:
             self._expanded = self._expanded_part()
         return self._expanded
 
-    def _open_expanded(self) -> LogWriter:
-        """The latest part of the expanded log; epoch 0's when there is none."""
-        parts = segments(self.run.path / EXPANDED)
-        if parts:
-            self._part = int(parts[-1].name.removeprefix("expanded_epoch_").partition(".")[0])
-        return self._expanded_part()
-
     def _expanded_part(self) -> LogWriter:
         path, log = self.run.path / expanded_segment(self._part), self.run.path / EXPANDED
         return LogWriter(path, log=log, part_bytes=self._part_bytes)
 
     def _finish_complete(self) -> None:
-        if self.run.config.pool.static:  # how many a pick yields depends on the others (daemon.filling)
+        if self.run.config.pool.static:  # how many a pick yields depends on the others (rods.daemon.static_pool)
             return
         wanted = self.run.config.pipeline.variants_per_seed
         complete = [pick for pick in self.state.unfinished.values() if len(pick.variants) >= wanted]
-        made = [_finished(pick, [pick.variants[index] for index in sorted(pick.variants)], 0) for pick in complete]
+        made = [_finished(pick, [variant for _, variant in sorted(pick.variants.items())], 0) for pick in complete]
         self._seeds.append(made)
-        for one in made:
-            self.state.apply(one)
+        for finished in made:
+            self.state.apply(finished)
 
 
 def _finished(
@@ -229,3 +195,50 @@ def outcome(finished: Mapping[str, Any]) -> str:
     if finished.get("dropped_stale"):
         return "dropped_stale"
     return "accepted" if finished.get("accepted") else "discarded"
+
+
+@dataclass(slots=True)
+class Failures:
+    """Candidates that failed alike: how many, and the seq of the latest in rejected.jsonl."""
+
+    count: int = 0
+    latest: int = 0
+
+
+@dataclass(slots=True)
+class DaemonTotals:
+    """The fold of seeds.jsonl and rejected.jsonl into counts. `barren`: finished picks since the last one that gave a
+    variant; `failed`: attempts since then, by "stage: error"; `example`: the latest evidence of each."""
+
+    picks: Counter[str] = field(default_factory=Counter)  # by the type of the seed
+    considered: int = 0  # the last step
+    outcomes: Counter[str] = field(default_factory=Counter)  # of finished picks
+    discards: Counter[str] = field(default_factory=Counter)  # why picks gave no variant: the reason of the last attempt
+    accepted: int = 0
+    failures: dict[tuple[str, str], Failures] = field(default_factory=dict)  # by stage and error
+    barren: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    example: dict[str, Any] = field(default_factory=dict)
+
+    def apply(self, record: Record) -> None:
+        kind = record["kind"]
+        if kind == "picked":
+            self.picks[str(record.get("type", "?"))] += 1
+        elif kind == "considered":
+            self.considered = max(self.considered, record["step"])
+        elif kind == "finished":
+            accepted = record.get("accepted", ())
+            self.outcomes[outcome(record)] += 1
+            self.accepted += len(accepted)
+            if record.get("why") and not accepted:
+                self.discards[record["why"]] += 1
+            if not record.get("dropped_stale"):
+                self.barren = 0 if accepted else self.barren + 1
+        elif kind == "rejected":
+            alike = self.failures.setdefault((record["stage"], record["error"]), Failures())
+            alike.count, alike.latest = alike.count + 1, record["seq"]
+            failure = f"{record['stage']}: {record['error']}"
+            self.failed[failure] += 1
+            self.example[failure] = record["evidence"]
+        if kind != "rejected" and not self.barren:
+            self.failed.clear()

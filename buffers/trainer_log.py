@@ -13,19 +13,18 @@ from typing import Any
 
 import orjson
 
-from buffers.folds.observations import digest, windows_json
-from buffers.log.disk import replace
-from buffers.log.records import Record, quarantine, record
-from buffers.log.writer import LogWriter
-from buffers.merging.merger import Epoch, Merger
-from buffers.run.locks import Ownership
-from buffers.run.run import Run
-from buffers.run.runfolder import DRAWN, OBSERVATIONS, TRACKER, TRACKER_VERSION
-from buffers.state import RunState
+from rods.buffers.folds.observations import digest, windows_json
+from rods.buffers.log.disk import replace
+from rods.buffers.log.records import Record, quarantine, record
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.merging.merger import Epoch, Merger
+from rods.buffers.run.locks import Ownership
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import OBSERVATIONS, TRACKER, TRACKER_VERSION
+from rods.buffers.state import RunState
 from rods.errors import RefusedError, UserError
+from rods.extension import closing_fields
 from rods.observations import Group, Update
-from rods.rules.difficulty import levels
-from rods.simulation.generating import Generator, Wanted
 from rods.tasks import AnyTask
 
 PROCESS = "trainer"
@@ -50,14 +49,13 @@ class TrainerLog:
             run.check_extensions()
             self._writer = LogWriter(run.path / OBSERVATIONS, part_bytes=run.config.operation.log_part_bytes)
             with quarantine():
-                self.state = RunState(run, strict=True, every_step=False, keep_snapshots=True)
+                self.state = RunState(run, strict=True, every_step=False, keep=True)
                 self.state.poll()
         except BaseException:
             self._ownership.release()
             raise
         self._tracker_due = time.monotonic()
         self._merger: Merger | None = None
-        self._drawing: LogWriter | None = None  # of drawn.jsonl, from the first task on
         self._started = False
         self._updates: list[Record] = []  # not yet written, at most that of the last step
 
@@ -89,11 +87,8 @@ class TrainerLog:
         last = self.last_step
         from_step = last if from_step is None else from_step
         if not 0 <= from_step <= last:
-            raise RefusedError(
-                f"cannot continue from step {from_step}: the log's last live step is {last}",
-                where=str(self._writer.path),
-                remedy=f"give a step from 0 to {last}",
-            )
+            what = f"cannot continue from step {from_step}: the log's last live step is {last}"
+            raise self._refused(what, f"give a step from 0 to {last}")
         attempt = self.attempt + 1
         with self.held():
             self._writer.append([record("start", attempt=attempt, from_step=from_step, time=round(time.time(), 3))])
@@ -105,60 +100,45 @@ class TrainerLog:
         """Records the groups of a rollout batch, before the update that they lead to. False: the same report of this
         step was there already. Raises RefusedError for a different one and for a step out of turn."""
         if not self._started:
-            raise RefusedError("no attempt was started", where=str(self._writer.path), remedy="call start() first")
+            raise self._refused("no attempt was started", "call start() first")
         if not groups:
             raise UserError(f"step {step} has no groups", where=str(self._writer.path))
         policy_step = step - 1 if policy_step is None else policy_step
         reported = [_checked(group, step) for group in groups]
-        mark = digest(epoch, policy_step, reported)
-        made = self.state.observations.digest(step)
+        mark, made = digest(epoch, policy_step, reported), self.state.digest(step)
+        if made == mark:
+            return False
         if made is not None:
-            if made == mark:
-                return False
-            raise RefusedError(
-                f"step {step} was recorded with other contents",
-                where=str(self._writer.path),
-                remedy=f"to do it again, start an attempt from step {step - 1}",
-            )
+            remedy = f"to do it again, start an attempt from step {step - 1}"
+            raise self._refused(f"step {step} was recorded with other contents", remedy)
         if step != self.last_step + 1:
-            raise RefusedError(
-                f"step {step} does not follow step {self.last_step}",
-                where=str(self._writer.path),
-                remedy=f"send step {self.last_step + 1}",
-            )
+            what = f"step {step} does not follow step {self.last_step}"
+            raise self._refused(what, f"send step {self.last_step + 1}")
         if epoch != self.epoch:
-            raise RefusedError(
-                f"step {step} names epoch {epoch}, but epoch {self.epoch} is open",
-                where=str(self._writer.path),
-                remedy="every epoch opens with a merge",
-            )
-        attempt = self.attempt
-        records = [
-            record("group", attempt=attempt, step=step, index=index, **content)
-            for index, content in enumerate(reported)
-        ]
-        change = self.state.observations.evolution.after(reported)
+            what = f"step {step} names epoch {epoch}, but epoch {self.epoch} is open"
+            raise self._refused(what, "every epoch opens with a merge")
+        at = {"attempt": self.attempt, "step": step}
+        records = [record("group", **at, index=index, **content) for index, content in enumerate(reported)]
         closing = record(
             "step",
-            attempt=attempt,
-            step=step,
+            **at,
             epoch=epoch,
             groups=len(records),
             policy_step=policy_step,
             digest=mark,
-            **({} if change is None else {"evolved": change.as_json()}),
+            **closing_fields(self.state.folds, reported),
             time=round(time.time(), 3),
         )
         with self.held():
             self._writer.append_group(records, closing, self._updates)
             self._updates = []
-            self.state.observations.catch_up()  # what was just written, by the same code as at a start
+            self.state.catch_up()  # what was just written, by the same code as at a start
         return True
 
     def write_update(self, update: Update) -> None:
         """Records what the update after the last step has shown: with the next step, so that it costs no sync of its
         own, or at `flush`. Nothing where nothing is known, or where it is on record."""
-        found, known = update.as_json(), self.state.observations.update
+        found, known = update.as_json(), self.state.update
         if found and not self._updates and (known is None or known["step"] != self.last_step):
             self._updates = [record("update", attempt=self.attempt, step=self.last_step, **found)]
 
@@ -168,38 +148,17 @@ class TrainerLog:
             with self.held():
                 self._writer.append(self._updates)
                 self._updates = []
-                self.state.observations.catch_up()
+                self.state.catch_up()
 
-    def draw(self, step: int, slots: Sequence[int], generate: Generator) -> list[AnyTask]:
-        """The drawn tasks of `slots` (of the batch, from 0) of the step that is next, at the difficulty that the steps
-        before it give. What is on record is taken from there, what is not is generated and on the disk when this
-        returns."""
+    def draw(self, step: int) -> list[AnyTask]:
+        """The tasks of the slots behind those of the pool, of the step that is next. What is on record is taken from
+        there, what is not is made and on the disk when this returns."""
         if not self._started or step != self.last_step + 1:
-            raise RefusedError(
-                f"tasks are drawn for step {self.last_step + 1} of a started attempt, not for step {step}",
-                where=str(self.run.path / DRAWN),
-                remedy="record the steps before it",
-            )
-        known, difficulty, config = self.state.drawn, self.state.difficulty.value, self.run.config
-        known.poll()
-        wanted = [
-            Wanted(step, slot, difficulty, levels(config.difficulty, difficulty, config.random_seeds.drawn, step, slot))
-            for slot in slots
-            if (step, slot, difficulty) not in known.seqs
+            what = f"tasks are drawn for step {self.last_step + 1} of a started attempt, not for step {step}"
+            raise RefusedError(what, where=str(self.run.path), remedy="record the steps before it")
+        return [
+            task for slots, source in self.state.sources for task in source.draw(step, slots, self.state, self.held)
         ]
-        if wanted:
-            made = generate(wanted)
-            records = [
-                record("drawn", step=step, slot=one.slot, difficulty=difficulty, task=task.as_json())
-                for one, task in zip(wanted, made, strict=True)
-            ]
-            with self.held():
-                if self._drawing is None:
-                    part_bytes = config.operation.log_part_bytes
-                    self._drawing = LogWriter(self.run.path / DRAWN, part_bytes=part_bytes)
-                self._drawing.append(records)
-                known.poll()
-        return [known.at((step, slot, difficulty)) for slot in slots]
 
     def merge(self, epoch: int, stage: int, waiting: Callable[[], None] | None = None) -> Epoch:
         """Opens `epoch` in curriculum stage `stage` (from 1): decides and records the merge, or returns the recorded
@@ -228,10 +187,13 @@ class TrainerLog:
         self._tracker_due = ended + max(TRACKER_SECONDS, (ended - started) / TRACKER_SHARE)
         return True
 
+    def _refused(self, what: str, remedy: str) -> RefusedError:
+        return RefusedError(what, where=str(self._writer.path), remedy=remedy)
+
     def close(self) -> None:
         self._writer.close()
-        if self._drawing is not None:
-            self._drawing.close()
+        for _, source in self.state.sources:
+            source.close()
         if self._merger is not None:
             self._merger.close()
         self._ownership.release()
@@ -278,6 +240,6 @@ def tracker_json(state: RunState) -> dict[str, Any]:
         "attempt": state.attempt,
         "step": state.last_step,
         "epoch": state.epoch,
-        **({"difficulty": state.difficulty.as_json()} if state.run.config.source.drawn else {}),
+        **state.of_folds("status"),
         "tasks": tasks,
     }

@@ -1,12 +1,11 @@
 """usage.<process>.jsonl: what every call of a language model cost, and what a run's variants cost together.
 
-`UsageLog` is handed to the client as its sink. Calls are many and each tells little, so records are gathered and
-written about once a second by a thread; a kill loses at most that second's. What is on record is what budgets begin
-with.
+`UsageLog` is handed to the client as its sink. Each call tells little, so records are written about once a second by a
+thread; a kill loses at most that second's. What is on record is what budgets begin with.
 
 `costs` folds the daemon's log. Every call names its stage and the variant that pays for it (`account`: pick, `#`,
-index). So two questions have an answer by stage: what does an accepted variant cost with all that failed on the way to
-it, and what does it cost when only its own calls count (004 Appendix N gives the latter).
+index): so an accepted variant's cost is known with all that failed on the way to it, and with its own calls alone (004
+Appendix N gives the latter).
 """
 
 from __future__ import annotations
@@ -14,17 +13,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from buffers.log.records import Record, record
-from buffers.log.tail import read
-from buffers.log.writer import LogWriter
-from buffers.run.runfolder import EXPANDED
-from buffers.run.runfolder import usage as log_name
+from rods.buffers.log.records import Record, record
+from rods.buffers.log.tail import read
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.runfolder import EXPANDED
+from rods.buffers.run.runfolder import usage as log_name
 from rods.llm.records import Usage
 
 SECONDS = 1.0  # between writes
@@ -139,13 +137,13 @@ class Costs:
     busy: dict[str, float] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        calls = [spent.calls for spent in self.path.values()]
+        calls, on_path = (sum(spent.calls for spent in stages.values()) for stages in (self.stages, self.path))
         return {
             "accepted": self.accepted,
             "variants": self.variants,
-            "calls": sum(spent.calls for spent in self.stages.values()),
-            "calls_per_accepted": _ratio(sum(spent.calls for spent in self.stages.values()), self.accepted),
-            "calls_on_the_path": _ratio(sum(calls), self.accepted),
+            "calls": calls,
+            "calls_per_accepted": _ratio(calls, self.accepted),
+            "calls_on_the_path": _ratio(on_path, self.accepted),
             "busy_seconds_per_accepted": _ratio(sum(self.busy.values()), self.accepted),
             "stages": {
                 stage: {
@@ -167,24 +165,22 @@ class Costs:
 def costs(folder: Path) -> Costs:
     """Reads the logs of the run `folder`; all zero where no model has been asked."""
     accepted = {f"{record['pick']}#{record['index']}" for record in read(folder / EXPANDED)}
-    found = Costs()
+    total = Costs()
     for process in players(folder):
         for call in read(folder / log_name(process)):
-            found.played.setdefault(call["stage"], Spent()).add(call)
-    if not (folder / log_name("daemon")).exists():
-        return found
-    accounts: Counter[str] = Counter()
+            total.played.setdefault(call["stage"], Spent()).add(call)
+    accounts: set[str] = set()
     spans: dict[str, list[tuple[float, float]]] = {}
     for call in read(folder / log_name("daemon")):
-        accounts[call["account"]] += 1
-        found.stages.setdefault(call["stage"], Spent()).add(call)
+        accounts.add(call["account"])
+        total.stages.setdefault(call["stage"], Spent()).add(call)
         if call["account"] in accepted:
-            found.path.setdefault(call["stage"], Spent()).add(call)
-        found.models.setdefault(call["backbone"], Spent()).add(call)
+            total.path.setdefault(call["stage"], Spent()).add(call)
+        total.models.setdefault(call["backbone"], Spent()).add(call)
         spans.setdefault(call["backbone"], []).append((call["time"] - call["seconds"], call["time"]))
-    found.accepted, found.variants = len(accepted.intersection(accounts)), len(accounts)
-    found.busy = {name: covered(pieces) for name, pieces in spans.items()}
-    return found
+    total.accepted, total.variants = len(accepted & accounts), len(accounts)
+    total.busy = {name: covered(pieces) for name, pieces in spans.items()}
+    return total
 
 
 def callers(folder: Path) -> set[str]:

@@ -1,4 +1,4 @@
-"""`rods`, also as `python -m console`. Signals are answered from here on, before all imports (rods.signals)."""
+"""`rods`, also as `python -m rods.console`. Signals are answered from here on, before all imports (rods.signals)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEW = 50_000  # objects that may be new before the collector of cycles looks at 
 def main() -> None:
     collect_rarely()
     leave_at_once(EXIT_REQUEUE if sys.argv[1:2] == ["up"] else None)
-    from console.main import main as rods
+    from rods.console.main import main as rods
 
     rods()
 

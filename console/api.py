@@ -12,27 +12,26 @@ import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
-from buffers.run.creation import open_or_create
-from buffers.run.run import Run
-from buffers.state import RunState
-from buffers.state import read_state as state_of
-from evaluation.episodes import task_job
-from evaluation.scoring import Estimate, rollout_scores, share
 from rods import dialects
+from rods.buffers.run.creation import open_or_create
+from rods.buffers.run.run import Run
+from rods.buffers.state import RunState
+from rods.buffers.state import read_state as state_of
 from rods.config import Config
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import Message, NeedText, Reply, Trace
 from rods.episode.rewards import score as scored
+from rods.evaluation.episodes import task_job
+from rods.evaluation.scoring import Estimate, rollout_scores, share
 from rods.observations import Group, Rollout
 from rods.tasks import AnyTask, read_tasks
-from trainer.batches import groups as groups_of
-from trainer.batches import jobs, scoring_jobs
-from trainer.policy import Batch, TrainingStopped
-from trainer.training_run import TrainingRun
+from rods.trainer.batches import by_slot, jobs, scoring_jobs
+from rods.trainer.batches import groups as groups_of
+from rods.trainer.policy import Batch, TrainingStopped
+from rods.trainer.training_run import TrainingRun
 
 PolicyFunction = Callable[[Sequence[Message]], str | Awaitable[str]]
 DialectName = Literal["tags", "hermes", "compact"]
@@ -85,6 +84,7 @@ def evaluate(
     )
 
 
+@dataclass(frozen=True, slots=True)
 class Training:
     """The trainer's part in a run, as an iterator over its batches:
 
@@ -98,17 +98,16 @@ class Training:
     `TrainingRun` behind it.
     """
 
-    def __init__(self, run: TrainingRun, policy: PolicyFunction, files: _Files) -> None:
-        self.run, self._policy, self._files = run, policy, files
+    run: TrainingRun
+    _policy: PolicyFunction
+    _files: _Files
 
     def __enter__(self) -> Self:
         self.run.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.run.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self.run.__exit__(*error)
 
     def __iter__(self) -> Iterator[Batch]:
         self.run.begin(self._files)
@@ -124,11 +123,9 @@ class Training:
     def config(self) -> Config:
         return self.run.config
 
-    def play(self, batch: Batch) -> list[list[Trace]]:
+    def play(self, batch: Batch) -> list[Sequence[Trace]]:
         """`rollouts.rollouts_per_task` episodes of each slot, with the prompt and the interface of its stage."""
-        count = self.config.rollouts.rollouts_per_task
-        traces = _play(jobs(batch, self.config, self.run.run.players), self._policy)
-        return [traces[start : start + count] for start in range(0, len(traces), count)]
+        return by_slot(batch, _play(jobs(batch, self.config, self.run.run.players), self._policy))
 
     def record(self, batch: Batch, played: Sequence[Sequence[Trace | Rollout]]) -> list[Group]:
         """Makes what the slots of `batch` earned durable, one group a slot; returns the groups, with rewards. A rollout
@@ -154,7 +151,7 @@ def open_training(
     another trainer owns the run.
     """
     run = open_run(folder, config)
-    return Training(TrainingRun(run, asked_to_stop), policy, _Files(run, policy, save, load))
+    return Training(TrainingRun(run, asked_to_stop), policy, _Files(run, policy, save or _nothing, load or _nothing))
 
 
 def open_run(folder: Path | str, config: Path | str | None = None) -> Run:
@@ -167,37 +164,33 @@ def score(folder: Path | str, step: int | None = None) -> dict[str, Any]:
     """Held-out scores of a run that `rods-train` trained, as `rods score --json` prints them: of the checkpoint of
     `step`, or of the first and the newest, with their paired difference. Made where they are missing."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # transformers reads it when it is imported
-    from evaluation import heldout  # torch
+    from rods.evaluation import heldout  # torch
 
     return heldout.compare(Path(folder)) if step is None else heldout.score_run(Path(folder), step)
 
 
 def read_state(folder: Path | str) -> RunState:
-    """Where the run in `folder` stands, read from its files and nothing else: `.pool`, `.staging`, `.observations`,
+    """Where the run in `folder` stands, read from its files and nothing else: `.pool`, `.staging`, `.tracker`,
     `.task(id)`, `.gauges()`."""
     return state_of(Run.open(Path(folder)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """`trainer.policy.Policy` for a function."""
+    """`rods.trainer.policy.Policy` for a function."""
 
     run: Run
     policy: PolicyFunction
-    keep: Callable[[Path], None] | None
-    restore: Callable[[Path], None] | None
-
-    def save(self, folder: Path) -> None:
-        if self.keep is not None:
-            self.keep(folder)
-
-    def load(self, folder: Path) -> None:
-        if self.restore is not None:
-            self.restore(folder)
+    save: Callable[[Path], None]
+    load: Callable[[Path], None]
 
     def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         traces = _play(scoring_jobs(tasks, self.run.config, self.run.players), self.policy)
-        return [None if each.end == "infrastructure" else each.resolved / each.expected for each in traces]
+        return [None if trace.end == "infrastructure" else trace.resolved / trace.expected for trace in traces]
+
+
+def _nothing(folder: Path) -> None:
+    """What saves and loads a policy that does not change."""
 
 
 def _play(made: Sequence[Job], policy: PolicyFunction) -> list[Trace]:

@@ -11,9 +11,14 @@ import time
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from console.live import view
-from console.output import print_lines
-from console.verbs.up import prepare, supervise
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import exists
+from rods.config import read_config
+from rods.console import api
+from rods.console.dash.export import export_report
+from rods.console.output import print_lines
+from rods.console.progress import Progress
+from rods.console.verbs.up import prepare, supervise
 from rods.errors import EXIT_OK, RefusedError, RodsError
 
 RUN = Path("runs/demo")
@@ -23,11 +28,11 @@ def main() -> int:
     """Returns the exit code: 0 with a report, 5 when it was interrupted, else that of the error."""
     started = time.monotonic()
     try:
-        with as_file(files("console").joinpath("demo.toml")) as config:
+        with as_file(files("rods.console").joinpath("demo.toml")) as config:
             move_aside(config)
             prepare(RUN, config)
             print(f"Training nano in {RUN}, with the daemon beside it. Ctrl-C stops; `make demo` goes on.", flush=True)
-            code = supervise(RUN, config, view(as_json=False))
+            code = supervise(RUN, config, as_json=False)
         if code == EXIT_OK:
             _report()
             print(f"\nThat took {(time.monotonic() - started) / 60:.1f} minutes.")
@@ -39,11 +44,6 @@ def main() -> int:
 
 def move_aside(config: Path) -> None:
     """Moves runs/demo aside if it is finished or was made with other settings."""
-    from buffers.run.run import Run
-    from buffers.run.runfolder import exists
-    from console.progress import Progress
-    from rods.config import read_config
-
     if not exists(RUN):
         return
     try:
@@ -62,9 +62,6 @@ def move_aside(config: Path) -> None:
 
 def _report() -> None:
     """Scores start and end on the held-out tasks, writes the report, and prints its path and findings."""
-    from console import api
-    from console.dash.export import export_report
-
     print("\nScoring the held-out tasks at start and end…", flush=True)
     api.score(RUN)
     page, said = export_report(RUN)

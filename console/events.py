@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from buffers.run.runfolder import LOGS
+from rods.buffers.run.runfolder import LOGS
 
 PROCESSES = ("trainer", "daemon")
 LEVELS = ("debug", "info", "warning", "error", "critical")

@@ -11,30 +11,30 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import astuple
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from buffers.log.records import Record
-from buffers.run.heartbeat import read_heartbeat
-from buffers.run.runfolder import ADMITTED, EXPANDED, OBSERVATIONS, POOL, usage
-from buffers.state import ClosedStep, LostVariant, RunState, Tail
-from buffers.usage import Spent, callers
-from console.columns import Columns, Latest, Spread
-from console.events import GRAVE, Event, Events
-from console.progress import CHUNK, Progress, ProgressSample, progress_moments, step_reward
-from console.versions import InterfaceVersions
-from rods.errors import RodsError
+from rods.buffers.log.parts import Lookup
+from rods.buffers.log.records import Record
+from rods.buffers.run.heartbeat import read_heartbeat
+from rods.buffers.run.runfolder import ADMITTED, EXPANDED, OBSERVATIONS, POOL, usage
+from rods.buffers.state import ClosedStep, LostVariant, RunState, Tail
+from rods.buffers.usage import Spent, callers
+from rods.console.columns import Columns, Latest, Spread
+from rods.console.events import GRAVE, Event, Events
+from rods.console.progress import News, Progress, ProgressSample, pieces, progress_moments, step_reward
+from rods.console.versions import InterfaceVersions
+from rods.errors import RodsError, UserError
+from rods.extension import new_folds, shown_next, told_of
 from rods.faults import LABELS
 from rods.observations import FORMAT_REWARDS, ROLES, Group, dynamics, label_counts
-from rods.rules.difficulty import Difficulty
-from rods.rules.evolution import Evolution
 from rods.rules.zones import ZONES, Moments, group_signal, zone_of
 from rods.tasks import TASK_TYPES, AnyTask
 
@@ -48,7 +48,7 @@ UNKNOWN = -1  # the type of what a merge refuses as no task
 PROCESSES = ("trainer", "daemon")
 DYNAMICS = ("turns", "calling", "replies")  # of a step's rollouts that say (rods.observations.Dynamics)
 COUNTS = ("originals", "generated", "revived", "refused")  # of an `epoch` record
-News = Iterator[tuple[Callable[[list[Record]], None], list[Record]]]  # records, and what takes them
+NAN = float("nan")
 
 
 class Refused(NamedTuple):
@@ -72,31 +72,20 @@ class Follower:
         """Everything as before the first look."""
         self.ids: list[str] = []  # of tasks, by their number in the columns
         self.numbers: dict[str, int] = {}
+        counts = dict.fromkeys((*ZONES, *DYNAMICS, "drawn"), "i4")
         self.steps = Columns(
-            seq="u4",
-            step="i4",
-            epoch="i4",
-            reward="f8",
-            **dict.fromkeys(ZONES, "i4"),
-            difficulty="f8",
-            time="f8",
-            **dict.fromkeys(DYNAMICS, "i4"),
-            drawn="i4",
-            earned="f8",
+            seq="u4", step="i4", epoch="i4", reward="f8", difficulty="f8", time="f8", earned="f8", **counts
         )
         self.groups = Columns(seq="u4", step="i4", task="i4", mean="f8", variance="f8", zone="i1", role="i1")
-        self.uncounted = Columns(
-            seq="u4", step="i4", task="i4"
-        )  # live groups that count for no zone, of format rewards
+        self.uncounted = Columns(seq="u4", step="i4", task="i4")  # live groups that count for no zone
         self.decisions = Columns(seq="u4", step="i4", task="i4", kind="i1", rule="i1")
         self.epochs = Columns(seq="u4", epoch="i4", step="i4", stage="i4", **dict.fromkeys(COUNTS, "i4"), staged="i4")
         self.variants = Columns(seq="u4", step="i4", task="i4", seed="i4", generation="i4", type="i1")
         self.picks = Columns(seq="u4", task="i4")  # of seeds.jsonl: picked and finished
         self.rejected = Columns(seq="u4", task="i4")  # by their seed
         self.updates = Columns(seq="u4", step="i4", entropy="f8", norm="f8")
-        self.labels = Columns(
-            seq="u4", step="i4", **dict.fromkeys(LABELS, "i4")
-        )  # of the turns of a step's rollouts, where told
+        # Of the turns of a step's rollouts, where told.
+        self.labels = Columns(seq="u4", step="i4", **dict.fromkeys(LABELS, "i4"))
         self.newest_group = Latest()  # by task: rows of `groups` and `decisions`
         self.newest_decision = Latest()
         self.newest_variant = Latest()  # and of `variants`
@@ -108,8 +97,7 @@ class Follower:
         self.progress = Progress(self.path, self._take_live, self._take_daemon)
         self.run = self.progress.run
         self.versions = InterfaceVersions(self.run.config)
-        self._evolution = Evolution(self.run.config.curriculum)
-        self._difficulty = Difficulty(self.run.config.difficulty)
+        self._folds = new_folds(self.run.config)
         self.progress_only: Columns | None = None  # mean and variance of the progress of the rows of `groups`
         if self.run.config.selection.boundary != "progress":  # which theirs are not
             self.progress_only = Columns(mean="f8", variance="f8")
@@ -166,8 +154,20 @@ class Follower:
     def look(self) -> None:
         """Reads what is new. Raises as `fresh`."""
         with self.lock:
-            self.sample = self._refresh()
-            self._read = time.monotonic()
+            sample = self.progress.poll(daemon=self.complete)
+            if self.state.rewound:  # rare; so what stands here is what a reader who comes now would find
+                self._begin()
+                sample = self.progress.poll(daemon=False)
+            self.admitted += self._admissions.poll()
+            self.errors.extend(event for event in self._events.poll() if event.get("level") in GRAVE)
+            if self.complete:
+                self._take_update(self.state.update)
+                for take, records in self._news():
+                    take(records)
+            elif self._reader is None:
+                self._reader = threading.Thread(target=self._catch_up, args=(self._news(),), daemon=True)
+                self._reader.start()
+            self.sample, self._read = sample, time.monotonic()
 
     def positions(self) -> dict[str, int]:
         """What the stream carries: the attempt, the seq read of each log, the counters of the heartbeats. While the
@@ -179,22 +179,20 @@ class Follower:
         with self.fresh():
             if self._trouble is not None:
                 raise self._trouble
-            found = self.progress.positions()
-            found["usage"] = sum(log.seq for log in self._usages.values())
+            read = self.progress.positions()
+            read["usage"] = sum(log.seq for log in self._usages.values())
             if not self.complete:
                 there = sum(tail.seq for tail in self.state.tails())
                 done = self._observed.seq + self._pool.seq + self._expanded.seq
-                found["reading"] = min(99, 100 * done // max(1, there))
-        beats = {name: read_heartbeat(self.path, name).get("counter", 0) for name in PROCESSES}
-        return {**found, **beats}
+                read["reading"] = min(99, 100 * done // max(1, there))
+        return read | {name: read_heartbeat(self.path, name).get("counter", 0) for name in PROCESSES}
 
     def number(self, task_id: str) -> int:
         """The task's number in the columns; the originals have the first."""
-        found = self.numbers.get(task_id)
-        if found is None:
-            found = self.numbers[task_id] = len(self.ids)
+        if task_id not in self.numbers:
+            self.numbers[task_id] = len(self.ids)
             self.ids.append(task_id)
-        return found
+        return self.numbers[task_id]
 
     def rolled_out(self, number: int) -> dict[int, int]:
         """The steps of a task's live groups, by their seqs in observations.jsonl, in order."""
@@ -203,6 +201,30 @@ class Follower:
             rows = np.flatnonzero(table["task"] == number)
             found |= dict(zip(table["seq"][rows].tolist(), table["step"][rows].tolist(), strict=True))
         return dict(sorted(found.items()))
+
+    def records(self, log: str, seqs: Iterable[int]) -> Iterator[Record]:
+        """Those of the run's log of that name that damage has left."""
+        lookup = Lookup(self.path / log)
+        for seq in seqs:
+            with suppress(KeyError):
+                yield lookup[seq]
+
+    def named(self, prefix: str) -> AnyTask:
+        """The task whose id begins with `prefix`. Raises UserError when it names no task of the run or more than one,
+        and for one that was lost."""
+        given = {task.id: task for task in self.run.tasks}
+        known = dict.fromkeys([*given, *self.ids])
+        fitting = [task_id for task_id in known if task_id.startswith(prefix)] if prefix else []
+        where, remedy = str(self.path), f"`rods inspect {self.path}` lists them all"
+        if not fitting:
+            raise UserError(f"{prefix!r} names no task (the run has {len(known)} tasks)", where=where, remedy=remedy)
+        if len(fitting) > 1:
+            what = f"{prefix!r} names more than one task ({len(fitting)} tasks begin so: {', '.join(fitting[:4])})"
+            raise UserError(what, where=where, remedy=f"give more characters; {remedy}")
+        task = given.get(fitting[0]) or self.content(self.number(fitting[0]))
+        if task is None:
+            raise UserError(f"the content of task {fitting[0]} was lost, or is no task", where=where, remedy=remedy)
+        return task
 
     def content(self, number: int) -> AnyTask | None:
         """The task of this number, read from the disk; None for a variant that is lost or reads as no task."""
@@ -234,21 +256,20 @@ class Follower:
         active[decided] = np.isin(kinds, INSIDE)
         return np.flatnonzero(active)
 
-    def _refresh(self) -> ProgressSample:
-        sample = self.progress.poll(daemon=self.complete)
-        if self.state.rewound:  # rare; so what stands here is what a reader who comes now would find
-            self._begin()
-            sample = self.progress.poll(daemon=False)
-        self.admitted += self._admissions.poll()
-        self.errors.extend(event for event in self._events.poll() if event.get("level") in GRAVE)
-        if self.complete:
-            self._take_update()
-            for take, records in self._news():
-                take(records)
-        elif self._reader is None:
-            self._reader = threading.Thread(target=self._catch_up, args=(self._news(),), daemon=True)
-            self._reader.start()
-        return sample
+    def _news(self) -> News:
+        """What is new in the logs, in pieces, and what takes it. Once the history is there, steps and what the daemon
+        has written are taken as `Progress` reads them."""
+        _, pool, expanded = (tail.seq for tail in self.state.tails())
+        if time.monotonic() - self._listed > LISTED:
+            self._listed = time.monotonic()
+            for process in callers(self.path):
+                self._usages.setdefault(process, self.state.follow(usage(process)))
+        news = [] if self.complete else [self.progress.daemon_news(), pieces(self._observed.groups(), self._observe)]
+        if pool != self._pool.seq:
+            news.append(pieces(self._pool.records(), self._decide))
+        if expanded != self._expanded.seq:
+            news.append(pieces(self._expanded.records(), self._stage))
+        return chain(*news, *(pieces(log.records(), self._spend) for log in self._usages.values()))
 
     def _catch_up(self, news: News) -> None:
         """Takes the history in pieces, between which others may ask."""
@@ -265,8 +286,7 @@ class Follower:
             if self._reader is not threading.current_thread():
                 return
             try:
-                for block in self._observed.blocks():  # at least up to where `Progress` has read meanwhile
-                    self._observe(block)
+                self._observe(self._observed.groups())  # at least up to where `Progress` has read meanwhile
             except RodsError as error:
                 trouble = trouble or error
             self._reader, self._trouble, self.complete = None, trouble, trouble is None
@@ -275,70 +295,29 @@ class Follower:
     def _take_live(self, step: ClosedStep, reward: float | None) -> None:
         """Takes a step that `Progress` has read, once the history before it is there."""
         if self.complete:
-            self._take_update()
+            self._take_update(self.state.update)
             if not len(self.steps) or step.record["seq"] > self.steps["seq"][-1]:
                 self._see(step)
 
     def _take_daemon(self, record: Record) -> None:
         """Takes a record of seeds.jsonl or rejected.jsonl that `Progress` has read."""
         if record["kind"] == "rejected":
-            self.rejected.append(record["seq"], self.number(str(record["pick"]).partition("-")[2]))
+            self.rejected.append(record["seq"], self.number(seed_of(record)))
         elif record["kind"] in ("picked", "finished"):
             self.picks.append(record["seq"], self.number(record["task"]))
 
-    def _take_update(self) -> None:
-        """Takes the latest update that `Progress` has read."""
-        update = self.state.update
+    def _take_update(self, update: Record | None) -> None:
         if update is not None and (not len(self.updates) or update["seq"] > self.updates["seq"][-1]):
-            self._add_update(update)
+            values = (update.get(name, NAN) for name in ("entropy", "gradient_norm"))
+            self.updates.append(update["seq"], update["step"], *values)
 
-    def _add_update(self, update: Record) -> None:
-        values = (update.get(name, float("nan")) for name in ("entropy", "gradient_norm"))
-        self.updates.append(update["seq"], update["step"], *values)
-
-    def _news(self) -> News:
-        """What is new in the logs, for whom."""
-        _, pool, expanded = (tail.seq for tail in self.state.tails())
-        self._expanded.newest = self.state.staging.tail.newest
-        if time.monotonic() - self._listed > LISTED:
-            self._listed = time.monotonic()
-            for process in callers(self.path):
-                self._usages.setdefault(process, self.state.follow(usage(process)))
-        return self._pieces(
-            None if self.complete else self._observed,
-            self._pool if pool != self._pool.seq else None,
-            self._expanded if expanded != self._expanded.seq else None,
-            list(self._usages.values()),
-            None if self.complete else self.progress,
-        )
-
-    def _pieces(
-        self,
-        observed: Tail | None,
-        pool: Tail | None,
-        expanded: Tail | None,
-        usages: list[Tail],
-        daemon: Progress | None,
-    ) -> News:
-        if daemon is not None:
-            yield from daemon.daemon_news()
-        if observed is not None:
-            yield from ((self._observe, block) for block in observed.blocks())
-        for tail, take in ((pool, self._decide), (expanded, self._stage), *((log, self._spend) for log in usages)):
-            if tail is not None:
-                records = tail.records()
-                while some := list(islice(records, CHUNK)):
-                    yield take, some
-
-    def _observe(self, block: list[Record]) -> None:
-        """Takes a block of observations (buffers.log.tail): its live steps and updates."""
-        keeps = self.state.observations.lineage.keeps
-        for index, record in enumerate(block):
-            if record["kind"] == "update" and keeps(record["attempt"], record["step"]):
-                self._add_update(record)
-            elif record["kind"] == "step" and keeps(record["attempt"], record["step"]):
-                groups = block[index - (record["seq"] - record["first"]) : index]
-                self._see(ClosedStep(record, [one for one in groups if one["kind"] == "group"]))
+    def _observe(self, records: Iterable[tuple[Record, list[Record]]]) -> None:
+        for record, groups in records:
+            if record["kind"] in ("update", "step") and self.state.lineage.counts(record):
+                if record["kind"] == "update":
+                    self._take_update(record)
+                else:
+                    self._see(ClosedStep(record, groups))
 
     def _see(self, step: ClosedStep) -> None:
         progress = [progress_moments(record) for record in step.records]
@@ -348,10 +327,10 @@ class Follower:
         others: list[tuple[float, ...]] = []
         for record, known in zip(step.records, progress, strict=True):
             task = self.number(record["task"])
-            if (found := self._measured(record, known)) is None:
+            if (measured := self._measured(record, known)) is None:
                 self.uncounted.append(record["seq"], step.step, task)
                 continue
-            moments, zone = found
+            moments, zone = measured
             zones[zone] += 1
             tasks.append(task)
             role = ROLES.index(record.get("role", "active"))
@@ -361,20 +340,17 @@ class Follower:
         self.groups.extend(rows)
         if self.progress_only is not None:
             self.progress_only.extend(others)
-        reward = step_reward(progress)
-        shown = float("nan") if reward is None else reward
-        self._evolution.apply(step.records)
-        self.versions.add(step, self._evolution.shown)
-        self._difficulty.apply(step.step, step.records)
-        faced = self._difficulty.faced
-        drawn: tuple[float, int, float] = (float("nan"), 0, float("nan"))
-        if faced is not None and faced.step == step.step:
-            drawn = faced.difficulty, faced.tasks, float("nan") if faced.mean is None else faced.mean
-        where = step.record["seq"], step.step, step.epoch
-        went = astuple(dynamics(step.records))
-        clock = step.record["time"]
-        at = clock if isinstance(clock, (int, float)) else float("nan")  # no rule reads it, so anything may stand there
-        self.steps.append(*where, shown, *zones, drawn[0], at, *went, *drawn[1:])
+        for fold in self._folds.values():
+            fold.apply(step.step, step.records)
+        self.versions.add(step, shown_next(self._folds))
+        faced = told_of(self._folds, self.run.config).get("difficulty", {}).get("last")
+        difficulty, drawn, earned = NAN, 0, NAN
+        if faced is not None and faced["step"] == step.step:
+            difficulty, drawn, earned = faced["difficulty"], faced["tasks"], _number(faced["mean"])
+        reward, clock = step_reward(progress), step.record["time"]
+        at = clock if isinstance(clock, (int, float)) else NAN  # no rule reads it, so anything may stand there
+        numbers = _number(reward), difficulty, at, earned, *zones, *astuple(dynamics(step.records)), drawn
+        self.steps.append(step.record["seq"], step.step, step.epoch, *numbers)
         if told := label_counts(step.records):
             self.labels.append(step.record["seq"], step.step, *(told[label] for label in LABELS))
 
@@ -389,46 +365,49 @@ class Follower:
         else:
             signal = group_signal(Group.from_json(record), config.selection.boundary)
             if signal.truncated:
-                return Moments(float("nan"), float("nan")), ZONES.index("truncated")
+                return Moments(NAN, NAN), ZONES.index("truncated")
             moments = signal.moments
         return None if moments is None else (moments, ZONES.index(zone_of(moments.mean, config.zones)))
 
     def _decide(self, records: list[Record]) -> None:
-        for record in records:
-            if self.state.observations.lineage.keeps(record["attempt"], record["step"]):
-                self._decided(record)
-
-    def _decided(self, record: Record) -> None:
-        if record["kind"] == "epoch":
-            counts = record["counts"]
-            numbers = (counts[name] for name in COUNTS)
-            where = record["seq"], record["epoch"], record["step"], record["stage"]
-            self.epochs.append(*where, *numbers, record["deferred"]["count"])
-            return
-        if record["kind"] == "refused":  # perhaps for a task that is in the pool already
-            self.refused[record["expanded"]] = Refused(record["seq"], record["step"], record["rule"])
-            return
-        if (rule := record.get("rule", "")) not in self.rules:
-            self.rules.append(rule)
-        task, kind = self.number(record["task"]), DECISIONS.index(record["kind"])
-        self.newest_decision[task] = len(self.decisions)
-        self.decisions.append(record["seq"], record["step"], task, kind, self.rules.index(rule))
+        for record in filter(self.state.lineage.counts, records):
+            seq, step = record["seq"], record["step"]
+            if record["kind"] == "epoch":
+                counts = (record["counts"][name] for name in COUNTS)
+                self.epochs.append(seq, record["epoch"], step, record["stage"], *counts, record["deferred"]["count"])
+            elif record["kind"] == "refused":  # perhaps for a task that is in the pool already
+                self.refused[record["expanded"]] = Refused(seq, step, record["rule"])
+            else:
+                if (rule := record.get("rule", "")) not in self.rules:
+                    self.rules.append(rule)
+                task, kind = self.number(record["task"]), DECISIONS.index(record["kind"])
+                self.newest_decision[task] = len(self.decisions)
+                self.decisions.append(seq, step, task, kind, self.rules.index(rule))
 
     def _stage(self, records: list[Record]) -> None:
         for record in records:
             content = record["task"]
             if not isinstance(content, dict) or not isinstance(content.get("id"), str):
                 continue  # a merge refuses it with its reason
-            seed, task = self.number(str(record["pick"]).partition("-")[2]), self.number(content["id"])
-            generation = content.get("provenance", {}).get("generation", 1)
+            seed, task = self.number(seed_of(record)), self.number(content["id"])
+            provenance = content.get("provenance", {})
             kind = TASK_TYPES.index(content["type"]) if content.get("type") in TASK_TYPES else UNKNOWN
             if kind != UNKNOWN:
-                self.authors.add(str(content.get("provenance", {}).get("model", "?")))
+                self.authors.add(str(provenance.get("model", "?")))
             self.newest_variant[task] = len(self.variants)
-            self.variants.append(record["seq"], record["step"], task, seed, generation, kind)
+            self.variants.append(record["seq"], record["step"], task, seed, provenance.get("generation", 1), kind)
 
     def _spend(self, records: list[Record]) -> None:
         for call in records:
             key = call["process"], call["backbone"], call["stage"]
             self.spent.setdefault(key, Spent()).add(call)
             self.latency.setdefault(key, Spread()).add(call["seconds"])
+
+
+def seed_of(record: Record) -> str:
+    """The task that was picked, of a record that names the pick."""
+    return str(record["pick"]).partition("-")[2]
+
+
+def _number(value: float | None) -> float:
+    return NAN if value is None else value

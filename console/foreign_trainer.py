@@ -19,14 +19,15 @@ from typing import Any
 
 import orjson
 
-from buffers.ends import check_trainers
-from buffers.merging.merger import Epoch, Merger, approved_now
-from buffers.run.run import Run
-from buffers.state import RunState, read_state
-from buffers.trainer_log import TrainerLog
 from rods import interfaces
+from rods.buffers.checkpoints import check_trainers
+from rods.buffers.merging.merger import Epoch, Merger, opened_now
+from rods.buffers.run.run import Run
+from rods.buffers.state import RunState, read_state
+from rods.buffers.trainer_log import TrainerLog
 from rods.episode.rewards import RANGES
 from rods.errors import RefusedError, UserError
+from rods.extension import extensions
 from rods.observations import MILLIONTHS, EpisodeReward, Group, RewardKind, Role, Rollout, Update, millionths, turns
 from rods.rules.curriculum import scheduled, stage_rules
 from rods.tasks import AnyTask
@@ -78,7 +79,7 @@ def merge(folder: Path | str, *, epoch: int, stage: int | None = None) -> OpenEp
 def _opened(folder: Path | str) -> Run:
     """The run in `folder`. Raises RefusedError where tasks are drawn for its steps: nothing here draws them."""
     run = Run.open(Path(folder))
-    if run.config.source.drawn:
+    if run.config.pool_slots < run.config.training.batch_tasks:
         raise RefusedError(
             "tasks are drawn for its steps, which `rods observe` and `rods merge` cannot",
             where=str(folder),
@@ -103,7 +104,7 @@ def observe(
     """
     run = _opened(folder)
     with TrainerLog(run, "observe") as log:
-        check_trainers(run, log.state.observations)
+        check_trainers(run, log.state)
         log.start(from_step)
         yield from record_steps(log, records, source)
         log.flush()
@@ -124,11 +125,10 @@ def record_steps(log: TrainerLog, records: Iterable[bytes | str | Record], sourc
         if "end_step" not in record:
             waiting.append((record, where))
             continue
-        step = record["end_step"]
-        if not isinstance(step, int) or isinstance(step, bool) or step < 1:
+        step, policy_step = record["end_step"], record.get("policy_step")
+        if type(step) is not int or step < 1:
             raise UserError(f"end_step is {step!r}", where=where, remedy="steps are whole numbers from 1")
-        policy_step = record.get("policy_step")
-        if policy_step is not None and (not isinstance(policy_step, int) or isinstance(policy_step, bool)):
+        if policy_step is not None and type(policy_step) is not int:
             raise UserError(f"policy_step is {policy_step!r}", where=where, remedy="give the weights' last update")
         if policy_step is not None and not 0 <= policy_step < step:
             what = f"policy_step is {policy_step} in step {step}"
@@ -145,11 +145,8 @@ def record_steps(log: TrainerLog, records: Iterable[bytes | str | Record], sourc
         following = _due(log.run, log.state, stage)
         yield answer if following is None else {**answer, "interface": following}
     if waiting:
-        raise UserError(
-            f"{len(waiting)} groups were not closed, so they were not recorded",
-            where=source,
-            remedy='end every step with {"end_step": s}',
-        )
+        what = f"{len(waiting)} groups were not closed, so they were not recorded"
+        raise UserError(what, where=source, remedy='end every step with {"end_step": s}')
 
 
 def _epoch(record: Record, step: int, log: TrainerLog, where: str) -> int:
@@ -158,11 +155,8 @@ def _epoch(record: Record, step: int, log: TrainerLog, where: str) -> int:
     if log.epoch < 0:
         raise UserError("no epoch is open", where=where, remedy="run `rods merge RUN --epoch 0` first")
     if not isinstance(epoch, int) or not 0 <= epoch <= log.epoch:
-        raise UserError(
-            f"epoch {epoch!r} is not open (the latest is {log.epoch})",
-            where=where,
-            remedy=f"run `rods merge RUN --epoch {log.epoch + 1}`, or leave the epoch out",
-        )
+        remedy = f"run `rods merge RUN --epoch {log.epoch + 1}`, or leave the epoch out"
+        raise UserError(f"epoch {epoch!r} is not open (the latest is {log.epoch})", where=where, remedy=remedy)
     return epoch
 
 
@@ -170,10 +164,10 @@ def _due(run: Run, state: RunState, stage: int) -> dict[str, str] | None:
     """What the next step has to show if it is of `stage`, as groups name it; None where it does not follow the
     policy."""
     rules = stage_rules(run.config.curriculum, stage)
-    if not rules.evolving and rules.feedback != "agents":
+    if not any(extension.follows(rules) for extension in extensions()):
         return None
-    approved = approved_now(run, state.pool.latest or {})
-    shown = interfaces.load(rules, run.config.policy.dialect, state.shown, approved)
+    told = state.shown(opened_now(run, state.pool.latest or {}))
+    shown = interfaces.load(rules, run.config.policy.dialect, told)
     return {"interface": shown.version, "lineage": shown.lineage}
 
 
@@ -210,19 +204,15 @@ def _group(record: Record, log: TrainerLog, stage: int, due: Mapping[str, str] |
     shown what was `due`."""
     if due is not None and due != {name: record.get(name) for name in due}:
         said = f"{record.get('interface')!r} (lineage {record.get('lineage')!r})"
-        raise UserError(
-            f"stage {stage} shows an interface that follows the policy, and this group says {said}",
-            where=where,
-            remedy=f"show {due['interface']!r} and name it, with lineage {due['lineage']!r}; `rods merge --json` and "
-            "the answer to each step say what comes next",
-        )
+        what = f"stage {stage} shows an interface that follows the policy, and this group says {said}"
+        remedy = f"show {due['interface']!r} and name it, with lineage {due['lineage']!r}; `rods merge --json` and "
+        raise UserError(what, where=where, remedy=remedy + "the answer to each step say what comes next")
     remedy = "see the group record in docs/protocol.md"
     try:
         task = log.task(str(record.get("task", "")))
     except KeyError as error:
-        raise UserError(
-            f"task {record.get('task')!r} is not in this run", where=where, remedy="`rods merge` prints the tasks"
-        ) from error
+        what = f"task {record.get('task')!r} is not in this run"
+        raise UserError(what, where=where, remedy="`rods merge` prints the tasks") from error
     kind = stage_rules(log.run.config.curriculum, stage).reward
     filled = {"stage": stage, "reward": {"kind": kind, "range": list(RANGES[kind])}, **record}
     try:
@@ -251,9 +241,8 @@ def _rollout(given: Any, task: AnyTask, head: Any, reward: Mapping[str, Any]) ->
         return _valued(given, *reward["range"])
     resolved, expected = turns(given)
     if type(head) is not int or expected != task.expected - head:
-        raise ValueError(
-            f"{expected} turns are expected, but the task {task.id} has {task.expected}, and head is {head!r}"
-        )
+        said = f"{expected} turns are expected, but the task {task.id} has {task.expected}"
+        raise ValueError(f"{said}, and head is {head!r}")
     filled = {"end": "finished", "binary": int(resolved == expected), **given}
     if "reward" not in filled:
         if filled["end"] == "infrastructure":

@@ -9,11 +9,18 @@ from typing import Annotated, Any, Protocol
 
 import orjson
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt, UInt16
 
 from rods.errors import EXIT_FAILED, EXIT_OK, plain
 
 RunFolder = Annotated[Path, Parameter(help="The run folder, for instance runs/demo.")]
 ConfigFile = Annotated[Path | None, Parameter(name="--config", help="The TOML file of the run's configuration.")]
+
+Port = Annotated[UInt16, Parameter(help="The port; 0 takes a free one.")]
+RandomSeed = Annotated[NonNegativeInt, Parameter(help="What is drawn, is drawn from this.")]
+FoldersOfRuns = Annotated[
+    list[Path] | None, Parameter(help="Run folders, and folders that hold some; runs/ where none is named.")
+]
 
 
 class CheckResult(Protocol):
@@ -38,13 +45,19 @@ def print_lines(lines: Iterable[str], indent: str = "") -> None:
         print(plain(indent + line))
 
 
-def print_checked(found: CheckResult, as_json: bool) -> int:
-    """Prints what a check found; returns the exit code, 0 or 1."""
+def print_result(as_json: bool, value: Any, *lines: str | Iterable[str]) -> None:
+    """What a verb has to say: `value` as JSON, or `lines` for people."""
     if as_json:
-        print_json(found.as_json())
-    else:
-        print_lines(found.lines())
-    return EXIT_OK if found.ok else EXIT_FAILED
+        print_json(value)
+        return
+    for part in lines:
+        print_lines([part] if isinstance(part, str) else part)
+
+
+def print_checked(result: CheckResult, as_json: bool) -> int:
+    """Prints what a check has found; returns the exit code, 0 or 1."""
+    print_result(as_json, result.as_json(), result.lines())
+    return EXIT_OK if result.ok else EXIT_FAILED
 
 
 def estimated(estimate: Mapping[str, Any], sign: str = "") -> str:

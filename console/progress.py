@@ -1,4 +1,5 @@
-"""Where a run stands, read from its files and kept up to date by polling, for `rods up` and `rods status`.
+"""Where a run stands, read from its files and kept up to date by polling, for `rods up`, `rods watch` and `rods
+status`.
 
 A poll reads only what is new. No lock is taken, neither process is contacted, and no torch is needed.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -17,20 +18,22 @@ from typing import Any
 
 import orjson
 
-from buffers.control import AskedChanges
-from buffers.daemon_log import outcome
-from buffers.log.parts import segments
-from buffers.log.records import Record
-from buffers.run.heartbeat import judge, local_time, read_heartbeat
-from buffers.run.locks import owner
-from buffers.run.run import Run
-from buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
-from buffers.state import ClosedStep, RunState
-from console.versions import InterfaceVersion, InterfaceVersions
-from rods.observations import Dynamics, Group, Update, dynamics, label_counts
+from rods.buffers.daemon_log import DaemonTotals
+from rods.buffers.log.parts import segments
+from rods.buffers.log.records import Record
+from rods.buffers.run.control import AskedChanges
+from rods.buffers.run.heartbeat import judge, local_time, read_heartbeat
+from rods.buffers.run.locks import owner
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
+from rods.buffers.state import ClosedStep, RunState
+from rods.console.versions import InterfaceVersion, InterfaceVersions
+from rods.extension import extensions
+from rods.observations import Dynamics, Group, Update, dynamics, label_counts, shares
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
 
-CHUNK = 200  # records that are taken at once
+CHUNK = 100  # records, or groups of them, that are taken at once
+News = Iterator[tuple[Callable[[list[Any]], None], list[Any]]]  # records, and what takes them
 RECENT = 10  # steps that the running mean of the reward covers
 EXAMPLE = 300  # characters of a failure that are shown
 BARREN = 5  # finished picks in a row without a variant that a person is told of
@@ -38,12 +41,12 @@ BARREN = 5  # finished picks in a row without a variant that a person is told of
 
 @dataclass(frozen=True, slots=True)
 class ProgressSample:
-    """The state of a run at one poll. `reward` is the mean progress reward of the last step's tasks, `recent` that of
-    the last ten steps, and `labels` counts their turns by what became of them; `zones` counts active tasks by the zone
-    of their latest group. `calling`: share of their turns with a call, `replies`: those that a turn took, `entropy`: of
-    the policy in the updates, nats a token, `gradient_norm`: theirs before clipping, all over the last ten steps.
-    `interface`: the version that the last step has shown, where versions follow the policy. `difficulty`: of drawn
-    tasks (rods.rules.difficulty), where a run has any. Two samples are equal when nothing has happened between them."""
+    """The state of a run at one poll; two are equal when nothing has happened between them. `reward`: the mean progress
+    reward of the last step's tasks, `recent`: that of the last ten steps, over which `labels` counts their turns by
+    what became of them, `calling` is the share of turns with a call, `replies` those that a turn took, `entropy` the
+    policy's in the updates (nats a token), `gradient_norm` theirs before clipping. `zones` counts active tasks by the
+    zone of their latest group. `interface`: the version that the last step has shown, where versions follow the policy.
+    `difficulty`: of drawn tasks, where a run has any."""
 
     step: int
     steps: int
@@ -93,7 +96,7 @@ class ProgressSample:
         if self.preparing and self.reward is None:
             return f"trainer: {self.preparing}"
         reward = "–" if self.reward is None else f"{self.reward:.3f}"
-        zones = ", ".join(f"{count} {zone.replace('_', ' ')}" for zone, count in self.zones.items() if count) or "–"
+        zones = _counts({zone: count for zone, count in self.zones.items() if count}) or "–"
         drawn = "" if self.difficulty is None else f"  difficulty {self.difficulty['next']}"
         return (
             f"step {self.step}/{self.steps}  epoch {self.epoch}  reward {reward}{drawn}  zones: {zones}  "
@@ -101,13 +104,35 @@ class ProgressSample:
             f"pool {self.originals}+{self.generated}"
         )
 
-
-@dataclass(slots=True)
-class Failures:
-    """Candidates that failed alike: how many, and the seq of the latest in rejected.jsonl."""
-
-    count: int = 0
-    latest: int = 0
+    def lines(self) -> Iterator[str]:
+        """What stands below the processes in `rods status`, and in the live view."""
+        if self.reward is not None:
+            yield f"reward   {self.reward:.3f} in the last step, {self.recent:.3f} over the last ten"
+            yield f"zones    {_counts(self.zones)}"
+        if self.difficulty is not None:
+            yield f"drawn    {_difficulty(**self.difficulty)}"
+        if self.labels:
+            yield f"turns    {shares(self.labels)}; of {sum(self.labels.values()):,} over the last ten steps"
+        went = []
+        if self.calling is not None:
+            went.append(f"{self.calling:.0%} of turns with a call, {self.replies:.2f} replies a turn")
+        if self.entropy is not None:
+            went.append(f"entropy {self.entropy:.3f} nats a token")
+        if self.gradient_norm is not None:
+            went.append(f"gradient norm {self.gradient_norm:.3f}")
+        if went:
+            yield f"replies  {'; '.join(went)}; over the last ten steps"
+        if self.interface is not None:
+            why = f"; {self.interface.reason}" if self.interface.reason else ""
+            yield f"shown    {self.interface.version} since step {self.interface.step}{why}"
+        yield f"pool     {self.originals} originals + {self.generated} variants active; {self.staged} staged"
+        yield (
+            f"variants {self.injected} injected, {self.refused} refused, {self.retired} retired, {self.revived} revived"
+        )
+        outcomes = f"; {_counts(dict(sorted(self.outcomes.items())))}" if self.outcomes else ""
+        yield f"seeds    {self.picked} picked up to step {self.considered}{outcomes}"
+        if self.discards:
+            yield "why      " + ", ".join(f"{count} {why}" for why, count in sorted(self.discards.items()))
 
 
 class Progress:
@@ -131,14 +156,7 @@ class Progress:
         self._labels: deque[Counter[str]] = deque(maxlen=RECENT)
         self._dynamics: deque[Dynamics] = deque(maxlen=RECENT)
         self._updates: deque[tuple[int, Update]] = deque(maxlen=RECENT)  # by step
-        self._outcomes: Counter[str] = Counter()
-        self._discards: Counter[str] = Counter()
-        self.picks: Counter[str] = Counter()  # by the type of the seed
-        self._accepted = self._considered = 0
-        self.failures: dict[tuple[str, str], Failures] = {}  # by stage and error
-        self._barren = 0  # finished picks since the last one that gave a variant
-        self._failed: Counter[str] = Counter()  # attempts since then, by "stage: error"
-        self._example: dict[str, str] = {}  # the latest evidence of each
+        self.totals = DaemonTotals()
         self._zones: dict[str, int] = {}
         self._clock: deque[tuple[float, int]] = deque(maxlen=40)
 
@@ -156,7 +174,7 @@ class Progress:
         for step in state.steps():
             steps += 1
             latest.append(step)
-            self._versions.add(step, state.shown)
+            self._versions.add(step, state.shown())
             updates |= self._update()
             found = [progress_moments(record) for record in step.records]
             if (reward := step_reward(found)) is not None:
@@ -183,7 +201,7 @@ class Progress:
             for take, records in self.daemon_news():
                 take(records)
         self.asked.poll()
-        counts = state.pool.totals
+        totals = self.totals
         generated = sum(member.generation > 0 for member in state.active.values())
         return ProgressSample(
             step=self.step,
@@ -199,21 +217,18 @@ class Progress:
             entropy=_mean(one.entropy for _, one in self._updates),
             gradient_norm=_mean(one.gradient_norm for _, one in self._updates),
             interface=self._versions.found[-1] if self._versions.evolves and self._versions.found else None,
-            difficulty=state.difficulty.as_json() if self.run.config.source.drawn else None,
+            difficulty=state.of_folds("status").get("difficulty"),
             zones=self._zones,
             originals=len(state.active) - generated,
             generated=generated,
-            picked=self.picks.total(),
-            considered=self._considered,
-            outcomes=dict(self._outcomes),
-            discards=dict(self._discards),
-            accepted=self._accepted,
-            rejected=sum(kind.count for kind in self.failures.values()),
+            picked=totals.picks.total(),
+            considered=totals.considered,
+            outcomes=dict(totals.outcomes),
+            discards=dict(totals.discards),
+            accepted=totals.accepted,
+            rejected=sum(alike.count for alike in totals.failures.values()),
             staged=len(state.staging),
-            injected=counts["injected"],
-            refused=counts["refused"],
-            retired=counts["retired"],
-            revived=counts["revived"],
+            **{kind: state.pool.totals[kind] for kind in ("injected", "refused", "retired", "revived")},
             preparing=self._preparing(),
             finished=finished,
             seconds_per_step=self._pace(),
@@ -221,21 +236,14 @@ class Progress:
 
     def positions(self) -> dict[str, int]:
         """The attempt, and the seq up to which each log was read."""
-        return {
-            "attempt": self.state.attempt,
-            **{
-                name: tail.seq
-                for name, tail in zip(("observations", "pool", "expanded"), self.state.tails(), strict=True)
-            },
-            "seeds": self._seeds.seq,
-            "rejected": self._rejected.seq,
-            "control": self.asked.tail.seq,
-        }
+        logs = ("observations", "pool", "expanded", "seeds", "rejected", "control")
+        tails = (*self.state.tails(), self._seeds, self._rejected, self.asked.tail)
+        return {"attempt": self.state.attempt, **{log: tail.seq for log, tail in zip(logs, tails, strict=True)}}
 
     def notes(self) -> list[str]:
-        """Reasons why no variants may come, for the user."""
+        """Reasons why no variants may come, and what extensions have to say, for the user."""
         notes = list(self.run.manifest["warnings"])
-        step, considered = self.step, self._considered
+        step, considered = self.step, self.totals.considered
         picking = self.asked.holds.get(("picking", ""))
         if picking is not None and picking["value"] == "paused":
             notes.append(
@@ -247,6 +255,8 @@ class Progress:
                 f"the trainer was set back to step {step}; the daemon picks again after step {considered}, the last "
                 "one it has considered"
             )
+        for extension in extensions():
+            notes += extension.notes(self.state.folds.get(extension.name))
         if why := self.barren():
             notes.append(why)
         if sum(self._zones.values()) and not self._zones["boundary"]:
@@ -259,19 +269,20 @@ class Progress:
 
     def barren(self) -> str:
         """Why the last seeds gave no variant; empty while some do, or before there are enough to say so."""
-        if self._barren < BARREN:
+        totals = self.totals
+        if totals.barren < BARREN:
             return ""
-        told = f"NO VARIANTS: the last {self._barren} finished seeds gave none"
-        if self._failed:
-            (failure, count), *_ = self._failed.most_common(1)
-            told += (
-                f"; {count} of {self._failed.total()} attempts failed in {failure}, the latest with: "
-                f"{self._example[failure]}"
-            )
+        told = f"NO VARIANTS: the last {totals.barren} finished seeds gave none"
+        if totals.failed:
+            (failure, count), *_ = totals.failed.most_common(1)
+            evidence = totals.example[failure]
+            text = evidence if isinstance(evidence, str) else orjson.dumps(evidence).decode()
+            shown = text if len(text) <= EXAMPLE else f"{text[:EXAMPLE]}…"
+            told += f"; {count} of {totals.failed.total()} attempts failed in {failure}, the latest with: {shown}"
         return f"{told} (docs/synthesis.md says what each failure means; rejected.jsonl holds every attempt)"
 
     def process(self, name: str) -> dict[str, Any]:
-        """What is known of `trainer` or `daemon`; `life` as buffers.run.heartbeat judges it, or `no
+        """What is known of `trainer` or `daemon`; `life` as rods.buffers.run.heartbeat judges it, or `no
         heartbeat` where there is none of a process that has written its log. Takes some seconds for a
         process of another machine, whose heartbeat is watched."""
         log = OBSERVATIONS if name == "trainer" else SEEDS
@@ -299,40 +310,15 @@ class Progress:
         update = self.state.update
         return {update["step"]: Update.from_json(update)} if update else {}
 
-    def daemon_news(self) -> Iterator[tuple[Callable[[list[Record]], None], list[Record]]]:
+    def daemon_news(self) -> News:
         """What the daemon has written since the last look, in pieces, and what takes them."""
-        for tail, take in ((self._seeds, self._take_seeds), (self._rejected, self._take_rejected)):
-            records = tail.records()
-            while some := list(islice(records, CHUNK)):
-                yield take, some
+        yield from pieces(self._seeds.records(), self._take)
+        yield from pieces(self._rejected.records(), self._take)
 
-    def _take_seeds(self, records: list[Record]) -> None:
+    def _take(self, records: list[Record]) -> None:
         for record in records:
             self._see_daemon(record)
-            if record["kind"] == "picked":
-                self.picks[str(record.get("type", "?"))] += 1
-            elif record["kind"] == "considered":
-                self._considered = max(self._considered, record["step"])
-            elif record["kind"] == "finished":
-                self._outcomes[outcome(record)] += 1
-                if record.get("why") and not record.get("accepted"):
-                    self._discards[record["why"]] += 1
-                self._accepted += len(record.get("accepted", ()))
-                if not record.get("dropped_stale"):
-                    self._barren = 0 if record.get("accepted") else self._barren + 1
-        if not self._barren:
-            self._failed.clear()
-
-    def _take_rejected(self, records: list[Record]) -> None:
-        for record in records:
-            self._see_daemon(record)
-            kind = self.failures.setdefault((record["stage"], record["error"]), Failures())
-            kind.count, kind.latest = kind.count + 1, record["seq"]
-            failure = f"{record['stage']}: {record['error']}"
-            self._failed[failure] += 1
-            evidence = record["evidence"]
-            text = evidence if isinstance(evidence, str) else orjson.dumps(evidence).decode()
-            self._example[failure] = text if len(text) <= EXAMPLE else f"{text[:EXAMPLE]}…"
+            self.totals.apply(record)
 
     def _preparing(self) -> str:
         """What the trainer says it does before its first step; empty once there is a step."""
@@ -348,6 +334,25 @@ class Progress:
             return None
         (begin, first), (end, last) = self._clock[0], self._clock[-1]
         return (end - begin) / (last - first) if last > first else None
+
+
+def pieces(records: Iterator[Any], take: Callable[[list[Any]], None]) -> News:
+    while some := list(islice(records, CHUNK)):
+        yield take, some
+
+
+def _counts(named: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in named.items())
+
+
+def _difficulty(next: int, last: dict[str, Any] | None = None) -> str:
+    """The line about drawn tasks: what the last step had, with the levels that its difficulty allowed, and what is
+    next."""
+    if last is None:
+        return f"none yet; the first at difficulty {next}"
+    earned = "no reward that counts" if last["mean"] is None else f"mean reward {last['mean']:+.3f}"
+    levels = ", ".join(f"{name} {level}" for name, level in last["levels"].items())
+    return f"{last['tasks']} in step {last['step']}, difficulty {last['difficulty']} ({levels}): {earned}; next {next}"
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

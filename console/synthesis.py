@@ -16,40 +16,32 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import orjson
 
-from buffers.log.records import Record
-from buffers.run.creation import create_run
-from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, LOGS, REJECTED, SEEDS, usage
-from buffers.state import RunState
-from buffers.trainer_log import TrainerLog
-from buffers.usage import costs
-from daemon.authors.procedural import IN_FLIGHT
-from daemon.service import Service
 from rods import logs
+from rods.buffers.log.records import Record
+from rods.buffers.run.creation import create_run
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, LOGS, REJECTED, SEEDS, usage
+from rods.buffers.state import RunState
+from rods.buffers.trainer_log import TrainerLog
+from rods.buffers.usage import costs
 from rods.calls import Call
 from rods.canonical import content_id, keyed_random
-from rods.config import (
-    Config,
-    Curriculum,
-    Data,
-    Endpoint,
-    PolicySettings,
-    PoolRules,
-    Rollouts,
-    Selection,
-    TaskSource,
-    Training,
-)
+from rods.config import Config, Curriculum, Data, Endpoint, PolicySettings, PoolRules, Rollouts, Selection, Training
+from rods.daemon.authors.procedural import IN_FLIGHT
+from rods.daemon.service import Service
 from rods.errors import UserError
+from rods.extension import extensions
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
 from rods.tasks import TASK_TYPES, AnyTask, Task
-from worlds.sources import load_tasks
+from rods.worlds.sources import load_tasks
 
 BATCH = 20  # tasks a step at most, all of which are picked
 SOLVED = (0, 1) * 2  # of its turns, by the rollouts of a group: they disagree
@@ -67,8 +59,7 @@ def trial_run(home: Path, endpoint: Endpoint, seeds: int, config: Config | None,
     queues = [[task for task in tasks if task.split == "train" and task.type == type] for type in TASK_TYPES]
     for queue in queues:
         rng.shuffle(queue)
-    longest = max(map(len, queues))
-    mixed = [queue[at] for at in range(longest) for queue in queues if at < len(queue)]
+    mixed = [task for row in zip_longest(*queues) for task in row if task is not None]
     if not 0 < seeds <= len(mixed):
         raise UserError(f"there are {len(mixed)} training tasks, not {seeds}", where="--seeds", remedy="ask for fewer")
     chosen = [*mixed[:seeds], *(task for task in tasks if task.split != "train")]
@@ -80,7 +71,7 @@ def trial_run(home: Path, endpoint: Endpoint, seeds: int, config: Config | None,
             "rollouts": Rollouts(rollouts_per_task=len(SOLVED)),
             "training": Training(batch_tasks=size),
             "curriculum": Curriculum(),
-            "source": TaskSource(),
+            **{key: default for one in extensions() if one.slots(config) for key, default in one.sections.items()},
             "selection": Selection(seeds_per_step=size, groups=(TASK_TYPES,)),
             "pool": PoolRules(),
             "pipeline": config.pipeline.model_copy(update={"author": "llm"}),
@@ -201,24 +192,24 @@ class SynthesisTrial:
             "tokens_per_variant": a_variant(tokens),
             "seconds_per_variant": a_variant(sum(spent.busy.values()), 1),
             "failures": dict(sorted(failed.items())),
-            "stages": {
-                stage: {
-                    "calls": len(found),
-                    "constrained": sum(one["constrained"] for one in found),
-                    "cut": sum(one["outcome"] == "length" for one in found),
-                    "tokens_in": round(sum(one["tokens_in"] for one in found) / len(found)),
-                    "tokens_out": round(sum(one["tokens_out"] for one in found) / len(found)),
-                    "seconds": round(sum(one["seconds"] for one in found) / len(found), 2),
-                }
-                for stage, found in calls.items()
-            },
+            "stages": {stage: _stage(made) for stage, made in calls.items()},
         }
+
+
+def _stage(calls: list[Record]) -> dict[str, Any]:
+    return {
+        "calls": len(calls),
+        "constrained": sum(call["constrained"] for call in calls),
+        "cut": sum(call["outcome"] == "length" for call in calls),
+        **{name: round(fmean(call[name] for call in calls)) for name in ("tokens_in", "tokens_out")},
+        "seconds": round(fmean(call["seconds"] for call in calls), 2),
+    }
 
 
 def references() -> dict[str, dict[str, Any]]:
     """The yields of two known models, by name: to lay another one's beside."""
-    found: dict[str, dict[str, Any]] = orjson.loads(REFERENCES.read_bytes())
-    return found
+    yields: dict[str, dict[str, Any]] = orjson.loads(REFERENCES.read_bytes())
+    return yields
 
 
 def yield_table(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -1,25 +1,26 @@
-"""Everything on record about one task of a run, and the list of all tasks: for verbs and the page."""
+"""Everything on record about one task of a run, the episodes kept of it (traces/), and the list of all tasks."""
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 
-from buffers.log.parts import Lookup
-from buffers.log.records import Record
-from buffers.run.run import Run
-from buffers.run.runfolder import DRAWN, EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS
-from buffers.state import read_state
-from console.columns import Columns
-from console.episodes import Trace, kept_episodes, kept_steps
-from console.follower import UNKNOWN, Follower
-from console.progress import progress_moments
+from rods.buffers.log.records import Record
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, TRACES
+from rods.buffers.state import read_state
+from rods.console.columns import Columns
+from rods.console.follower import UNKNOWN, Follower, seed_of
+from rods.console.progress import progress_moments
 from rods.errors import UserError
 from rods.observations import Group, dynamics
 from rods.rules.tracker import Window
@@ -28,16 +29,16 @@ from rods.tasks import AnyTask
 SAID = 300  # characters of what a failed candidate came to
 # What a decision's record says besides its kind and place.
 FACTS = (
-    *("slot", "difficulty", "rule", "groups", "mean", "variance", "detail", "score", "why"),
+    *("epoch", "slot", "difficulty", "rule", "groups", "mean", "variance", "detail", "score", "why"),
     *("accepted", "discarded", "dropped_stale"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class TaskHistory:
-    """A task, its `environment` (buffers.run.run.Run.environment_records), its lineage from the root on, its variants,
-    its windows of rewards, its picks and decisions; and of each group with labels its step, turn by turn how many of
-    its rollouts earned which, and how its turns `went` (rods.observations.Dynamics)."""
+    """A task, its `environment` (rods.buffers.run.run.Run.environment_records), its lineage from the root on, its
+    variants, its windows of rewards, its picks and decisions; and of each group with labels its step, turn by turn how
+    many of its rollouts earned which, and how its turns `went` (rods.observations.Dynamics)."""
 
     task: AnyTask
     environment: dict[str, Any]
@@ -66,12 +67,10 @@ def task_list(path: Path) -> list[dict[str, Any]]:
     types = {task.id: task.type for task in run.tasks}
     seeds: dict[str, str] = {}
     for record in state.records(EXPANDED):
-        try:
+        with suppress(ValueError):
             variant = AnyTask.from_json(record["task"])
-        except ValueError:
-            continue
-        types[variant.id] = variant.type
-        seeds[variant.id] = str(record["pick"]).partition("-")[2]
+            types[variant.id] = variant.type
+            seeds[variant.id] = seed_of(record)
     return [
         {
             "id": task,
@@ -92,27 +91,111 @@ def _generation(task: str, known: Container[str], seeds: Mapping[str, str]) -> i
     return len(line) - 1
 
 
-def task_history(one: Follower, prefix: str) -> TaskHistory:
+def task_history(follower: Follower, prefix: str) -> TaskHistory:
     """The task whose id begins with `prefix`. Raises UserError when it names no task of the run or more than one."""
-    with one.whole():
-        task = _found(one, prefix)
-        number = one.number(task.id)
-        known = {world["name"]: world for world in one.run.environment_records(one.admitted)}
-        groups = list(_records(one.path / OBSERVATIONS, one.rolled_out(number)))
+    with follower.whole():
+        task = follower.named(prefix)
+        number = follower.number(task.id)
+        known = {world["name"]: world for world in follower.run.environment_records(follower.admitted)}
+        groups = list(follower.records(OBSERVATIONS, follower.rolled_out(number)))
         return TaskHistory(
             task,
             known.get(task.environment.name, {}),  # of a variant that was refused for it, nothing is known
-            _lineage(one, task),
-            _variants(one, number),
-            list(one.state.tracker.windows(task.id)),
-            _history(one, number, groups),
+            _lineage(follower, task),
+            _variants(follower, number),
+            list(follower.state.tracker.windows(task.id)),
+            _history(follower, number, groups),
             _labels(task, groups),
         )
 
 
+def _labels(task: AnyTask, records: list[Record]) -> list[dict[str, Any]]:
+    """What became of each turn in the task's live groups, and how many had a call and how many replies they took, in
+    order of steps."""
+    told: list[dict[str, Any]] = []
+    for record in records:
+        group = Group.from_json(record)
+        turns: list[Counter[str]] = [Counter() for _ in task.texts]
+        for rollout in group.rollouts:
+            for turn, label in enumerate(rollout.labels, start=group.head):
+                turns[turn][label] += 1
+        if any(turns):
+            went = asdict(dynamics([record]))
+            told.append({"step": record["step"], "turns": [dict(turn) for turn in turns], "went": went})
+    return told
+
+
+def _lineage(follower: Follower, task: AnyTask) -> list[AnyTask]:
+    """The tasks from the root to this one: each was written from the one before."""
+    line, rows = [task], follower.newest_variant.rows(len(follower.ids))
+    row = rows[follower.number(task.id)]
+    while row >= 0:
+        seed = int(follower.variants["seed"][row])
+        content = follower.content(seed)
+        if content is None or content.id in {other.id for other in line}:
+            break
+        line.insert(0, content)
+        row = rows[seed]
+    return line
+
+
+def _variants(follower: Follower, number: int) -> list[str]:
+    """Those that were written from it, in order."""
+    table = follower.variants
+    rows = np.flatnonzero((table["seed"] == number) & (table["type"] != UNKNOWN))
+    latest = follower.newest_variant.rows(len(follower.ids))[table["task"][rows]] == rows
+    return [follower.ids[task] for task in table["task"][rows[latest]].tolist()]
+
+
+def _history(follower: Follower, number: int, groups: list[Record]) -> list[dict[str, Any]]:
+    """Picks of the task and decisions about it, in order of steps. Decisions that a restart took back are left out."""
+
+    def seqs(table: Columns) -> list[int]:
+        rows: list[int] = table["seq"][table["task"] == number].tolist()
+        return rows
+
+    # The latest of each pick.
+    failed = {record["pick"]: record["evidence"] for record in follower.records(REJECTED, seqs(follower.rejected))}
+    refused = [follower.refused[seq].seq for seq in seqs(follower.variants) if seq in follower.refused]
+    records = [
+        *follower.records(SEEDS, seqs(follower.picks)),
+        *follower.records(POOL, sorted([*seqs(follower.decisions), *refused])),
+    ]
+    for _, source in follower.state.sources:
+        for record in follower.state.records(source.log):
+            if record["task"]["id"] == follower.ids[number]:
+                records.append(record | _earned(groups, record["step"], record["slot"]))
+    events = []
+    for record in sorted(records, key=lambda record: record["step"]):
+        event = {"step": record["step"], "event": record["kind"]}
+        event |= {key: record[key] for key in FACTS if record.get(key) is not None}
+        if record["kind"] == "finished" and not record["accepted"] and record["pick"] in failed:
+            event["latest failure"] = _told(failed[record["pick"]])
+        events.append(event)
+    return events
+
+
+def _earned(groups: list[Record], step: int, slot: int) -> dict[str, Any]:
+    """The mean reward in a slot of a live step; nothing where there is no such group, or nothing counts."""
+    for record in groups:
+        if (record["step"], record["index"]) == (step, slot) and (found := progress_moments(record)) is not None:
+            return {"mean": found.mean}
+    return {}
+
+
+def _told(evidence: Any) -> str:
+    """What a failed candidate came to, in the words of whatever refused it."""
+    text = evidence.get("detail", evidence) if isinstance(evidence, dict) else evidence
+    return ("; ".join(map(str, text)) if isinstance(text, list) else str(text))[:SAID]
+
+
+MOST_EPISODES = 16  # of a task in a step
+Trace = dict[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class TaskEpisodes:
-    """The episodes of a task in `step`, as they were kept (console.episodes), each with what is on record of its
+    """The episodes of a task in `step`, as they were kept, each with what is on record of its
     rollout; and the `steps` that have any."""
 
     task: str
@@ -124,17 +207,17 @@ class TaskEpisodes:
         return asdict(self)
 
 
-def task_episodes(one: Follower, prefix: str, step: int | None = None) -> TaskEpisodes:
-    """Those of `step`, by default of the latest that has any. Raises UserError as `task_history`, and for a step of
+def task_episodes(follower: Follower, prefix: str, step: int | None = None) -> TaskEpisodes:
+    """Those of `step`, by default of the latest that has any. Raises UserError as `Follower.named`, and for a step of
     which none was kept."""
-    with one.whole():
-        task = _found(one, prefix)
-    wanted, steps, found = kept_rollouts(one, task.id, step)
+    with follower.whole():
+        task = follower.named(prefix)
+    wanted, steps, found = kept_rollouts(follower, task.id, step)
     if wanted not in steps:
         known = f"there are some of steps {', '.join(map(str, steps))}" if steps else "there are none of any step"
         raise UserError(
             f"no episode of task {task.id} was kept{'' if step is None else f' of step {step}'} ({known})",
-            where=str(one.path),
+            where=str(follower.path),
             remedy="operation.trace_every and operation.trace_bytes say which are kept",
         )
     episodes = [{**trace, "rollout_record": group[trace["rollout"]]} for trace, group in found if group is not None]
@@ -142,130 +225,41 @@ def task_episodes(one: Follower, prefix: str, step: int | None = None) -> TaskEp
 
 
 def kept_rollouts(
-    one: Follower, task_id: str, step: int | None = None
+    follower: Follower, task_id: str, step: int | None = None
 ) -> tuple[int, list[int], list[tuple[Trace, list[dict[str, Any]] | None]]]:
     """The kept traces of a task in `step`, by default in the latest that has any (0: none has), each with the rollouts
     of its group on record, None where damage took them; and all steps that have some."""
-    with one.whole():
-        files = kept_steps(one.path, one.state.live)
-        rolled_out = one.rolled_out(one.numbers[task_id]) if task_id in one.numbers else {}
+    with follower.whole():
+        files = _kept_steps(follower.path, follower.state.live)
+        rolled_out = follower.rolled_out(follower.numbers[task_id]) if task_id in follower.numbers else {}
     steps = sorted({at for at in rolled_out.values() if at in files})
     wanted = step if step is not None else steps[-1] if steps else 0
     if wanted not in steps:
         return wanted, steps, []
     seqs = [seq for seq, at in rolled_out.items() if at == wanted]
-    groups = {record["index"]: record["rollouts"] for record in _records(one.path / OBSERVATIONS, seqs)}
-    return wanted, steps, [(trace, groups.get(trace["slot"])) for trace in kept_episodes(files[wanted], task_id)]
+    groups = {record["index"]: record["rollouts"] for record in follower.records(OBSERVATIONS, seqs)}
+    return wanted, steps, [(trace, groups.get(trace["slot"])) for trace in _kept_episodes(files[wanted], task_id)]
 
 
-def _records(log: Path, seqs: Iterable[int]) -> Iterator[Record]:
-    """Those of a log that damage has left."""
-    lookup = Lookup(log)
-    for seq in seqs:
-        with suppress(KeyError):
-            yield lookup[seq]
+def _kept_steps(run: Path, live: Callable[[int, int], bool]) -> dict[int, Path]:
+    """The files of the steps that have any, in order of steps; `live` says whether an attempt's step counts."""
+    files: dict[int, Path] = {}
+    for file in sorted((run / TRACES).glob("step_*.jsonl.gz")):
+        name, _, attempt = file.name.removesuffix(".jsonl.gz").removeprefix("step_").partition(".a")
+        if name.isdecimal() and attempt.isdecimal() and live(int(attempt), int(name)):
+            files[int(name)] = file
+    return files
 
 
-def _found(one: Follower, prefix: str) -> AnyTask:
-    given = {task.id: task for task in one.run.tasks}
-    known = dict.fromkeys([*given, *one.ids])
-    found = [task_id for task_id in known if task_id.startswith(prefix)] if prefix else []
-    where, remedy = str(one.path), f"`rods inspect {one.path}` lists them all"
-    if len(found) != 1:
-        what = f"{len(found)} tasks begin so: {', '.join(found[:4])}" if found else f"the run has {len(known)} tasks"
-        raise UserError(
-            f"{prefix!r} names {'more than one task' if found else 'no task'} ({what})",
-            where=where,
-            remedy=f"{'give more characters; ' if found else ''}{remedy}",
-        )
-    task = given.get(found[0]) or one.content(one.number(found[0]))
-    if task is None:
-        raise UserError(f"the content of task {found[0]} was lost, or is no task", where=where, remedy=remedy)
-    return task
-
-
-def _labels(task: AnyTask, groups: list[Record]) -> list[dict[str, Any]]:
-    """What became of each turn in the task's live groups, and how many had a call and how many replies they took, in
-    order of steps."""
-    found: list[dict[str, Any]] = []
-    for record in groups:
-        group = Group.from_json(record)
-        turns: list[Counter[str]] = [Counter() for _ in task.texts]
-        for rollout in group.rollouts:
-            for turn, label in enumerate(rollout.labels, start=group.head):
-                turns[turn][label] += 1
-        if any(turns):
-            went = asdict(dynamics([record]))
-            found.append({"step": record["step"], "turns": [dict(turn) for turn in turns], "went": went})
-    return found
-
-
-def _lineage(one: Follower, task: AnyTask) -> list[AnyTask]:
-    """The tasks from the root to this one: each was written from the one before."""
-    line, rows = [task], one.newest_variant.rows(len(one.ids))
-    row = rows[one.number(task.id)]
-    while row >= 0:
-        seed = int(one.variants["seed"][row])
-        content = one.content(seed)
-        if content is None or content.id in {other.id for other in line}:
-            break
-        line.insert(0, content)
-        row = rows[seed]
-    return line
-
-
-def _variants(one: Follower, number: int) -> list[str]:
-    """Those that were written from it, in order."""
-    table = one.variants
-    rows = np.flatnonzero((table["seed"] == number) & (table["type"] != UNKNOWN))
-    latest = one.newest_variant.rows(len(one.ids))[table["task"][rows]] == rows
-    return [one.ids[task] for task in table["task"][rows[latest]].tolist()]
-
-
-def _history(one: Follower, number: int, groups: list[Record]) -> list[dict[str, Any]]:
-    """Picks of the task and decisions about it, in order of steps. Decisions that a restart took back are left out."""
-    task_id = one.ids[number]
-
-    def seqs(table: Columns) -> list[int]:
-        found: list[int] = table["seq"][table["task"] == number].tolist()
-        return found
-
-    failed = {
-        made["pick"]: made["evidence"] for made in _records(one.path / REJECTED, seqs(one.rejected))
-    }  # the latest
-    refused = [one.refused[seq].seq for seq in seqs(one.variants) if seq in one.refused]
-    events = [(record["step"], record) for record in _records(one.path / SEEDS, seqs(one.picks))]
-    events += [
-        (record["step"], record) for record in _records(one.path / POOL, sorted([*seqs(one.decisions), *refused]))
-    ]
-    for record in one.state.records(DRAWN) if one.run.config.source.drawn else ():
-        if record["task"]["id"] == task_id:
-            events.append((record["step"], record | _earned(groups, record["step"], record["slot"])))
-    return [
-        {
-            "step": step,
-            "event": record["kind"],
-            **({"epoch": record["epoch"]} if "epoch" in record else {}),
-            **{key: record[key] for key in FACTS if record.get(key) is not None},
-            **({"latest failure": _told(failed[record["pick"]])} if _gave_none(record, failed) else {}),
-        }
-        for step, record in sorted(events, key=lambda event: event[0])
-    ]
-
-
-def _earned(groups: list[Record], step: int, slot: int) -> dict[str, Any]:
-    """The mean reward in a slot of a live step; nothing where there is no such group, or nothing counts."""
-    for record in groups:
-        if (record["step"], record["index"]) == (step, slot) and (found := progress_moments(record)) is not None:
-            return {"mean": found.mean}
-    return {}
-
-
-def _gave_none(record: dict[str, Any], failed: dict[str, Any]) -> bool:
-    return record["kind"] == "finished" and not record["accepted"] and record["pick"] in failed
-
-
-def _told(evidence: Any) -> str:
-    """What a failed candidate came to, in the words of whatever refused it."""
-    text = evidence.get("detail", evidence) if isinstance(evidence, dict) else evidence
-    return ("; ".join(map(str, text)) if isinstance(text, list) else str(text))[:SAID]
+def _kept_episodes(file: Path, task_id: str) -> list[Trace]:
+    """Those of a task in a step's file, in order; of a file that was cut short, or deleted meanwhile, what is left:
+    nobody syncs traces, they are for people, and oldest ones are deleted."""
+    episodes: list[Trace] = []
+    with suppress(OSError, EOFError, zlib.error), gzip.open(file) as lines:
+        for line in lines:
+            whole = line.endswith(b"\n") and task_id.encode() in line
+            if whole and (trace := orjson.loads(line)).get("task") == task_id:
+                episodes.append(trace)
+                if len(episodes) == MOST_EPISODES:
+                    break
+    return episodes

@@ -1,4 +1,5 @@
-"""`rods-daemon`, also as `python -m daemon`. Signals are answered from here on, before all imports (rods.signals)."""
+"""`rods-daemon`, also as `python -m rods.daemon`. Signals are answered from here on, before all imports
+(rods.signals)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from rods.signals import leave_at_once
 
 def main() -> None:
     leave_at_once(EXIT_OK)
-    from daemon.main import main as write
+    from rods.daemon.main import main as write
 
     write()
 

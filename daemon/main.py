@@ -12,23 +12,24 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import structlog
 from cyclopts import App, Parameter
 
-from buffers.run import runfolder
-from buffers.run.creation import open_or_create
-from buffers.run.run import Run
-from daemon.authors.procedural import IN_FLIGHT
-from daemon.service import Service
 from rods import commands, deadlines, logs
+from rods.buffers.run import runfolder
+from rods.buffers.run.creation import open_or_create
+from rods.buffers.run.run import Run
+from rods.daemon.authors.procedural import IN_FLIGHT
+from rods.daemon.service import Service
 from rods.episode.watchdog import Lanes
 from rods.signals import on_signal
 
 THREADS = "rods-daemon"
-FILES = 8  # threads in which aiofiles waits for files
+FILES = 8  # threads that wait for files
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -65,47 +66,30 @@ class Threads(ThreadPoolExecutor):
 
 
 async def _daemon(path: Path, config_file: Path | None, lanes: Lanes) -> None:
-    loop = asyncio.get_running_loop()
+    """Waits for the run, and serves it until the first signal. The handler stays when the loop is closed, unlike the
+    loop's own: a second signal cannot spoil a clean end."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
     loop.set_default_executor(Threads(FILES, thread_name_prefix=THREADS))
-    stop = _stop_on_signals(loop)
-    run = await _open(path, config_file, stop)
-    if run is None:
-        return
-    logs.configure("daemon", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
-    structlog.contextvars.bind_contextvars(run=run.name)
-    service = await asyncio.to_thread(Service, run, lanes)  # reads the daemon's logs, and looks through the trainer's
-    await service.serve(stop)
-
-
-def _stop_on_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
-    """An event that the first signal sets. Unlike the loop's own handlers these stay when the loop is closed, so that a
-    second signal cannot spoil a clean end."""
-    stop = asyncio.Event()
 
     def ask(number: int) -> None:
         if not loop.is_closed():
             loop.call_soon_threadsafe(stop.set)
 
     on_signal(ask)
-    return stop
-
-
-async def _open(path: Path, config_file: Path | None, stop: asyncio.Event) -> Run | None:
-    """The run, once it exists; None when stopped before. With a configuration it is created or joined."""
-    if config_file is not None:
-        return open_or_create(path, config_file)
-    if not runfolder.exists(path):
+    if config_file is None and not runfolder.exists(path):
         print(
             f"rods-daemon: waiting for the run folder {path} → `rods new {path} --config FILE` or rods-train makes it",
             file=sys.stderr,
         )
-    while not runfolder.exists(path):
-        try:
-            await asyncio.wait_for(stop.wait(), 0.5)
-            return None
-        except TimeoutError:
-            pass
-    return Run.open(path)
+        while not runfolder.exists(path):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), 0.5)
+                return
+    run = Run.open(path) if config_file is None else open_or_create(path, config_file)
+    logs.configure("daemon", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
+    structlog.contextvars.bind_contextvars(run=run.name)
+    service = await asyncio.to_thread(Service, run, lanes)  # reads the daemon's logs, and looks through the trainer's
+    await service.serve(stop)
 
 
 def _leave(code: int) -> None:

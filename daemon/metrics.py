@@ -8,14 +8,14 @@ are read on when somebody asks.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from buffers.daemon_log import outcome
-from buffers.run.runfolder import EXPANDED, REJECTED, SEEDS, usage
-from buffers.state import RunState
+from rods.buffers.daemon_log import DaemonTotals
+from rods.buffers.run.runfolder import EXPANDED, REJECTED, SEEDS, usage
+from rods.buffers.state import RunState
 from rods.errors import UserError
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class Metrics:
     def __init__(self, state: RunState, own: Callable[[], Mapping[str, int]]) -> None:
         self.state, self.own = state, own
         self._tails = {name: state.follow(name) for name in (SEEDS, EXPANDED, REJECTED, usage("daemon"))}
-        self._totals: Counter[tuple[str, Labels]] = Counter()
+        self._totals: defaultdict[tuple[str, Labels], float] = defaultdict(int)
+        self._daemon = DaemonTotals()
         self._reading = asyncio.Lock()
 
     async def text(self) -> str:
@@ -55,7 +56,7 @@ class Metrics:
         async with self._reading:
             await asyncio.to_thread(self._read_on)
         samples: dict[str, list[tuple[Labels, float]]] = {}
-        for (name, labels), value in (*self._totals.items(), *self._gauges()):
+        for (name, labels), value in (*self._totals.items(), *self._counted()):
             samples.setdefault(name, []).append((labels, value))
         lines = []
         for name, (kind, about) in HELP.items():
@@ -64,14 +65,10 @@ class Metrics:
         return "\n".join(lines) + "\n"
 
     def _read_on(self) -> None:
-        for record in self._tails[SEEDS].records():
-            if record["kind"] == "picked":
-                self._count("rods_picks_total")
-            elif record["kind"] == "finished":
-                self._count("rods_picks_finished_total", outcome=outcome(record))
+        for log in (SEEDS, REJECTED):
+            for record in self._tails[log].records():
+                self._daemon.apply(record)
         self._count("rods_variants_total", sum(1 for _ in self._tails[EXPANDED].records()))
-        for record in self._tails[REJECTED].records():
-            self._count("rods_rejections_total", stage=record["stage"], error=record["error"])
         for call in self._tails[usage("daemon")].records():
             name = call["backbone"]
             self._count("rods_model_calls_total", stage=call["stage"], endpoint=name, outcome=call["outcome"])
@@ -80,18 +77,24 @@ class Metrics:
             self._count("rods_model_seconds_total", call["seconds"], endpoint=name)
 
     def _count(self, metric: str, by: float = 1, **labels: str) -> None:
-        self._totals[metric, tuple(labels.items())] += by  # type: ignore[assignment]
+        self._totals[metric, tuple(labels.items())] += by
 
-    def _gauges(self) -> Iterator[tuple[tuple[str, Labels], float]]:
+    def _counted(self) -> Iterator[tuple[tuple[str, Labels], float]]:
+        if picks := self._daemon.picks.total():
+            yield ("rods_picks_total", ()), picks
+        for outcome, count in self._daemon.outcomes.items():
+            yield ("rods_picks_finished_total", (("outcome", outcome),)), count
+        for (stage, error), alike in self._daemon.failures.items():
+            yield ("rods_rejections_total", (("stage", stage), ("error", error))), alike.count
         yield ("rods_epoch", ()), self.state.epoch
         for name, value in self.own().items():
             yield (name, ()), value
-        for name, value in self.state.gauges().items():
+        for name, gauge in self.state.gauges().items():
             room, _, label = name.partition("/")
             if room == "staging":
-                yield ("rods_staged_variants", ()), value
+                yield ("rods_staged_variants", ()), gauge
             else:
-                yield (f"rods_{room}_tasks", (("zone" if room == "zone" else "origin", label),)), value
+                yield (f"rods_{room}_tasks", (("zone" if room == "zone" else "origin", label),)), gauge
 
 
 @asynccontextmanager

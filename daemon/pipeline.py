@@ -3,48 +3,88 @@
     I plan → II execute (mend the state or replan) → III rewrite → IV gates, judge, one refinement → V adversarial
     form, gates and judge again → admission
 
-A drawn task (001) and a scenario of a generated world (003) have no stages: their variants are drawn whole, the gates
-judge, and they are admitted.
+Where a kind of task has no stages, its variants are written whole, the gates judge, and they are admitted.
 
-An attempt ends with a candidate or with `Rejected`; the next one knows the errors so far and the functions that they
+An attempt ends with a candidate or with a `Rejection`; the next one knows the errors so far and the functions that they
 named (`pipeline.feedback`), or nothing (blind retry). Whatever fails is reported with stage, type, evidence and what
 had been written. Nothing that goes wrong inside a seed leaves this module, cancellation excepted.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from daemon.authors.base import Assignment, Author, Texts, in_thread
-from daemon.authors.drawn import DrawnAssignment, DrawnAuthor
-from daemon.authors.scenarios import ScenarioAssignment, ScenarioAuthor
-from daemon.candidates import AnyAuthor, FormedTask, Rejected, Rejection, StageName, V, VariantJob, plain, with_blanks
 from rods.analysis.profile import Profile, distance, profile
+from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
+from rods.daemon.authors.base import (
+    Asking,
+    Assignment,
+    Author,
+    StagedAuthor,
+    TaskKind,
+    Texts,
+    V,
+    WholeAuthor,
+    in_thread,
+)
+from rods.daemon.authors.llm import LLMAuthor, prompt_hashes
+from rods.daemon.authors.procedural import ProceduralAuthor
+from rods.daemon.candidates import FormedTask, Rejection, StageName, VariantJob, plain, with_blanks
 from rods.environments.base import Environment
 from rods.errors import InfrastructureError, UserError
+from rods.extension import extensions
 from rods.faults import FINAL, PATCHABLE
 from rods.gates import SimilarityIndex, abridged, check
-from rods.gates.drawn import Playing, check_drawn
 from rods.gates.ground_truth import brief
 from rods.gates.records import Checked
 from rods.llm import BudgetSpent
-from rods.simulation.generating import levels_of
-from rods.tasks import OpenTask, Task, TaskType
-from worlds.checking.scenarios import scenario_of
-from worlds.checking.variants import check_scenario
+from rods.tasks import AnyTask, OpenTask, Task, TaskType
 
 PLAIN: tuple[TaskType, ...] = ("base", "long_context")  # what stage IV judges as it is; the others are made in stage V
-NOTHING = SimilarityIndex()
 REMEMBERED = 4096  # profiles of roots kept
 T = TypeVar("T")
+
+
+class TasksWithCalls(TaskKind[Task]):
+    """Tasks whose ground truth is a list of calls a turn: variants go through the stages (004)."""
+
+    def __init__(self) -> None:
+        self._procedural: dict[str, ProceduralAuthor] = {}
+
+    def matches(self, task: AnyTask) -> bool:
+        return isinstance(task, Task)
+
+    def author(self, asking: Asking, environment: Environment, seed: Task, pick: str, index: int) -> StagedAuthor:
+        if asking.by_model:
+            settings, duplicates = asking.config.pipeline, asking.config.gates.duplicates
+            asker = asking.writing(pick, index)
+            return LLMAuthor(environment, asker, settings, asking.threads, duplicates=duplicates)
+        if environment.name not in self._procedural:
+            self._procedural[environment.name] = ProceduralAuthor.of(environment, asking.threads)
+        return self._procedural[environment.name]
+
+    def check(self, given: Assignment[Task], task: Task, gates: Gates, held_out: SimilarityIndex) -> Checked:
+        """The only fresh run of the ground truth: it has to give the results that the author recorded, and judge and
+        provenance go on from what it gave."""
+        return check(given.environment, task, given.profile, gates, pool=SimilarityIndex(), held_out=held_out)
+
+    def hashes(self, asking: Asking, environment: Callable[[], Environment], seed: Task) -> Mapping[str, str]:
+        return prompt_hashes(environment()) if asking.by_model else super().hashes(asking, environment, seed)
+
+
+STAGED = (TasksWithCalls(),)
+
+
+def kinds_of(run: Run) -> tuple[TaskKind[Any], ...]:
+    """The kinds of tasks that the daemon writes variants of, for its life: those with ground-truth calls, and what
+    extensions bring. Of those that match a task the first one has it."""
+    return (TasksWithCalls(), *(kind for extension in extensions() for kind in extension.kinds(run)))
 
 
 class Pipeline:
@@ -55,24 +95,24 @@ class Pipeline:
         config: Config,
         held_out: SimilarityIndex,
         threads: Executor,
-        playing: Playing | None = None,
+        kinds: Sequence[TaskKind[Any]] = STAGED,
         players: Executor | None = None,
     ) -> None:
-        """`playing`: how the run plays drawn tasks; None where it has none. `players` has the threads in which that may
-        wait for somebody, else `threads`."""
-        self.config, self.held_out, self.threads, self.playing = config, held_out, threads, playing
+        """`kinds` are those of the seeds. `players` has the threads in which gates of a variant that is written whole
+        may wait for somebody, else `threads`."""
+        self.config, self.held_out, self.threads, self.kinds = config, held_out, threads, kinds
         self.players = players or threads
         self._profiles: dict[str, Profile] = {}
 
     async def write(
         self,
         job: VariantJob[V],
-        author: AnyAuthor,
+        author: Author,
         environment: Environment,
         admit: Callable[[V], list[str]],
         reject: Callable[[Rejection], None],
     ) -> V | str:
-        """The variant, with its provenance; or why the seed is discarded. `author` is one for such seeds.
+        """The variant, with its provenance; or why the seed is discarded. `author` is one of the seed's kind.
 
         `admit` is asked last and answers with reasons against near duplicates; without reasons it has entered the task
         as a neighbour, so that two seeds in flight cannot both stage the same task.
@@ -80,180 +120,144 @@ class Pipeline:
         """
         if job.seed.type not in PLAIN and not self.config.pipeline.adversarial:
             return f"stage V is switched off, and a variant keeps its seed's type ({job.seed.type})"
-        kind: type[_Writing[Any, Any]] = _Composing
-        if isinstance(job.seed, OpenTask):
-            kind = _Drawing if scenario_of(job.seed) is None else _Growing
-        outcome: V | str = await kind(self, job, author, environment, admit, reject).run()
+        kind = next(kind for kind in self.kinds if kind.matches(job.seed))
+        writing: type[_Writing[Any, Any]] = _Whole if isinstance(author, WholeAuthor) else _Staged
+        outcome: V | str = await writing(self, kind, job, author, environment, admit, reject).run()
         return outcome
-
-    async def compute(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Runs `function` in a thread, so that the service stays responsive whatever an environment does."""
-        return await asyncio.get_running_loop().run_in_executor(self.threads, function, *arguments)
 
     async def shape(self, environment: Environment, root: Task) -> Profile:
         """The profile of a root, remembered: variants of one lineage are many."""
         if root.id not in self._profiles:
             if len(self._profiles) >= REMEMBERED:
                 self._profiles.clear()
-            self._profiles[root.id] = await self.compute(profile, environment, root)
+            self._profiles[root.id] = await in_thread(self.threads, profile, environment, root)
         return self._profiles[root.id]
 
 
-A = TypeVar("A")  # who writes
+A = TypeVar("A", bound=Author)  # who writes
 
 
+@dataclass
 class _Writing(Generic[V, A]):
     """One job, over its attempts."""
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        job: VariantJob[V],
-        author: A,
-        environment: Environment,
-        admit: Callable[[V], list[str]],
-        reject: Callable[[Rejection], None],
-    ) -> None:
-        self.pipeline, self.config = pipeline, pipeline.config
-        self.job, self.author, self.environment = job, author, environment
-        self.admit, self._reject = admit, reject
-        self.failures: tuple[ComposeError, ...] = ()
-        self.blocked: frozenset[str] = frozenset()
-        self.attempt = 0
-        self.stage: StageName = "plan"  # where the attempt is
+    pipeline: Pipeline
+    kind: TaskKind[V]
+    job: VariantJob[V]
+    author: A
+    environment: Environment
+    admit: Callable[[V], list[str]]
+    reject: Callable[[Rejection], None]
+    failures: tuple[ComposeError, ...] = ()
+    blocked: frozenset[str] = frozenset()
+    attempt: int = 0
+    stage: StageName = "plan"  # where the attempt is
+
+    @property
+    def config(self) -> Config:
+        return self.pipeline.config
 
     async def run(self) -> V | str:
-        last = ""
+        rejected = Rejection("plan", "pipeline_exception", "")
         for attempt in range(1, self.config.pipeline.attempts + 1):
             self.attempt = attempt
             try:
                 return await self._candidate()
-            except Rejected as rejected:
-                self._record(rejected)
-                last = rejected.error
+            except Rejection as failed:
+                rejected = failed.with_traceback(None)  # whose frames would hold the world in a cycle with it
             except BudgetSpent as error:
-                self._record(Rejected(self.stage, "budget_spent", str(error)))
-                last = "budget_spent"
+                rejected = Rejection(self.stage, "budget_spent", str(error))
             except InfrastructureError as error:  # an endpoint or a world broke; the next attempt may meet better
-                self._record(Rejected(self.stage, "infrastructure", str(error)))
-                last = "infrastructure"
+                rejected = Rejection(self.stage, "infrastructure", str(error))
             except Exception:  # noqa: BLE001 - one seed's bug must not stop the service; recorded in full
-                self._record(Rejected(self.stage, "pipeline_exception", traceback.format_exc()))
-                last = "pipeline_exception"
-            if last in FINAL:
+                rejected = Rejection(self.stage, "pipeline_exception", traceback.format_exc())
+            self._record(rejected)
+            if rejected.error in FINAL:
                 break
-        return last
+        return rejected.error
 
     async def _candidate(self) -> V:
-        """One attempt, from plan to admission. Raises Rejected."""
+        """One attempt, from plan to admission. Raises Rejection."""
         raise NotImplementedError
 
-    @property
-    def key(self) -> tuple[int, str, int, int]:
-        """What the choices of an attempt are drawn by."""
-        return self.config.random_seeds.daemon, self.job.pick, self.job.index, self.attempt
+    def _given(self) -> Assignment[V]:
+        """The attempt, as its author is given it."""
+        config, job = self.config, self.job
+        return Assignment(
+            self.environment,
+            job.seed,
+            job.root,
+            (config.random_seeds.daemon, job.pick, job.index, self.attempt),
+            config.gates,
+            config.pipeline.functions == "same",
+            self.failures,
+            self.blocked,
+            narrative=config.pipeline.narrative,
+        )
 
-    def _admitted(self, task: V) -> V:
+    def _checked(self, given: Assignment[V], task: V, gates: Gates) -> Checked:
+        """What the gates say; near duplicates are asked for at admission, nothing in between. Raises
+        InfrastructureError."""
+        gates = gates.model_copy(update={"duplicates": False})
+        return self.kind.check(given, task, gates, self.pipeline.held_out)
+
+    def _admitted(self, task: V, planned: Mapping[str, Any], checked: Mapping[str, Any]) -> V:
+        """The variant, with its provenance and its seed's side of the split. Raises Rejection for a near duplicate."""
         self.stage = "admission"
-        if self.config.gates.duplicates and (reasons := self.admit(task)):
-            raise Rejected("admission", "duplicates", reasons, task.as_json())
-        return task
-
-    def _record(self, rejected: Rejected, *, final: bool = True) -> None:
-        """Reports a failure; what ends an attempt (`final`), or a plan, is learnt from."""
-        if final and rejected.cause is not None:
-            self._learn(rejected.cause)
-        raw = "" if rejected.raw is None else json.dumps(rejected.raw, sort_keys=True, default=str)
-        self._reject(Rejection(rejected.stage, rejected.error, rejected.evidence, self.attempt, raw))
-
-    def _learn(self, error: ComposeError) -> None:
-        """Adds to the failure history and the blocklist, once; not at all in blind retry."""
-        if self.config.pipeline.feedback and error not in self.failures:
-            self.failures += (error,)
-            if error.function is not None:
-                self.blocked |= {error.function}
-
-
-W = TypeVar("W", DrawnAuthor, ScenarioAuthor)
-
-
-class _Whole(_Writing[OpenTask, W]):
-    """A variant that is written in one step."""
-
-    async def _written(self, problem: str) -> OpenTask:
-        """The variant. `problem`: what was wrong with the attempt before. Raises ComposeError."""
-        raise NotImplementedError
-
-    def _checked(self, task: OpenTask, gates: Gates) -> Checked:
-        """What the gates say. Raises InfrastructureError."""
-        raise NotImplementedError
-
-    async def _candidate(self) -> OpenTask:
         job = self.job
-        self.stage = "plan"
-        try:
-            task = await self._written(self.failures[-1].detail if self.failures else "")
-        except ComposeError as error:
-            raise Rejected.by("plan", error, {}) from error
-        task = replace(task, split=job.seed.split, system=job.seed.system, id="")
-        self.stage = "judge"
-        gates = self.config.gates.model_copy(update={"duplicates": False})  # asked at admission
-        try:
-            checked = await in_thread(self.pipeline.players, lambda: self._checked(task, gates))
-        except UserError as error:
-            raise error.__cause__ if isinstance(error.__cause__, BudgetSpent) else error from None
-        if checked.rejections:
-            raise Rejected.at_gates("judge", checked.rejections, task.as_json())
-        results = [[brief(result.text) for result in seen] for seen in checked.results or ()]
         provenance = {
             **task.provenance,
             "seed": job.seed.id,
             "root": job.root.id,
             "generation": job.generation,
+            **planned,
             "attempts": self.attempt,
             "model": self.author.name,
             "prompts": dict(self.author.hashes),
-            **({"results": results} if any(results) else {}),
+            **checked,
         }
-        return self._admitted(replace(task, provenance=provenance, id=""))
+        variant = replace(task, split=job.seed.split, system=job.seed.system, provenance=provenance, id="")
+        if self.config.gates.duplicates and (reasons := self.admit(variant)):
+            raise Rejection("admission", "duplicates", reasons, variant.as_json())
+        return variant
+
+    def _record(self, rejected: Rejection, *, final: bool = True) -> None:
+        """Reports a failure; what ends an attempt (`final`), or a plan, is learnt from: it is added to the failure
+        history and the blocklist, once, and not at all in blind retry."""
+        error = rejected.cause if final else None
+        if error is not None and self.config.pipeline.feedback and error not in self.failures:
+            self.failures += (error,)
+            if error.function is not None:
+                self.blocked |= {error.function}
+        rejected.attempt = self.attempt
+        self.reject(rejected)
 
 
-class _Drawing(_Whole[DrawnAuthor]):
-    """The variant of a drawn task."""
-
-    async def _written(self, problem: str) -> OpenTask:
-        seed, same = self.job.seed, self.config.pipeline.functions == "same"
-        levels = levels_of(seed)
-        assert levels is not None, "only drawn tasks and scenarios are picked"
-        return await self.author.draw(DrawnAssignment(self.environment, seed, levels, self.key, same, problem))
-
-    def _checked(self, task: OpenTask, gates: Gates) -> Checked:
-        playing, held_out = self.pipeline.playing, self.pipeline.held_out
-        assert playing is not None, "a run with drawn tasks says who plays them"
-        return check_drawn(self.environment, task, self.job.root, gates, playing, pool=NOTHING, held_out=held_out)
-
-
-class _Growing(_Whole[ScenarioAuthor]):
-    """The variant of a scenario."""
+class _Whole(_Writing[OpenTask, WholeAuthor]):
+    """A variant that is written in one step."""
 
     async def _candidate(self) -> OpenTask:
-        task = await super()._candidate()
-        await self.author.settle(task)
-        return task
+        job, given = self.job, self._given()
+        self.stage = "plan"
+        try:
+            task = await self.author.write(given)
+        except ComposeError as error:
+            raise Rejection.by("plan", error, {}) from error
+        task = replace(task, split=job.seed.split, system=job.seed.system, id="")
+        self.stage = "judge"
+        try:
+            checked = await in_thread(self.pipeline.players, self._checked, given, task, self.config.gates)
+        except UserError as error:
+            raise error.__cause__ if isinstance(error.__cause__, BudgetSpent) else error from None
+        if checked.rejections:
+            raise Rejection.at_gates("judge", checked.rejections, task.as_json())
+        results = [[brief(result.text) for result in seen] for seen in checked.results or ()]
+        variant = self._admitted(task, {}, {"results": results} if any(results) else {})
+        await self.kind.settle(given, variant)
+        return variant
 
-    async def _written(self, problem: str) -> OpenTask:
-        return await self.author.draw(self._given(problem))
 
-    def _checked(self, task: OpenTask, gates: Gates) -> Checked:
-        world, held_out = self.author.world(self._given(), task), self.pipeline.held_out
-        return check_scenario(world, task, self.job.root, gates, pool=NOTHING, held_out=held_out)
-
-    def _given(self, problem: str = "") -> ScenarioAssignment:
-        same = self.config.pipeline.functions == "same"
-        return ScenarioAssignment(self.environment, self.job.seed, self.key, same, problem)
-
-
-class _Composing(_Writing[Task, Author]):
+class _Staged(_Writing[Task, StagedAuthor]):
     """The variant of a task with ground truth, through the stages."""
 
     profile: Profile
@@ -262,7 +266,7 @@ class _Composing(_Writing[Task, Author]):
         settings, seed = self.config.pipeline, self.job.seed
         self.stage = "plan"
         self.profile = await self.pipeline.shape(self.environment, self.job.root)
-        given = Assignment(self.environment, seed, self.job.root, self.profile, self.key, self.config.gates)
+        given = replace(self._given(), profile=self.profile)
         draft = await self._draft(given)
         write = self.author.rewrite if settings.rewrite else self.author.queries
         if seed.type in PLAIN:
@@ -274,9 +278,15 @@ class _Composing(_Writing[Task, Author]):
             candidate = await self._accepted(given, simple, texts, "base", settings.refine_cycles)
             candidate = await self._accepted(given, draft, with_blanks(draft, candidate.texts), seed.type, 0)
         self.stage = "admission"
-        return self._admitted(await self.pipeline.compute(self._signed, candidate))
+        shape = candidate.checked.profile
+        if shape is None:
+            shape = await in_thread(self.pipeline.threads, profile, self.environment, candidate.task)
+        plan = candidate.draft.plan.as_json()
+        far = distance(self.profile, shape)
+        planned = {"plan": plan, "narrative": plan["narrative"], "profile_distance": far}
+        return self._admitted(abridged(candidate.task), planned, {"judge": candidate.reason})
 
-    async def _draft(self, given: Assignment) -> Draft:
+    async def _draft(self, given: Assignment[Task]) -> Draft:
         """Stages I and II: up to `planner_retries` rounds of planning and executing.
 
         What a state may be the reason of goes to the error critic, once a function: where calls fail, the plan is kept
@@ -293,12 +303,12 @@ class _Composing(_Writing[Task, Author]):
                 if plan is None or state is None:
                     self.stage = "plan"
                     given = replace(given, plan_number=number, failures=self.failures, blocked=self.blocked)
-                    plan = await self.author.plan(given, narrative=settings.narrative, functions=settings.functions)
+                    plan = await self.author.plan(given)
                     self.stage, mended = "execute", set()
                     state = await self.author.initial_state(given, plan)
                 return await self.author.execute(given, plan, state)
             except ComposeError as error:
-                rejected = Rejected.by(self.stage, error, {"plan": plan.as_json() if plan else None, "state": state})
+                rejected = Rejection.by(self.stage, error, {"plan": plan.as_json() if plan else None, "state": state})
                 if number == settings.planner_retries or error.type == "no_prompts":
                     raise rejected from error
                 self._record(rejected)
@@ -307,26 +317,23 @@ class _Composing(_Writing[Task, Author]):
                 if mendable:
                     mended.add(error.function)
                     world = state if state is not None else dict(self.job.seed.state or {})
-                    state = await self._mended(given, planned, world, error)
+                    try:
+                        state = await self.author.patch(given, planned, world, error)
+                    except ComposeError:
+                        state = None  # no patch: replan
                 if not mendable or planned is None:
                     plan = state = None
         raise AssertionError("planner_retries is at least 1")
 
-    async def _mended(
-        self, given: Assignment, plan: Plan | None, state: Mapping[str, Any], error: ComposeError
-    ) -> dict[str, Any] | None:
-        try:
-            return await self.author.patch(given, plan, state, error)
-        except ComposeError:
-            return None  # no patch: replan
-
-    async def _accepted(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType, cycles: int) -> FormedTask:
+    async def _accepted(
+        self, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType, cycles: int
+    ) -> FormedTask:
         """The draft as a task of `type`, past gates and judge. Where only words are at fault, up to `cycles` turns are
         said anew, one at a time, and everything is asked again (004 Appendix G)."""
         while True:
             try:
-                return await self._judged(given, await self._formed(given, draft, texts, type))
-            except Rejected as rejected:
+                return await self._judged(given, draft, texts, type)
+            except Rejection as rejected:
                 if not 0 < len(rejected.wordings) <= cycles:
                     raise
                 cycles -= 1
@@ -334,67 +341,32 @@ class _Composing(_Writing[Task, Author]):
                 reworded = self.author.reword(given, draft, texts, rejected.wordings[0])
                 texts = await self._stage("rewrite", reworded, draft)
 
-    async def _formed(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> FormedTask:
-        """The draft as a task of `type`, past the gates that hold for it."""
-        stage = _stage_of(type)
+    async def _judged(self, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType) -> FormedTask:
+        """The draft as a task of `type`, past the gates that hold for it, with the judge's reason."""
+        stage: StageName = "judge" if type in PLAIN else "adversarial"
         task = await self._stage(stage, self.author.form(given, draft, texts, type), draft)
-        gates = self.config.gates.model_copy(update={"duplicates": False})  # asked at admission, nothing in between
+        gates = self.config.gates
         if type != self.job.seed.type:  # an intermediate form: shape and neighbours are asked of the final one
             gates = gates.model_copy(update={"profile": False, "contamination": False})
         try:
-            checked = await self.pipeline.compute(self._checked, task, gates)
+            checked = await in_thread(self.pipeline.threads, self._checked, given, task, gates)
         except InfrastructureError as error:
-            raise Rejected(stage, "infrastructure", str(error), abridged(task).as_json()) from error
+            raise Rejection(stage, "infrastructure", str(error), abridged(task).as_json()) from error
         if checked.rejections:
-            raise Rejected.at_gates(stage, checked.rejections, abridged(task).as_json())
-        return FormedTask(draft, texts, task, checked)
-
-    def _checked(self, task: Task, gates: Gates) -> Checked:
-        """The only fresh run of the ground truth: it has to give the results that the author recorded, and judge and
-        provenance go on from what it gave."""
-        return check(self.environment, task, self.profile, gates, pool=NOTHING, held_out=self.pipeline.held_out)
-
-    async def _judged(self, given: Assignment, candidate: FormedTask) -> FormedTask:
-        """The candidate with the judge's reason."""
+            raise Rejection.at_gates(stage, checked.rejections, abridged(task).as_json())
         if not self.config.pipeline.judge:
-            return candidate
-        stage = _stage_of(candidate.task.type)
-        judging = self.author.judge(given, candidate.draft, candidate.task, candidate.checked.results)
-        judgement = await self._stage(stage, judging, candidate.draft)
+            return FormedTask(draft, texts, task, checked)
+        judgement = await self._stage(stage, self.author.judge(given, draft, task, checked.results), draft)
         if judgement.defects:
-            raise Rejected.by_judge(stage, judgement, abridged(candidate.task).as_json())
-        return replace(candidate, reason=judgement.reason)
+            raise Rejection.by_judge(stage, judgement, abridged(task).as_json())
+        return FormedTask(draft, texts, task, checked, judgement.reason)
 
     async def _stage(self, stage: StageName, work: Awaitable[T], draft: Draft) -> T:
-        """Awaits one author's work; its ComposeError becomes a Rejected of this stage."""
+        """Awaits one author's work; its ComposeError becomes a Rejection of this stage."""
         self.stage = stage
         try:
             return await work
         except ComposeError as error:
             calls = [[bound.call.as_json() for bound in turn] for turn in draft.turns]
             raw = {"plan": draft.plan.as_json(), "state": draft.state, "calls": calls}
-            raise Rejected.by(stage, error, raw) from error
-
-    def _signed(self, candidate: FormedTask) -> Task:
-        """The task with its provenance and its seed's side of the split."""
-        job, plan = self.job, candidate.draft.plan.as_json()
-        shape = candidate.checked.profile or profile(self.environment, candidate.task)
-        provenance = {
-            **abridged(candidate.task).provenance,
-            "seed": job.seed.id,
-            "root": job.root.id,
-            "generation": job.generation,
-            "plan": plan,
-            "narrative": plan["narrative"],
-            "profile_distance": distance(self.profile, shape),
-            "attempts": self.attempt,
-            "model": self.author.name,
-            "prompts": dict(self.author.hashes),
-            "judge": candidate.reason,
-        }
-        return replace(candidate.task, split=job.seed.split, system=job.seed.system, provenance=provenance, id="")
-
-
-def _stage_of(type: TaskType) -> StageName:
-    """The stage in which a task of this type meets gates and judge."""
-    return "judge" if type in PLAIN else "adversarial"
+            raise Rejection.by(stage, error, raw) from error

@@ -17,22 +17,21 @@ from typing import Any
 
 import structlog
 
-from buffers.control import Control
-from buffers.daemon_log import DaemonLog
-from buffers.playing import playing
-from buffers.run.run import Run
-from daemon import metrics
-from daemon.candidates import Rejection, VariantJob
-from daemon.feedback import Correcting
-from daemon.filling import BARREN, Filling, choose
-from daemon.neighbours import Neighbours
-from daemon.pipeline import Pipeline
-from daemon.queue import RepeatedFailure, SeedQueue, Waiting
-from daemon.watching import TrainerLife, Watch
-from daemon.writers import Writers
 from rods import logs
+from rods.buffers.daemon_log import DaemonLog
+from rods.buffers.run.control import Control
+from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError
+from rods.daemon import metrics
+from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.duplicate_index import DuplicateIndex
+from rods.daemon.pipeline import Pipeline
+from rods.daemon.queue import Job, SeedQueue, Waiting
+from rods.daemon.static_pool import BARREN, StaticPoolFill, choose
+from rods.daemon.watching import TrainerLife, Watch
+from rods.daemon.writers import Writers
 from rods.episode.watchdog import Lanes
+from rods.extension import extensions
 from rods.gates import held_out_index
 from rods.logs import log
 from rods.rules.selection import Pick, select
@@ -54,13 +53,14 @@ class Service:
         bound = 0 if self.lockstep or self.static else run.config.selection.queue_steps
         self.queue = SeedQueue(bound or None)
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
-        self.neighbours = Neighbours(self.originals.values(), staging=not self.lockstep)
-        modelled = run.config.simulation.by_model  # a witness then waits for models, one thread each
-        self.players = Lanes(self.writers.workers, "rods-players") if modelled else None
+        self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
+        outside = run.players.outside  # a witness then waits for whom it asks, one thread each
+        self.players = Lanes(self.writers.workers, "rods-players") if outside else None
         held_out = held_out_index(run.tasks)
-        self.pipeline = Pipeline(run.config, held_out, threads, run.episode, self.players)
+        self.pipeline = Pipeline(run.config, held_out, threads, self.writers.kinds, self.players)
         self.generated: list[AnyTask] = []  # the variants of the pool
-        self.correcting = Correcting(run, self.log, self.writers, threads, lambda: [*run.tasks, *self.generated])
+        works = (extension.daemon_work(run, self.writers, threads, self._tasks) for extension in extensions())
+        self.works = [work for work in works if work is not None]  # beside picks
         self.life = TrainerLife(run.path)
         self.reading = asyncio.Lock()  # held while the watch reads on, so that nobody sees a pool half folded
         self.in_flight = 0
@@ -81,28 +81,25 @@ class Service:
         unfinished and is taken up at the next start."""
         try:
             async with self.writers:
-                with playing(self.run, PLAYING):
-                    await self._serve(stop)
+                with self.run.playing(PLAYING):
+                    self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
+                    async with metrics.serving(self.watch.state, self._gauges), asyncio.TaskGroup() as group:
+                        works = self._watch(stop), self._fill() if self.static else self._work()
+                        tasks = [group.create_task(work) for work in works]
+                        await stop.wait()
+                        for task in tasks:
+                            task.cancel()
         finally:
+            for work in self.works:
+                work.close()
             self.log.close()
             if self.players is not None:
                 self.players.shutdown()
 
-    async def _serve(self, stop: asyncio.Event) -> None:
-        self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
-        async with metrics.serving(self.watch.state, self._gauges), asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._watch(stop)),
-                group.create_task(self._fill() if self.static else self._work()),
-            ]
-            await stop.wait()
-            for task in tasks:
-                task.cancel()
-
     def _resume(self) -> None:
         """Queues the picks that an earlier daemon left unfinished; the queue's bound decides which are still fresh."""
         unfinished = self.log.state.unfinished
-        for left in sorted(unfinished.values(), key=lambda one: (one.step, one.rank)):
+        for left in sorted(unfinished.values(), key=lambda left: (left.step, left.rank)):
             record = left.record
             pick = Pick(left.step, left.task, record["type"], record["score"], record["why"])
             self.queue.add([Waiting(pick, left.epoch, tuple(sorted(left.variants.items())))])
@@ -120,14 +117,13 @@ class Service:
                 if first:
                     self._resume()
                     first = False
-                if self.config.by_agents:
-                    self.queue.add_failures(await asyncio.to_thread(self.correcting.due, self.watch.state))
+                for work in self.works:
+                    jobs = await asyncio.to_thread(work.due, self.watch.state)
+                    self.queue.add_jobs(partial(work.work, job) for job in jobs)
                 await self._drop_stale()
                 await self._consider()
             if self.finished and not said:
-                log.info(
-                    "run finished", step=self.watch.newest, remedy="stop this daemon, nothing is left to do for it"
-                )
+                log.info("run finished", step=self.watch.newest, remedy="stop this daemon, it has nothing left to do")
             said = self.finished
             self._beat()
             idle = self.config.operation.idle_exit_seconds
@@ -139,11 +135,8 @@ class Service:
 
     async def _read_on(self) -> None:
         """Reads all that the trainer has written by now."""
-        on_record, changed, more = self.neighbours.on_record, False, True
-        while more:
-            more = await self.watch.fetch()
-            changed |= await asyncio.to_thread(self.watch.look, self.log.state.last_considered)
-        if changed:
+        on_record = self.neighbours.on_record
+        if await asyncio.to_thread(self.watch.look, self.log.state.last_considered):
             self.generated = await asyncio.to_thread(self.watch.generated)
             self.neighbours = self.neighbours.renewed(self.generated, on_record)
 
@@ -151,9 +144,9 @@ class Service:
         stale = self.queue.advance(self.watch.newest, self.watch.state.epoch)
         why = f"the trainer had reached step {self.queue.newest} before anyone was free"
         async with asyncio.TaskGroup() as group:
-            for one in stale:
-                accepted = [id for _, id in one.accepted]
-                group.create_task(self.log.finished(one.pick.id, accepted, 0, dropped_stale=why))
+            for waiting in stale:
+                accepted = [task_id for _, task_id in waiting.accepted]
+                group.create_task(self.log.finished(waiting.pick.id, accepted, 0, dropped_stale=why))
 
     async def _consider(self) -> None:
         """Picks the seeds of every step that is due; none while picks could not be served (sync=free only)."""
@@ -162,8 +155,8 @@ class Service:
         if self.paused:
             return
         state = self.log.state
-        # in lockstep the next merge shows all feedback that was due by then
-        before = self.correcting.open_at if self.lockstep else math.inf
+        # in lockstep the next merge knows all that was due by then
+        before = min((work.open_at for work in self.works), default=math.inf) if self.lockstep else math.inf
         while (step := self.watch.due(state.last_considered, before)) is not None:
             began = time.perf_counter()
             candidates = self.watch.candidates(step)
@@ -174,11 +167,8 @@ class Service:
             else:
                 picks = select(step.step, candidates, self.watch.active, state.last_picked, self.config)
             self.log.read_epoch(step.epoch)
-            await self.log.picked(
-                step.step,
-                step.epoch,
-                [{"task": one.task, "type": one.type, "score": one.score, "why": one.why} for one in picks],
-            )
+            told = [{"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why} for pick in picks]
+            await self.log.picked(step.step, step.epoch, told)
             self.queue.add(Waiting(pick, step.epoch) for pick in picks)
             milliseconds = round((time.perf_counter() - began) * 1000, 2)
             log.info("considered", step=step.step, epoch=step.epoch, picks=len(picks), milliseconds=milliseconds)
@@ -186,25 +176,28 @@ class Service:
     def _full(self) -> bool:
         """Whether staging holds more than `staging_epochs` injections."""
         rules = self.config.pool
-        return bool(rules.staging_epochs) and self.watch.staged() > rules.staging_epochs * rules.inject_fraction * len(
-            self.watch.active
-        )
+        most = rules.staging_epochs * rules.inject_fraction * len(self.watch.active)
+        return bool(rules.staging_epochs) and self.watch.staged() > most
 
     @property
     def finished(self) -> bool:
         """Whether the trainer has taken its last step, and all that was picked is done."""
         return self.watch.newest >= self.config.training.steps and not self.queue and not self.in_flight
 
+    def _tasks(self) -> list[AnyTask]:
+        return [*self.run.tasks, *self.generated]
+
     def _beat(self) -> None:
+        written = self.log.written + sum(work.written for work in self.works)
         self.log.heartbeat.beat(
-            progress=(self.log.written, self.writers.calls),
+            progress=(written, self.writers.calls),
             state=self._state(),
             step=self.watch.newest,
             considered=self.log.state.last_considered,
             queue=len(self.queue),
             in_flight=self.in_flight,
             staged=self.watch.staged(),
-            work=self.log.written + self.writers.calls,
+            work=written + self.writers.calls,
             **self.writers.status(),
         )
 
@@ -223,9 +216,9 @@ class Service:
             return "run finished"
         if self.writers.spent:
             return "budget spent"
-        if self.paused and not self.picking:
-            return "picking paused"
-        return "paused" if self.paused else "idle"
+        if self.paused:
+            return "paused" if self.picking else "picking paused"
+        return "idle"
 
     async def _work(self) -> None:
         """Starts picks as they come, at most `workers` at a time. A slow one keeps its own place and no other."""
@@ -247,32 +240,33 @@ class Service:
         self._freed.set()
 
     async def _next(self) -> Callable[[], Coroutine[Any, Any, None]]:
-        """The next failure, or the next pick, with its seed and its neighbours as they stand when it starts: in
-        lockstep those of the pool of its epoch, whatever a rewound trainer does meanwhile. No seed: it has left the
+        """The next job beside picks, or the next pick, with its seed and its neighbours as they stand when it starts:
+        in lockstep those of the pool of its epoch, whatever a rewound trainer does meanwhile. No seed: it has left the
         pool."""
         while True:
             async with self.reading:  # the pool is not read on meanwhile
-                if (failure := self.queue.take_failure()) is not None:
-                    return partial(self._correct, failure)
+                if (job := self.queue.take_job()) is not None:
+                    return partial(self._beside, job)
                 waiting = self.queue.take()
                 if waiting is not None:
                     try:
                         seed = await asyncio.to_thread(self.watch.state.task, waiting.pick.task)  # perhaps from a disk
                     except KeyError:  # injected in an epoch that a start has dropped
                         seed = None
-                    return partial(self._write, waiting, seed, self.neighbours.admit if self.lockstep else self._admit)
+                    admit = self.neighbours.admit if self.lockstep else lambda task: self.neighbours.admit(task)
+                    return partial(self._write, waiting, seed, admit)
             await self.queue.changed()
 
-    async def _correct(self, failure: RepeatedFailure) -> None:
-        await self.correcting.work(failure)
-        self.queue.corrected()
+    async def _beside(self, job: Job) -> None:
+        await job()
+        self.queue.job_done()
 
     async def _fill(self) -> None:
-        """Writes a static pool when its seeds are picked, or goes on with it; asks about failures meanwhile."""
+        """Writes a static pool when its seeds are picked, or goes on with it; does what is beside picks meanwhile."""
         while True:
-            if (failure := self.queue.take_failure()) is not None:
+            if (job := self.queue.take_job()) is not None:
                 self.in_flight += 1
-                await self._correct(failure)
+                await self._beside(job)
                 self.in_flight -= 1
             async with self.reading:
                 picks = list(iter(self.queue.take, None))
@@ -283,12 +277,11 @@ class Service:
             self.in_flight += 1
             # some of its picks are finished only where a kill came after the last variant
             why = await filling.run() if len(picks) == filling.seeds else None
-            for one in picks:
-                accepted = filling.accepted(one)
-                await self.log.finished(one.pick.id, accepted, filling.failed[one.pick.id], why=why)
+            for pick in (waiting.pick for waiting in picks):
+                await self.log.finished(pick.id, filling.accepted(pick), filling.failed[pick.id], why=why)
             self.in_flight -= 1
 
-    def _filling(self, picks: list[Waiting]) -> Filling:
+    def _filling(self, picks: list[Waiting]) -> StaticPoolFill:
         state = self.watch.state
         seeds = {one.pick.id: state.task(one.pick.task) for one in picks}
         generated = [state.task(member.task_id) for member in state.pool.generated]
@@ -300,8 +293,8 @@ class Service:
         async def write(pick: Pick, index: int, admit: Admit) -> AnyTask | str:
             return await self._staged(pick, index, seeds[pick.id], admit)
 
-        known = Neighbours([*self.originals.values(), *generated], staging=False)
-        return Filling(picks, known, recorded, write, self.workers, self.config.gates.duplicates)
+        known = DuplicateIndex([*self.originals.values(), *generated], staging=False)
+        return StaticPoolFill(picks, known, recorded, write, self.workers, self.config.gates.duplicates)
 
     async def _write(self, waiting: Waiting, seed: AnyTask | None, admit: Admit) -> None:
         """Writes the variants of one pick that are not on record yet, then finishes it."""
@@ -331,26 +324,17 @@ class Service:
             log.info("discarded", why=outcome)
         return outcome
 
-    def _admit(self, task: AnyTask) -> list[str]:
-        return self.neighbours.admit(task)
-
     async def _variant(self, pick: Pick, index: int, seed: AnyTask, admit: Admit) -> AnyTask | str:
         """The outcome of the pipeline: a variant, or why there is none."""
-
         on_record: list[Awaitable[None]] = []
 
-        def reject(rejection: Rejection) -> None:
+        def reject(failed: Rejection) -> None:
+            stage, error, attempt = failed.stage, failed.error, failed.attempt
             written = self.log.rejected(
-                pick.id,
-                index,
-                stage=rejection.stage,
-                error=rejection.error,
-                evidence=rejection.evidence,
-                raw=rejection.raw,
-                attempt=rejection.attempt,
+                pick.id, index, stage=stage, error=error, evidence=failed.evidence, raw=failed.raw, attempt=attempt
             )
             on_record.append(written)
-            log.info("rejected", variant=index, stage=rejection.stage, error=rejection.error, attempt=rejection.attempt)
+            log.info("rejected", variant=index, stage=stage, error=error, attempt=attempt)
 
         try:
             environment = self.run.environments.load(seed.environment.name)

@@ -1,73 +1,47 @@
 """What the daemon sees of the trainer: the steps to consider, the pool of their epoch, signs of life.
 
-`Watch` follows the run's logs. Their bytes are read ahead by aiofiles, in big blocks, since every hop to a thread costs
-more than reading a hundred records: so the event loop never waits for a disk, and a file system that hangs takes none
-of the threads in which variants are made. What the bytes mean is left to the folds, in a thread.
+`Watch` follows the run's logs, in a thread that waits for files: the event loop never waits for a disk, and a file
+system that hangs takes none of the threads in which variants are made.
 """
 
 from __future__ import annotations
 
-import io
+import asyncio
 import math
-import os
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
 
-import aiofiles
-import aiofiles.os
-
-from buffers.log.tail import Ahead, Disk, Tail
-from buffers.run.heartbeat import read_heartbeat
-from buffers.run.run import Run
-from buffers.state import ClosedStep, RunState
-from rods.files import descriptor_of
+from rods.buffers.run.heartbeat import read_heartbeat
+from rods.buffers.run.run import Run
+from rods.buffers.state import ClosedStep, RunState
+from rods.gates import varied
 from rods.rules.curriculum import selects, stage_rules
 from rods.rules.selection import TaskFacts, signals
 from rods.rules.tracker import Window
 from rods.rules.zones import TaskSignal
 from rods.tasks import AnyTask
-from worlds.checking.variants import varied
-
-BLOCK = 4 << 20  # bytes fetched at once, unless a single group is longer
-FRESH = 2.0  # seconds after which a file is opened although its size says that nothing has come: that makes a network
-# file system ask its server
 
 
-@dataclass(slots=True)
 class Watch:
-    """Follows the logs: `fetch` brings their bytes, `look` makes sense of them and is meant for a thread."""
+    """Follows the logs by `look`, which is meant for a thread."""
 
-    run: Run
-    state: RunState = field(init=False)
-    active: dict[str, TaskFacts] = field(init=False, default_factory=dict)
-    newest: int = field(init=False, default=0)  # the newest step ever read, rewound ones included
-    _unvaried: frozenset[str] = field(init=False)
-    _pending: list[ClosedStep] = field(init=False, default_factory=list)
-    _windows: dict[int, dict[str, Window]] = field(init=False, default_factory=dict)  # as they stood after these steps
-    _fetchers: tuple[Fetcher, ...] = field(init=False, default_factory=lambda: (Fetcher(), Fetcher(), Fetcher()))
-
-    def __post_init__(self) -> None:
-        self._unvaried = frozenset(task.id for task in self.run.tasks if not varied(task))  # these are no seeds
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.active: dict[str, TaskFacts] = {}
+        self._unvaried = frozenset(task.id for task in run.tasks if not varied(task))  # these are no seeds
+        self._pending: list[ClosedStep] = []
+        self._windows: dict[int, dict[str, Window]] = {}  # as they stood after these steps
         # In lockstep every step is considered; for a static pool one may not be missed behind a snapshot.
-        self.state = RunState(self.run, every_step=self.lockstep or self.run.config.pool.static)
-        self.newest = self.state.last_step
+        self.state = RunState(run, every_step=self.lockstep or run.config.pool.static)
+        self.newest = self.state.last_step  # the newest step ever read, rewound ones included
 
     @property
     def lockstep(self) -> bool:
         return self.run.config.sync == "lockstep"
 
-    async def fetch(self) -> bool:
-        """Reads ahead for `look`, in the order in which the logs are to be read. True: there is more, look and fetch
-        again."""
-        tails = self.state.tails()
-        return any([await fetcher.fetch(tail) for fetcher, tail in zip(self._fetchers, tails, strict=True)])
-
     def look(self, last_considered: int) -> bool:
-        """Reads on, as far as was fetched. Returns whether the pool has changed."""
+        """Reads on. Returns whether the pool has changed."""
         state, epoch = self.state, self.state.epoch
         for step in state.steps():
             self.newest = max(self.newest, step.step)
@@ -165,89 +139,6 @@ def _played(step: ClosedStep) -> list[str]:
     return list(dict.fromkeys(group.task for group in step.groups if group.role == "active"))
 
 
-class Fetched(Disk):
-    """Parts of a log as they were fetched: each with its inode, and its bytes from some offset on."""
-
-    def __init__(self) -> None:
-        self._parts: dict[Path, tuple[int, int, bytes]] = {}
-
-    def add(self, one: Ahead, data: bytes) -> None:
-        self._parts[one.part] = one.inode, one.begin, data
-
-    def parts(self, path: Path, since: str) -> list[Path]:
-        return list(self._parts)
-
-    def inode(self, part: Path) -> int:
-        if part not in self._parts:
-            raise FileNotFoundError(part)
-        return self._parts[part][0]
-
-    @contextmanager
-    def open(self, part: Path) -> Iterator[tuple[BinaryIO, int]]:
-        inode, offset, data = self._parts[part]
-        yield _Window(data, offset), inode
-
-
-class _Window(io.BytesIO):
-    """A file of which only the bytes from `offset` on are known."""
-
-    def __init__(self, data: bytes, offset: int) -> None:
-        super().__init__(data)
-        self._begin = offset
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return super().seek(offset - self._begin, whence)
-
-
-class Fetcher:
-    """Reads ahead for one tail at a time (a fold that begins anew has a new one)."""
-
-    def __init__(self) -> None:
-        self._reach = BLOCK
-        self._stuck: Ahead | None = None  # where the last block was cut off
-        self._opened = 0.0
-
-    async def fetch(self, tail: Tail) -> bool:
-        """Puts what has come since the tail's position, up to a block, where the tail looks for it. True when there is
-        more: call again once the tail has been read."""
-        ahead = await _ahead(tail)
-        now = time.monotonic()
-        fetched = Fetched()
-        if now - self._opened < FRESH and all(one.size <= one.begin for one in ahead):
-            for one in ahead:
-                fetched.add(one, b"")
-            tail.files = fetched
-            return False
-        self._opened = now
-        self._reach = 2 * self._reach if self._stuck is not None and ahead and _same(ahead[0], self._stuck) else BLOCK
-        room = self._reach
-        for one in ahead:
-            try:
-                async with aiofiles.open(one.part, "rb", opener=descriptor_of) as file:
-                    if (await _fstat(file.fileno())).st_ino != one.inode:
-                        break  # renamed just now: what it holds is fetched next time
-                    await file.seek(one.begin)
-                    data = await file.read(room)
-            except FileNotFoundError:
-                break
-            fetched.add(one, data)
-            room -= len(data)
-            if not room:
-                break
-        self._stuck = None if room else ahead[0]
-        tail.files = fetched
-        return not room
-
-
-def _same(one: Ahead, other: Ahead) -> bool:
-    return (one.inode, one.begin) == (other.inode, other.begin)
-
-
-_ahead = aiofiles.os.wrap(Tail.ahead)
-_fstat = aiofiles.os.wrap(os.fstat)
-_beat = aiofiles.os.wrap(read_heartbeat)
-
-
 class TrainerLife:
     """How long the trainer has given no sign of life: neither its heartbeat's counter nor its steps have moved (a
     foreign trainer need not beat). Judged by this process's own clock, from its start on."""
@@ -259,11 +150,9 @@ class TrainerLife:
 
     async def gone_for(self, newest_step: int) -> float:
         """Seconds since the last sign of life. Looks at the disk, so ask no more often than the logs are polled."""
-        sign = (await self._beat(), newest_step)
+        beat = await asyncio.to_thread(read_heartbeat, self._folder, "trainer")
+        lives = beat and beat.get("state") != "stopped"
+        sign = (beat.get("pid"), beat.get("counter"), newest_step) if lives else newest_step
         if sign != self._sign:
             self._sign, self._seen = sign, time.monotonic()
         return time.monotonic() - self._seen
-
-    async def _beat(self) -> object:
-        beat = await _beat(self._folder, "trainer")  # the folder may be on a network: never block the loop
-        return None if not beat or beat.get("state") == "stopped" else (beat.get("pid"), beat.get("counter"))

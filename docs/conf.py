@@ -6,10 +6,10 @@ from cyclopts.docs.markdown import generate_markdown_docs
 from pygments.lexers.data import JsonLexer
 from sphinx.application import Sphinx
 
-import console.main
-import daemon.main
-import evaluation.main
-import trainer.main
+import rods.console.main
+import rods.daemon.main
+import rods.evaluation.main
+import rods.trainer.main
 
 project = html_title = "RODS"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
@@ -35,7 +35,10 @@ def setup(app: Sphinx) -> None:
 def command_lines(app: Sphinx, page: str, source: list[str]) -> None:
     """docs/commands.md goes on with what the programs say of their own verbs and options."""
     if page == "docs/commands":
-        programs = [each.application() for each in (console.main, trainer.main, daemon.main, evaluation.main)]
+        programs = [
+            each.application()
+            for each in (rods.console.main, rods.trainer.main, rods.daemon.main, rods.evaluation.main)
+        ]
         shown = [generate_markdown_docs(each, heading_level=2, generate_toc=False) for each in programs]
         source[0] += "\n".join(shown)
 

@@ -1,4 +1,4 @@
-"""`rods-eval`, also as `python -m evaluation`. Signal handlers are installed before the other imports
+"""`rods-eval`, also as `python -m rods.evaluation`. Signal handlers are installed before the other imports
 (rods.signals)."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from rods.signals import leave_at_once
 
 def main() -> None:
     leave_at_once(EXIT_REQUEUE)
-    from evaluation.main import main as evaluate
+    from rods.evaluation.main import main as evaluate
 
     evaluate()
 

@@ -1,9 +1,6 @@
-"""The card of a score: all that it depends on besides the policy and chance, in hashes, so that two scores are seen
-to be of one kind or not.
-
-A score moves by several points with the prompt, with what is shown of earlier turns, and with the random seed
-(docs/evaluation.md has figures), so none is printed without these.
-"""
+"""The card of a score: all that it depends on besides the policy and chance, in hashes, so that two scores are seen to
+be of one kind or not. A score moves by several points with the prompt, with what is shown of earlier turns, and with
+the random seed (docs/evaluation.md has figures), so none is printed without these."""
 
 from __future__ import annotations
 
@@ -14,13 +11,13 @@ from typing import Any, Literal
 
 import orjson
 
-from evaluation.bfcl.dialects import Native
-from evaluation.scoring import too_few
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Result
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText
+from rods.evaluation.protocol import NativeCalls
+from rods.evaluation.scoring import too_few
 from rods.tasks import AnyTask
 
 History = Literal["tokens", "messages", "recorded", "none"]
@@ -60,7 +57,7 @@ def card(
 
 
 def version(task: AnyTask) -> str:
-    """Environment and hash, and the data's own version where its provenance has one (BFCL's wheel)."""
+    """Environment and hash, and the data's own version where its provenance has one (a benchmark's package)."""
     name = f"{task.environment.name} {task.environment.hash}"
     return f"{name} ({task.provenance['version']})" if "version" in task.provenance else name
 
@@ -103,7 +100,7 @@ def _shown(job: Job) -> list[Any]:
     dialect = job.dialect
     result = dialect.observation([Call("tool", {"value": 1})], [Result("result")])
     shown = [[[one.role, one.content] for one in asked.messages], list(dialect.complaint("error")), list(result)]
-    if isinstance(dialect, Native):
+    if isinstance(dialect, NativeCalls):
         held_out = [name for _, names in sorted(job.task.held_out.items()) for name in names]
         shown.append(dialect.tools(job.task.tools_at(0), held_out))
     return shown

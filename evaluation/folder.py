@@ -1,40 +1,33 @@
 """The folder of an evaluation: its settings (evaluation.json) and the episodes done so far (episodes.jsonl).
 
-Settings are tasks, protocol, policy and sampling; a folder refuses others. Addresses, keys, concurrency and budgets are
-no part of them and may change at every start.
-
-episodes.jsonl begins with the card of the scores (evaluation.card; another one follows where a later start has another)
-and has one record an episode, durable before the next one counts. Only episodes that the policy itself ended
-are recorded; one that met an infrastructure failure or a spent budget is run again by the next start. Outputs are kept
-as JSON text inside the record, since a policy's text may hold what a line of the log may not (lone surrogates, numbers
-of any size).
+Settings are tasks, protocol, policy and sampling; a folder refuses others. Addresses, keys, concurrency and budgets may
+change at every start. episodes.jsonl has the card of the scores (rods.evaluation.card) whenever it becomes another, and
+one record an episode that the policy itself ended, durable before the next one counts. Outputs are kept as JSON text
+inside the record, since a policy's text may hold what a line of the log may not (lone surrogates, numbers of any size).
 """
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import orjson
 
-from buffers.log.disk import replace
-from buffers.log.records import record
-from buffers.log.tail import read
-from buffers.log.writer import LogWriter
-from evaluation.bfcl.decoding import Form
-from evaluation.bfcl.dialects import Documents
-from evaluation.bfcl.results import check_version, data_version
-from evaluation.card import Card
+from rods.buffers.log.disk import replace
+from rods.buffers.log.records import record
+from rods.buffers.log.tail import read
+from rods.buffers.log.writer import LogWriter
 from rods.canonical import keyed_random
 from rods.config import Rollouts
 from rods.errors import RefusedError, UserError
+from rods.evaluation.card import Card
+from rods.evaluation.protocol import Documents, Form
 from rods.files import read_regular
 from rods.tasks import HELD_OUT_SPLITS, SPLITS, TASK_TYPES, AnyTask, Split, TaskType
-from worlds.bfcl.world import Bfcl
 
 SETTINGS = "evaluation.json"
 T = TypeVar("T", bound=AnyTask)
@@ -53,8 +46,8 @@ PARTS: dict[Part, tuple[Split, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`policy` says what is evaluated; `tasks_per_type` 0 takes all; `samples` are episodes a task. `tasks` describes
-    a file of tasks of any environment (its hash, how many are played, their environments); None: BFCL's are."""
+    """`policy` says what is evaluated; `tasks_per_type` 0 takes all; `samples` are episodes a task. `tasks` describes a
+    file of tasks (its hash, how many are played, their environments); None: a benchmark's are."""
 
     policy: dict[str, Any]
     part: Part = "held-out"
@@ -71,7 +64,7 @@ class Settings:
     tasks: dict[str, Any] | None = None
 
     def name(self, task: AnyTask) -> str:
-        """What the journal calls `task`: BFCL's id, or its own."""
+        """What the journal calls `task`: the benchmark's id, or its own."""
         return task.id if self.tasks else task.provenance["id"]
 
     @property
@@ -94,7 +87,7 @@ class Settings:
         )
 
     def choose(self, tasks: Sequence[T]) -> list[T]:
-        """The tasks of the evaluation, in BFCL's order; fewer of a type by a draw that never changes."""
+        """The tasks of the evaluation, in their types' order; fewer of a type by a draw that never changes."""
         found: list[T] = []
         for kind in self.types:
             fitting = [task for task in tasks if task.type == kind and task.split in PARTS[self.part]]
@@ -104,20 +97,18 @@ class Settings:
             found += fitting
         return found
 
-    def identity(self, bfcl: Bfcl | None) -> dict[str, Any]:
-        """The content of evaluation.json: these settings; of BFCL also the version of the data and the environment's
-        hash."""
+    def identity(self, benchmark: Mapping[str, Any]) -> dict[str, Any]:
+        """The content of evaluation.json: these settings, and what a `benchmark` says of its data, if one is played."""
         record: dict[str, Any] = orjson.loads(orjson.dumps(asdict(self)))
-        if bfcl is None:
-            return {"format": 1, **record}
-        del record["tasks"]
-        return {"format": 1, "data": data_version(), "environment": bfcl.hash, **record}
+        if benchmark:
+            del record["tasks"]
+        return {"format": 1, **benchmark, **record}
 
 
-def open_folder(folder: Path, settings: Settings, bfcl: Bfcl | None) -> None:
-    """Opens `folder` for `settings`: makes it, or finds it made for the same. Raises RefusedError with what differs,
-    UserError for a folder that is something else."""
-    ours = settings.identity(bfcl)
+def open_folder(folder: Path, settings: Settings, benchmark: Mapping[str, Any]) -> None:
+    """Makes `folder` for `settings` and `benchmark`, or finds it made for the same. Raises RefusedError with what
+    differs, UserError for a folder that is something else."""
+    ours = settings.identity(benchmark)
     if not (folder / SETTINGS).exists():
         if folder.exists() and any(folder.iterdir()):
             raise UserError("is no evaluation, and not empty", where=str(folder), remedy="name a new folder")
@@ -136,13 +127,11 @@ def open_folder(folder: Path, settings: Settings, bfcl: Bfcl | None) -> None:
 
 
 def recorded_settings(folder: Path) -> dict[str, Any]:
-    """The content of evaluation.json. Raises UserError for a folder without it, RefusedError for other data."""
+    """The content of evaluation.json. Raises UserError for a folder without it."""
     try:
         found: dict[str, Any] = orjson.loads(read_regular(folder / SETTINGS))
     except (OSError, orjson.JSONDecodeError) as error:
         raise UserError("is no evaluation", where=str(folder), remedy="`rods-eval run` makes one") from error
-    if not found.get("tasks"):
-        check_version(found.get("data", {}), folder / SETTINGS)
     return found
 
 
@@ -162,8 +151,8 @@ EPISODES = "episodes.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One finished episode. `task` is BFCL's id, `result` what its result files hold (of other tasks the id, and
-    `TaskMaker.episode`), `end` how it ended; `cut` counts outputs that were cut at the token limit and yet taken."""
+    """One finished episode. `task` is the benchmark's id, `result` what its result files hold (of other tasks the id,
+    and `TaskMaker.episode`); `cut` counts outputs that were cut at the token limit and yet taken."""
 
     task: str
     sample: int

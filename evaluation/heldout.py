@@ -1,12 +1,10 @@
 """Held-out scores of a run: its policy at a checkpoint, rolled out on the tasks that it never trains on.
 
-Scores are kept in `eval/heldout_step_<step>.a<attempt>.jsonl`, one line a rollout, written whole or not at all; they
-never enter the observations. A checkpoint is scored once: asking again reads the file, unless rollouts ended as
-infrastructure failures. Then the batches that hold these are played again, with the same draws, and no others; a
-rollout that broke `TRIES` times is left out for good. Every checkpoint of a run is scored on the same tasks with the
-same draws through the identity interface, so that differences are paired. The last line of a file is the card of its
-scores (evaluation.card); what was scored under another card is scored anew.
-"""
+Scores are kept in `eval/heldout_step_<step>.a<attempt>.jsonl`, one line a rollout, written whole or not at all; the
+last line is their card (rods.evaluation.card), and what was scored under another card is scored anew. A checkpoint is
+scored once, unless rollouts ended as infrastructure failures: then the batches that hold these are played again, with
+the same draws; a rollout that broke `TRIES` times is left out for good. Every checkpoint of a run is scored on the same
+tasks with the same draws through the identity interface, so that differences are paired."""
 
 from __future__ import annotations
 
@@ -14,31 +12,28 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import orjson
 
-from buffers.checkpoints import Checkpoint, Checkpoints
-from buffers.log.disk import replace
-from buffers.playing import playing
-from buffers.run import runfolder
-from buffers.run.run import Run
-from buffers.state import lineage
-from evaluation import card as cards
-from evaluation.scoring import paired, share
+from rods.buffers.checkpoints import Checkpoint, Checkpoints
+from rods.buffers.log.disk import replace
+from rods.buffers.run import runfolder
+from rods.buffers.run.run import Run
+from rods.buffers.state import lineage
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.errors import InfrastructureError, UserError
+from rods.evaluation import card as cards
+from rods.evaluation.benchmarks import of_environment
+from rods.evaluation.scoring import differences, share
 from rods.files import read_regular
 from rods.observations import Rollout
 from rods.players import Players
 from rods.tasks import AnyTask, Task
-from trainer import simulated
-
-if TYPE_CHECKING:
-    from trainer.engines.local import LocalEngine
+from rods.trainer import simulated
 
 MEASURES = ("progress", "binary", "official")
 BATCH = 256  # rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a batch
@@ -48,23 +43,23 @@ Which = Literal["start", "end"] | int
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One rollout. `official` is the benchmark's own verdict, where the task belongs to one and a trace was made: it
-    skips turns in which no call is right, while `rollout.binary` demands abstention there."""
+    """One rollout. `official` is the benchmark's own verdict, where the task belongs to one: it skips turns in which no
+    call is right, while `rollout.binary` demands abstention there."""
 
     rollout: Rollout
     official: bool | None = None
 
 
 def score_run(path: Path, which: Which) -> dict[str, Any]:
-    """Scores the run in `path` at its first checkpoint, its newest, or the one of a step; returns the summary.
-
-    Raises UserError when the run has no such checkpoint or no held-out tasks, InfrastructureError when every rollout
-    broke.
-    """
-    run = Run.open(path)
-    checkpoint = _checkpoint(path, which)
-    file = _file(path, checkpoint)
-    again = _to_repeat(file) if file.exists() else None
+    """Scores the run in `path` at its first checkpoint, its newest, or the one of a step; the summary. Raises UserError
+    when there is no such checkpoint or no held-out task, InfrastructureError when every rollout broke."""
+    run, chosen = checkpoint(path, which)
+    position = chosen.position
+    file = path / runfolder.EVALUATION / f"heldout_step_{position.step:08d}.a{position.attempt}.jsonl"
+    again = None  # the tasks with a rollout that broke and may be tried again
+    if file.exists():
+        broken = filter(_lost, _records(file))
+        again = frozenset(record["task"] for record in broken if record.get("tries", 1) < TRIES)
     if again is None or again:
         run.check_environments()
         tasks = run.held_out
@@ -73,19 +68,19 @@ def score_run(path: Path, which: Which) -> dict[str, Any]:
                 "the run has no held-out tasks", where=str(path), remedy="create a run with data.held_out above 0"
             )
         count = run.config.training.heldout_rollouts
-        made = _card(run, checkpoint, count)
+        made = _card(run, chosen, count)
         if again is not None and cards.different(recorded_card(file), made):
             again = None
-        with playing(run, "scoring"):
-            _write(file, checkpoint, roll_out(run.config, checkpoint.policy, run.players, tasks, count, again), made)
-    return _summed(file)
+        with run.playing("scoring"):
+            _write(file, chosen, roll_out(run.config, chosen.policy, run.players, tasks, count, again), made)
+    return summary(file)
 
 
 def _card(run: Run, checkpoint: Checkpoint, count: int) -> cards.Card:
     config, limits = run.config, run.config.rollouts
     jobs: list[Job] = []
     if config.policy.kind != "simulated":
-        from trainer.batches import scoring_jobs  # torch only where weights are
+        from rods.trainer.batches import scoring_jobs  # torch only where weights are
 
         jobs = scoring_jobs(run.held_out, config, run.players)
     return cards.card(
@@ -101,18 +96,13 @@ def _card(run: Run, checkpoint: Checkpoint, count: int) -> cards.Card:
 
 def compare(path: Path) -> dict[str, Any]:
     """Scores start and end and pairs them: {"start", "end", "difference": {"progress", "binary", …}, "left_out",
-    "cards_differ"}.
-
-    `left_out` counts the tasks that one end or both could not score (infrastructure failures); `cards_differ` names
-    what the two ends do not have in common, which makes the difference none of the policy alone. Raises
-    InfrastructureError when that leaves none.
-    """
+    "cards_differ"}. `left_out` counts the tasks that one end or both could not score; `cards_differ` names what the two
+    ends do not have in common. Raises InfrastructureError when no task is left."""
     return _compared(score_run(path, "start"), score_run(path, "end"))
 
 
 def scored(path: Path) -> dict[str, Any] | None:
-    """`compare` from the files that exist, of the first and the last live step that were scored; None below two. Scores
-    nothing."""
+    """`compare` from the files that exist, of the first and the last live step that were scored; None below two."""
     live = lineage(path).keeps
     found = sorted(
         (int(step), int(attempt), file)
@@ -122,7 +112,7 @@ def scored(path: Path) -> dict[str, Any] | None:
     )
     if len({step for step, *_ in found}) < 2:
         return None
-    return _compared(_summed(found[0][-1]), _summed(found[-1][-1]))
+    return _compared(summary(found[0][-1]), summary(found[-1][-1]))
 
 
 def recorded_card(file: Path) -> cards.Card | None:
@@ -138,45 +128,27 @@ def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
     both = before["progress"].keys() & after["progress"].keys()
     if not both:
         raise InfrastructureError(f"{files[1]}: no task was scored at both ends; score again")
-    difference = {}
-    for measure in (name for name in before if name in after):
-        old, new = before[measure], after[measure]
-        if common := old.keys() & new.keys():
-            pairs = {task: old[task] for task in common}, {task: new[task] for task in common}
-            difference[measure] = paired(*pairs).as_json()
-    asked = {record["task"] for file in files for record in _records(file)}
-    left_out = len(asked - both)
-    cards_differ = cards.different(start["card"], end["card"])
-    return {"start": start, "end": end, "difference": difference, "left_out": left_out, "cards_differ": cards_differ}
-
-
-def _summed(file: Path) -> dict[str, Any]:
-    """The summary, and how many rollouts were infrastructure failures, which the means leave out."""
-    return {**summary(file), "broken": _broken(file)}
-
-
-def _broken(file: Path) -> int:
-    return sum(map(_lost, _records(file)))
-
-
-def _to_repeat(file: Path) -> frozenset[str]:
-    """The tasks with a rollout that broke and may be tried again."""
-    broken = filter(_lost, _records(file))
-    return frozenset(record["task"] for record in broken if record.get("tries", 1) < TRIES)
+    return {
+        "start": start,
+        "end": end,
+        "difference": differences(before, after),
+        "left_out": len({record["task"] for file in files for record in _records(file)} - both),
+        "cards_differ": cards.different(start["card"], end["card"]),
+    }
 
 
 def _records(file: Path) -> list[dict[str, Any]]:
     try:
-        found: list[dict[str, Any]] = [orjson.loads(line) for line in read_regular(file).splitlines()]
-        found = [record for record in found if record.keys() != {"card"}]
-        for record in found:
+        lines: list[dict[str, Any]] = [orjson.loads(line) for line in read_regular(file).splitlines()]
+        records = [record for record in lines if record.keys() != {"card"}]
+        for record in records:
             if record["end"] != "infrastructure" and not 0 <= int(record["resolved"]) <= int(record["expected"]) > 0:
                 raise ValueError("no such number of turns")
             hash((record["task"], record["type"]))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         remedy = "move the file aside and score again"
         raise UserError(f"holds a line that is no rollout ({error})", where=str(file), remedy=remedy) from error
-    return found
+    return records
 
 
 def roll_out(
@@ -187,41 +159,23 @@ def roll_out(
     count: int,
     only: frozenset[str] | None = None,
 ) -> Iterator[tuple[AnyTask, list[Scored]]]:
-    """`count` scored rollouts of each of `tasks`, in order, by the policy whose files a checkpoint holds in `policy`,
-    through the identity interface. Draws depend on the run's random seed for rollouts, the task's place and the
-    rollout's index, never on the checkpoint. With `only`, batches without one of these tasks are left out. Raises
-    UserError when the files do not fit."""
-    if config.policy.kind == "simulated":
-        known = simulated.SimulatedPolicy(config)
-        known.load(policy)
-        return _simulated(known, [task for task in tasks if only is None or task.id in only], count)
-    from trainer.engines.local import LocalEngine  # torch only where weights are
+    """`count` scored rollouts of each of `tasks`, in order, by the policy whose files a checkpoint holds in `policy`.
+    Draws depend on the run's random seed for rollouts, the task's place and the rollout's index, never on the
+    checkpoint. With `only`, batches without one of these tasks are left out. Raises UserError when the files do not
+    fit."""
+    if config.policy.kind == "simulated":  # its chances, drawn like training rollouts but never with their keys
+        simulated_policy = simulated.SimulatedPolicy(config)
+        simulated_policy.load(policy)
+        for task in tasks:
+            if only is None or task.id in only:
+                chance = simulated.turn_chance(task, simulated_policy.skill)
+                keys = [(config.random_seeds.rollouts, "held_out", task.id, index) for index in range(count)]
+                yield task, [Scored(simulated.rollout(task, chance, "progress", *key)) for key in keys]
+        return
+    from rods.trainer.batches import earned, scoring_jobs  # torch only where weights are
+    from rods.trainer.engines.local import LocalEngine
 
     engine = LocalEngine.load_alone(policy, config.rollouts, config.operation, config.policy.kind)
-    return _with_weights(engine, config, players, tasks, count, only)
-
-
-def _simulated(
-    policy: simulated.SimulatedPolicy, tasks: Sequence[AnyTask], count: int
-) -> Iterator[tuple[AnyTask, list[Scored]]]:
-    """The simulated policy's chances, drawn like its training rollouts but never with their keys."""
-    seed = policy.config.random_seeds.rollouts
-    for task in tasks:
-        chance = simulated.turn_chance(task, policy.skill)
-        keys = [(seed, "held_out", task.id, index) for index in range(count)]
-        yield task, [Scored(simulated.rollout(task, chance, "progress", *key)) for key in keys]
-
-
-def _with_weights(
-    engine: LocalEngine,
-    config: Config,
-    players: Players,
-    tasks: Sequence[AnyTask],
-    count: int,
-    only: frozenset[str] | None,
-) -> Iterator[tuple[AnyTask, list[Scored]]]:
-    from trainer.batches import earned, scoring_jobs
-
     per_batch = max(1, BATCH // count)
     for first in range(0, len(tasks), per_batch):
         part = tasks[first : first + per_batch]
@@ -232,25 +186,20 @@ def _with_weights(
         samples = engine.rollouts(jobs, random_seed=key)
         for index, task in enumerate(part):
             traces = [sample.trace for sample in samples[index * count : (index + 1) * count]]
-            earnings = [earned(trace, task, "progress", players.environments, mining=False) for trace in traces]
-            yield task, [Scored(one, _official(task, trace)) for one, trace in zip(earnings, traces, strict=True)]
+            earnings = [earned(trace, task, "progress", players.environments) for trace in traces]
+            yield task, [Scored(rollout, _official(task, t)) for rollout, t in zip(earnings, traces, strict=True)]
 
 
 def _official(task: AnyTask, trace: Trace) -> bool | None:
-    if task.environment.name != "bfcl" or not isinstance(task, Task):
-        return None
-    from evaluation.bfcl.judging import trace_verdicts
-
-    return trace_verdicts(task, trace)["official"]
+    """The verdict of the benchmark that the task belongs to, None where none does."""
+    benchmark = of_environment(task.environment.name) if isinstance(task, Task) else None
+    return None if benchmark is None or not isinstance(task, Task) else benchmark.verdict(task, trace)
 
 
 def summary(file: Path) -> dict[str, Any]:
-    """The means of one file of scores with their 95 % intervals over tasks; progress also by type.
-
-    `official` (the benchmark's verdict, which skips turns without a right call) stands beside the stricter `binary`
-    where the tasks have one; `versions` names the environments, and the data where they have a version. Raises
-    InfrastructureError when no rollout counts.
-    """
+    """The means of one file of scores with their 95 % intervals over tasks; progress also by type. `versions` names the
+    environments and their data, `broken` counts infrastructure failures, which are in no mean. Raises
+    InfrastructureError when no rollout counts."""
     means = per_task(file)
     if not means:
         raise InfrastructureError(f"{file}: every rollout met an infrastructure failure; nothing was scored")
@@ -268,51 +217,40 @@ def summary(file: Path) -> dict[str, Any]:
         "versions": sorted({line["version"] for line in lines}),
         "card": recorded_card(file),
         "file": str(file),
+        "broken": sum(map(_lost, lines)),
     }
 
 
-def checkpoint(path: Path, which: Which) -> tuple[Config, Checkpoint]:
-    """The configuration of the run in `path` and its first checkpoint, its newest, or the one of a step. Raises
-    UserError when there is none."""
-    return Run.open(path).config, _checkpoint(path, which)
-
-
-def _checkpoint(path: Path, which: Which) -> Checkpoint:
-    checkpoints = Checkpoints(path)
-    live = lineage(path).keeps
+def checkpoint(path: Path, which: Which) -> tuple[Run, Checkpoint]:
+    """The run in `path` and its first checkpoint, its newest, or the one of a step. Raises UserError when there is
+    none."""
+    run, checkpoints, live = Run.open(path), Checkpoints(path), lineage(path).keeps
     named = checkpoints.named(live)
     if which == "end":
-        found = checkpoints.newest(live)
+        chosen = checkpoints.newest(live)
     else:
         step = 0 if which == "start" else which
-        found = next((item for item in reversed(named) if item.position.step == step and item.intact()), None)
-    if found is None:
+        chosen = next((item for item in reversed(named) if item.position.step == step and item.intact()), None)
+    if chosen is None:
         steps = ", ".join(str(item.position.step) for item in named) or "none yet"
         raise UserError(
             f"no checkpoint for {which!r} (there are: {steps})",
             where=str(path),
             remedy="start `rods-train` on the run first, or name one of these steps",
         )
-    return found
-
-
-def _file(path: Path, checkpoint: Checkpoint) -> Path:
-    position = checkpoint.position
-    return path / runfolder.EVALUATION / f"heldout_step_{position.step:08d}.a{position.attempt}.jsonl"
+    return run, chosen
 
 
 def _write(
     file: Path, checkpoint: Checkpoint, rolled_out: Iterator[tuple[AnyTask, list[Scored]]], card: cards.Card
 ) -> None:
     """Writes one line a rollout and one for the card, all or none. What is not rolled out, and a rollout that breaks
-    now, keeps its line of an earlier file with that card: its draws were the same. `tries` counts how often a broken
-    one was tried. Raises InfrastructureError, and leaves what was there, when every rollout broke."""
+    now, keeps its line of an earlier file with that card. `tries` counts how often a broken one was tried. Raises
+    InfrastructureError, and leaves what was there, when every rollout broke."""
     file.parent.mkdir(exist_ok=True)
     head = {"step": checkpoint.position.step, "attempt": checkpoint.position.attempt}
     kept = file.exists() and not cards.different(recorded_card(file), card)
-    records: dict[tuple[str, int], dict[str, Any]] = {
-        (one["task"], one["rollout"]): one for one in (_records(file) if kept else ())
-    }
+    records = {(record["task"], record["rollout"]): record for record in (_records(file) if kept else ())}
     for task, rollouts in rolled_out:
         about = {"task": task.id, "type": task.type, "split": task.split, "version": cards.version(task), **head}
         for index, scored in enumerate(rollouts):

@@ -1,13 +1,13 @@
-"""`rods-eval`: a policy on BFCL's multi-turn tasks, with the official protocol and the official verdict; or on any
+"""`rods-eval`: a policy on a benchmark's tasks, with the official protocol and the official verdict; or on any
 environment's.
 
     rods-eval run FOLDER --url http://host:8000/v1 --model NAME      the policy behind an endpoint
     rods-eval run FOLDER --weights MODEL | --run RUN [--step N]      local weights, or a run's checkpoint
-    rods-eval run FOLDER --recorded RESULTS                          outputs that exist: BFCL's results, our traces
+    rods-eval run FOLDER --recorded RESULTS                          outputs that exist: its results, our traces
     rods-eval run FOLDER --tasks FILE …                              tasks of any environment
     rods-eval compare BEFORE AFTER                                   two policies on the same tasks, in pairs
     rods-eval report FOLDER                                          the scores of what is there
-    rods-eval check FOLDER [--wheel FILE]                            BFCL's own scorer over the same outputs
+    rods-eval check FOLDER [--wheel FILE]                            the benchmark's own scorer over the same outputs
 
 Exit codes are those of `rods.errors`: 0 done, 1 a check found a difference (or recorded outputs lack tasks), 2 bad
 input, 3 refused (other settings, other data), 5 incomplete: a budget, an endpoint or a signal stopped it, and the same
@@ -16,22 +16,48 @@ command goes on.
 
 from __future__ import annotations
 
+import asyncio
 import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
 from cyclopts import App, Parameter
 
-from evaluation import report, running
-from evaluation.sources import Options
-from rods import commands
+from rods import commands, logs
+from rods.buffers.run.locks import Ownership
+from rods.buffers.run.runfolder import LOGS
+from rods.buffers.usage import UsageLog
+from rods.canonical import content_id
 from rods.commands import Json
-from rods.errors import EXIT_FAILED, EXIT_OK, plain
-from rods.signals import Interrupted, ignore
+from rods.environments.base import reference
+from rods.environments.loading import Environments
+from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain, plain
+from rods.evaluation import card as cards
+from rods.evaluation import report, sources
+from rods.evaluation.benchmarks import Benchmark, named, played
+from rods.evaluation.episodes import (
+    RANDOM_SEED,
+    Maker,
+    Slot,
+    TaskMaker,
+    play_batches,
+    play_endpoint,
+    rendered_template,
+)
+from rods.evaluation.folder import EPISODES, SETTINGS, Episode, Journal, open_folder
+from rods.evaluation.sources import Options, Source
+from rods.llm import Budget, Client
+from rods.signals import Interrupted, StopRequest, ignore
+from rods.tasks import AnyTask, read_tasks, scripted
 
 Folder = Annotated[Path, Parameter(help="the evaluation's folder")]
 DEFAULTS = Options()
+SAY_SECONDS = 10.0  # between two lines about progress
 
 
 def main() -> None:
@@ -47,11 +73,11 @@ def run(arguments: list[str]) -> int:
 
 
 def application() -> App:
-    app = commands.application("rods-eval", "A policy on BFCL's multi-turn tasks, or on any environment's.")
+    app = commands.application("rods-eval", "A policy on a benchmark's tasks, or on any environment's.")
     app.command(_run, name="run", help="Run or go on with an evaluation, and print its scores.")
     app.command(_report, name="report", help="Print the scores of what is recorded.")
     app.command(_compare, name="compare", help="Pair two evaluations of the same tasks, task by task.")
-    app.command(_check, name="check", help="Compare with the verdicts of BFCL's own scorer, in a process of its own.")
+    app.command(_check, name="check", help="Compare with the verdicts of the benchmark's own scorer.")
     return app
 
 
@@ -62,7 +88,32 @@ def _interrupted(stopped: Interrupted) -> tuple[str, int]:
 def _run(
     folder: Folder, /, *, options: Annotated[Options, Parameter(name="*")] = DEFAULTS, as_json: Json = False
 ) -> int:
-    code = running.run(folder, options)
+    source = sources.find(options)
+    settings = sources.settings(source, options)
+    benchmark = None if options.tasks else named(options.benchmark)
+    chosen = settings.choose(benchmark.tasks() if benchmark else list(read_tasks(options.tasks or Path())))
+    if not chosen:
+        raise UserError("no task fits", where="--split, --types", remedy="ask for less")
+    maker: Maker
+    if benchmark is not None:
+        maker = benchmark.maker(settings)
+    else:
+        folders = (options.tasks.parent if options.tasks else None, options.run)
+        worlds = Environments(source.operation.sandbox, *filter(None, folders))
+        settings = replace(settings, tasks=_described(chosen, worlds))
+        maker = TaskMaker(worlds, settings)
+    if (folder / SETTINGS).exists():
+        played(folder)  # which refuses other data
+    open_folder(folder, settings, benchmark.identity() if benchmark else {})
+    logs.configure("rods-eval", "warning", folder=folder / LOGS)
+    with StopRequest() as request, Ownership(folder, EPISODES, "rods-eval"):
+        session = _Session(folder, maker, benchmark, chosen, lambda: request.asked)
+        try:
+            session.run(source, options)
+        finally:
+            session.journal.close()
+        report.write_results(folder)
+        code = session.code(source)
     _print(report.report(folder), as_json)
     return code
 
@@ -79,8 +130,8 @@ def _compare(
     *,
     as_json: Json = False,
 ) -> None:
-    found = report.compare(before, after)
-    print(orjson.dumps(found).decode() if as_json else "\n".join(report.compared_lines(found)))
+    differences = report.compare(before, after)
+    print(orjson.dumps(differences).decode() if as_json else "\n".join(report.compared_lines(differences)))
 
 
 def _print(found: dict[str, Any], as_json: bool) -> None:
@@ -91,7 +142,7 @@ def _check(
     folder: Folder,
     /,
     *,
-    wheel: Annotated[Path | None, Parameter(help="the wheel of BFCL to ask; default: the pinned")] = None,
+    wheel: Annotated[Path | None, Parameter(help="the scorer's package to ask; default: the pinned")] = None,
     as_json: Json = False,
 ) -> int:
     found = report.check(folder, wheel)
@@ -105,3 +156,113 @@ def _check(
         for name, sample, ours in found["different"]:
             print(f"  DIFFERS {name} (sample {sample}): ours says {'valid' if ours else 'invalid'}")
     return EXIT_OK if found["equal"] == found["episodes"] else EXIT_FAILED
+
+
+def _described(tasks: Sequence[AnyTask], environments: Environments) -> dict[str, Any]:
+    """What evaluation.json says of `tasks` of a file. Raises UserError for one that was written for another version of
+    its environment."""
+    for task in tasks:
+        installed = environments.load(task.environment.name)
+        if reference(installed) != task.environment:
+            raise UserError(
+                f"was written for version {task.environment.hash} of {task.environment.name!r}, but {installed.hash} "
+                "is installed",
+                where=f"task {task.id}",
+                remedy="install that version, or `rods data rehash FILE`",
+            )
+    named = sorted({cards.version(task) for task in tasks})
+    return {"count": len(tasks), "hash": content_id(sorted(task.id for task in tasks)), "environments": named}
+
+
+class _Session:
+    """One start of an evaluation."""
+
+    def __init__(
+        self,
+        folder: Path,
+        maker: Maker,
+        benchmark: Benchmark | None,
+        chosen: Sequence[AnyTask],
+        asked: Callable[[], bool],
+    ) -> None:
+        self.folder, self.maker, self.settings, self.benchmark = folder, maker, maker.settings, benchmark
+        self.chosen, self.asked, self.journal = chosen, asked, Journal(folder)
+        self.expected = len(chosen) * self.settings.samples
+        self.stopped: Counter[str] = Counter()
+        self._said = time.monotonic()
+
+    def run(self, source: Source, options: Options) -> None:
+        slots = [
+            (task, sample)
+            for sample in range(self.settings.samples)
+            for task in self.chosen
+            if (self.settings.name(task), sample) not in self.journal.done
+        ]
+        if slots and source.kind != "endpoint":  # whose servers are to be asked first
+            self._describe(source, cards.template_of(source.path) if source.kind == "weights" else None)
+        if source.recorded:
+            self._take(source)
+        elif slots and source.kind == "endpoint":
+            asyncio.run(self._ask(source, slots, options.in_flight))
+        elif slots:
+            from rods.trainer.engines.local import LocalEngine  # torch only where weights are
+
+            limits = self.settings.limits(options.max_context)
+            engine = LocalEngine.load_alone(source.path, limits, source.operation, "transformers")
+            play_batches(engine, self.maker, slots, options.in_flight, self._done, self.asked)
+
+    def code(self, source: Source) -> int:
+        """The exit code of this start; says what is left out and why on standard error."""
+        left = self.expected - len(self.journal.done)
+        if not left:
+            return EXIT_OK
+        for reason, count in self.stopped.most_common(5):
+            complain("rods-eval", f"{count} episodes left out: {reason}")
+        if source.recorded:
+            complain("rods-eval", f"the recorded outputs lack {left} of {self.expected} episodes")
+            return EXIT_FAILED
+        complain("rods-eval", f"{left} of {self.expected} episodes are left; the same command goes on")
+        return EXIT_REQUEUE
+
+    def _describe(self, source: Source, template: str | None) -> None:
+        """Puts the card on record, before the first episode that it is about."""
+        settings = self.settings
+        history: cards.History = "recorded" if source.recorded else "tokens" if source.kind == "weights" else "messages"
+        sampling = {name: getattr(settings, name) for name in ("temperature", "top_p", "max_tokens")}
+        card = cards.card(
+            self.chosen,
+            settings.part,
+            [] if source.recorded else [self.maker.job(task) for task in self.chosen],
+            history=history,
+            template=template,
+            random_seeds={} if source.recorded else {"rollouts": RANDOM_SEED},
+            sampling={"samples_per_task": settings.samples, **sampling},
+        )
+        self.journal.describe(card)
+
+    async def _ask(self, source: Source, slots: list[Slot], in_flight: int) -> None:
+        assert source.endpoint is not None
+        async with UsageLog(self.folder, "evaluation") as usage:
+            budget = Budget(source.budgets, tokens=usage.tokens, requests=usage.requests)
+            async with Client([source.endpoint], budget=budget, sink=usage) as client:
+                servers = [base for status in client.status() for base in status["servers"]]
+                ours, model = self.settings.protocol != "official", source.endpoint.model
+                self._describe(source, await rendered_template(model, servers, keeps_reasoning=ours))
+                self.stopped = await play_endpoint(client, self.maker, slots, in_flight, self._done, self.asked)
+
+    def _take(self, source: Source) -> None:
+        """Records outputs that exist. Traces may hold several episodes of a task: the first `samples` count."""
+        counted: Counter[str] = Counter()
+        assert self.benchmark is not None, "recorded outputs are of a benchmark's tasks"
+        by_name = {task.provenance["id"]: scripted(task, "a file of outputs") for task in self.chosen}
+        entries = self.benchmark.recorded(source.path, by_name, self.settings.form)
+        for task, result, end in list(entries):  # all are looked at before one is taken
+            if counted[task] < self.settings.samples:
+                self._done(Episode(task, counted[task], self.settings.form, result, end))
+            counted[task] += 1
+
+    def _done(self, episode: Episode) -> None:
+        self.journal.add(episode)
+        if time.monotonic() - self._said >= SAY_SECONDS:
+            self._said = time.monotonic()
+            print(f"rods-eval: {len(self.journal.done)} of {self.expected} episodes", file=sys.stderr, flush=True)

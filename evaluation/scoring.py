@@ -1,9 +1,7 @@
-"""Statistics of held-out scores: means with intervals, and differences paired over the same tasks.
-
-The task is the unit: rollouts of one task are averaged first, and the standard error is taken over tasks. Pairing the
-same tasks (and the same rollout seeds) at both ends removes what makes tasks easy or hard. Intervals are 95 %. Those of
-means are Wilson's and lie in [0, 1]; those of differences are Student's t, cut to [-1, 1].
-"""
+"""Statistics of held-out scores: means with intervals, and differences paired over the same tasks, which removes what
+makes tasks easy or hard. The task is the unit: rollouts of one task are averaged first, and the standard error is taken
+over tasks. Intervals are 95 %. Those of means are Wilson's and lie in [0, 1]; those of differences are Student's t, cut
+to [-1, 1]."""
 
 from __future__ import annotations
 
@@ -40,14 +38,12 @@ class Estimate:
 
 
 def share(values: Sequence[float]) -> Estimate:
-    """The mean of `values` in [0, 1], one a task (progress, verdicts, or their mean over a task's samples). Raises
-    ValueError for none.
+    """The mean of `values` in [0, 1], one a task. Raises ValueError for none.
 
     The interval is Wilson's, of as many verdicts as have the scatter of `values`: for verdicts (0 or 1) that is
-    Wilson's own, for progress it is narrower with many tasks. The scatter is taken with two zeros and two ones added
-    (Agresti and Coull's), so that two equal values claim little. Student's t would leave [0, 1], and with two
-    verdicts covers the truth in half of the cases at best.
-    """
+    Wilson's own, for progress it is narrower. The scatter is taken with two zeros and two ones added (Agresti and
+    Coull's), so that two equal values claim little. Student's t would leave [0, 1], and with two verdicts covers the
+    truth in half of the cases at best."""
     if not values:
         raise ValueError("no task to average")
     count, square = len(values), NORMAL**2
@@ -90,16 +86,29 @@ def paired(before: Mapping[str, float], after: Mapping[str, float]) -> Estimate:
     return estimate([after[task] - before[task] for task in sorted(before)])
 
 
+def differences(
+    before: Mapping[str, Mapping[str, float]], after: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[str, Any]]:
+    """`paired` as JSON by measure, of those that both have, over the tasks that both score."""
+    pairs = {}
+    for measure in (measure for measure in before if measure in after):
+        both = before[measure].keys() & after[measure].keys()
+        if both:
+            ends = ({task: scores[measure][task] for task in both} for scores in (before, after))
+            pairs[measure] = paired(*ends).as_json()
+    return pairs
+
+
 def rollout_scores(rollouts: Mapping[str, Sequence[Rollout]]) -> dict[str, dict[str, float]]:
     """The mean over the rollouts of each task, by measure and task: `progress`, the share of turns resolved, and
     `solved`, the share of rollouts with all of them resolved."""
     return {
-        "progress": {task: _mean([one.resolved / one.expected for one in each]) for task, each in rollouts.items()},
-        "solved": {task: _mean([one.binary for one in each]) for task, each in rollouts.items()},
+        "progress": {task: mean([one.resolved / one.expected for one in played]) for task, played in rollouts.items()},
+        "solved": {task: mean([one.binary for one in played]) for task, played in rollouts.items()},
     }
 
 
-def _mean(values: Sequence[float]) -> float:
+def mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 

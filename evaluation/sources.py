@@ -11,13 +11,12 @@ from typing import Annotated, Any, Literal
 from cyclopts import Group, Parameter
 from pydantic import ValidationError
 
-from evaluation import heldout
-from evaluation.bfcl import results
-from evaluation.bfcl.decoding import Form
-from evaluation.bfcl.dialects import Documents
-from evaluation.folder import COLDEST, Part, Protocol, Settings, SystemPrompt
 from rods.config import Budgets, Endpoint, Operation, read_config
 from rods.errors import UserError
+from rods.evaluation import heldout
+from rods.evaluation.benchmarks import named
+from rods.evaluation.folder import COLDEST, Part, Protocol, Settings, SystemPrompt
+from rods.evaluation.protocol import Documents, Form
 from rods.files import read_regular
 from rods.tasks import TASK_TYPES, TaskType
 
@@ -44,14 +43,15 @@ class Options:
     config: Annotated[Path | None, _option(_POLICY, "a configuration: its [operation] endpoint, budgets")] = None
     weights: Annotated[Path | None, _option(_POLICY, "a folder with weights and tokenizer")] = None
     run: Annotated[Path | None, _option(_POLICY, "a run's newest checkpoint, or that of --step")] = None
-    recorded: Annotated[Path | None, _option(_POLICY, "BFCL result files, or a trainer's traces")] = None
+    recorded: Annotated[Path | None, _option(_POLICY, "the benchmark's result files, or a trainer's traces")] = None
 
     model: Annotated[str, _option(_ABOUT, "the model as the endpoint calls it")] = ""
-    name: Annotated[str, _option(_ABOUT, "what reports and BFCL's result folder call the policy")] = ""
+    name: Annotated[str, _option(_ABOUT, "what reports and the result folder call the policy")] = ""
     key_env: Annotated[str, _option(_ABOUT, "the environment variable that holds the endpoint's key")] = ""
     step: Annotated[int | None, _option(_ABOUT, "with --run: the checkpoint's step")] = None
 
-    tasks: Annotated[Path | None, _option(_TASKS, "a JSONL file of any environment's; default: BFCL's")] = None
+    benchmark: Annotated[str, _option(_TASKS, "a folder of rods/evaluation; default: the only one there is")] = ""
+    tasks: Annotated[Path | None, _option(_TASKS, "a JSONL file of any environment's; default: the benchmark's")] = None
     part: Annotated[Part | None, _option(_TASKS, "which split; default: held-out, of a file all", name="--split")] = (
         None
     )
@@ -66,11 +66,12 @@ class Options:
     documents: Annotated[
         Documents,
         _option(
-            _PROTOCOL, "signatures: one line a tool instead of BFCL's documents, for contexts that these do not fit"
+            _PROTOCOL,
+            "signatures: one line a tool, not the benchmark's documents, for contexts that these do not fit",
         ),
     ] = "full"
     system_prompt: Annotated[SystemPrompt | None, _option(_PROTOCOL, "of the tags dialect")] = None
-    temperature: Annotated[float, _option(_PROTOCOL, "the default is BFCL's")] = COLDEST
+    temperature: Annotated[float, _option(_PROTOCOL, "the default is the benchmark's")] = COLDEST
     top_p: Annotated[float, _option(_PROTOCOL, "the nucleus")] = 1.0
     max_tokens: Annotated[int, _option(_PROTOCOL, "of one output")] = 4096
     max_context: Annotated[int, _option(_PROTOCOL, "tokens of an episode (local weights)")] = 32_768
@@ -104,14 +105,7 @@ class Source:
 
 def find(options: Options) -> Source:
     """The policy that the options name. Raises UserError for none, several, or one that cannot be had."""
-    given = {
-        "--url": options.url,
-        "--config": options.config,
-        "--weights": options.weights,
-        "--run": options.run,
-        "--recorded": options.recorded,
-    }
-    named = [name for name, value in given.items() if value]
+    named = [f"--{name}" for name in ("url", "config", "weights", "run", "recorded") if getattr(options, name)]
     if len(named) != 1:
         raise UserError(
             f"several policies: {', '.join(named)}" if named else "no policy",
@@ -138,8 +132,12 @@ def settings(source: Source, options: Options) -> Settings:
             form == "native" and source.kind == "weights",
             "native tool calls are parsed by a server; local weights have none",
         ),
-        (options.tasks and protocol == "official", "the official protocol is BFCL's: say --protocol hermes or tags"),
-        (options.tasks and source.recorded, "recorded outputs are judged on BFCL's tasks alone"),
+        (options.tasks and options.benchmark, "--tasks and --benchmark name different tasks"),
+        (
+            options.tasks and protocol == "official",
+            "the official protocol is the benchmark's: say --protocol hermes or tags",
+        ),
+        (options.tasks and source.recorded, "recorded outputs are judged on the benchmark's tasks alone"),
         (options.documents != "full" and protocol != "official", "--documents belongs to the official protocol"),
         (options.system_prompt and protocol != "tags", "--system-prompt belongs to the protocol tags"),
         (
@@ -211,7 +209,8 @@ def _weights(path: Path, options: Options) -> Source:
 
 def _checkpoint(run: Path, options: Options) -> Source:
     """A run's policy, in the dialect and with the prompt that it was trained with."""
-    config, checkpoint = heldout.checkpoint(run, "end" if options.step is None else options.step)
+    opened, checkpoint = heldout.checkpoint(run, "end" if options.step is None else options.step)
+    config = opened.config
     if config.policy.kind == "simulated":
         raise UserError("a simulated policy says nothing", where=str(run), remedy="evaluate a run with weights")
     position = checkpoint.position
@@ -236,19 +235,18 @@ def _computed(operation: Operation, options: Options) -> Operation:
 
 def _limits(operation: Operation, options: Options) -> dict[str, Any]:
     """What else the scores of local weights depend on: the number format that `auto` means here, and the context."""
-    from trainer import torch_settings  # torch only where weights are
+    from rods.trainer import torch_settings  # torch only where weights are
 
     return {"precision": "bf16" if torch_settings.bf16(operation) else "float32", "max_context": options.max_context}
 
 
 def _files(path: Path, options: Options) -> Source:
     _check_existing(path)
-    kind: Kind = "traces" if results.are_traces(path) else "results"
-    files = results.trace_files(path) if kind == "traces" else results.files(path)
-    digest = hashlib.sha256(b"".join(hashlib.sha256(read_regular(file)).digest() for file in files)).hexdigest()
+    found = named(options.benchmark).outputs(path)
+    kind: Kind = "traces" if found.traces else "results"
+    digest = hashlib.sha256(b"".join(hashlib.sha256(read_regular(file)).digest() for file in found.files)).hexdigest()
     name = options.name or path.resolve().name.split(".")[0]
-    stated = kind == "traces" or all(results.version_file(file) for file in files)
-    return Source(kind, {"kind": kind, "name": name, "sha256": digest, "states_data": stated}, path)
+    return Source(kind, {"kind": kind, "name": name, "sha256": digest, "states_data": found.stated}, path)
 
 
 def _check_existing(path: Path) -> None:

@@ -1,11 +1,10 @@
-"""What is said to policies and agents: one template a file, text with named fields `{field}`, and this loader.
-
-Braces that are not fields are doubled, as in `str.format`. A template's hash is recorded with what it produced.
+"""What is said to policies and agents: one template a file, text with named fields `{field}` (braces that are not
+fields are doubled), and this loader. A template's hash is recorded with what it produced.
 
 A template for an agent has sections, each after a line `--- <section>`: `system`, `user`, and two ways to ask for the
-answer, `constrained` (one JSON object, held to a schema by the server) and `tagged` (text in tags). What stands before
-the first section is not sent: it says what the template is for and, in its last line, `fields: a, b`, which the loader
-compares with the fields in use.
+answer, `constrained` (one JSON object, held to a schema) and `tagged` (text in tags). What stands before the first is
+not sent: it says what the template is for and, in its last line, `fields: a, b`, which the loader compares with the
+fields in use.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ SECTION = re.compile(r"^--- (\w+)\n", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text with named fields. `hash`: the first 12 hex digits of SHA-256 of the file's bytes. With `sections`, `text`
-    is what stands before the first."""
+    """A text with named fields. `hash`: 12 hex digits of SHA-256 of the file. With `sections`, `text` is what stands
+    before the first."""
 
     name: str
     text: str
@@ -50,8 +49,8 @@ class Template:
 
 @cache
 def load(name: str) -> Template:
-    """The template in `prompts/<name>.txt`. Raises FileNotFoundError, and ValueError when a template with sections uses
-    other fields than it declares."""
+    """The template in `prompts/<name>.txt`. Raises FileNotFoundError, and ValueError when one with sections uses other
+    fields than it declares."""
     data = (FOLDER / f"{name}.txt").read_bytes()
     digest = hashlib.sha256(data).hexdigest()[:12]
     text, *rest = SECTION.split(data.decode("utf-8").strip("\n") + "\n")

@@ -14,7 +14,7 @@ __all__ = ["Evaluation", "OpenEpoch", "Task", "Training", "evaluate", "merge", "
            "play", "read_state", "read_tasks", "score"]  # fmt: skip
 _ELSEWHERE = {
     **dict.fromkeys(("Task", "read_tasks"), "rods.tasks"),
-    **dict.fromkeys(("OpenEpoch", "merge", "observe"), "console.foreign_trainer"),
+    **dict.fromkeys(("OpenEpoch", "merge", "observe"), "rods.console.foreign_trainer"),
 }
 
 
@@ -25,5 +25,4 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'rods' has no attribute {name!r}")
-    importlib.import_module("rods.functions").refuse_strangers()
-    return getattr(importlib.import_module(_ELSEWHERE.get(name, "console.api")), name)
+    return getattr(importlib.import_module(_ELSEWHERE.get(name, "rods.console.api")), name)

@@ -1,11 +1,9 @@
 """The form in which a language model answers: one JSON object held to a schema, or text in tags.
 
-The form of an answer is declared once (`AnswerForm`): its fields with their schemas. Two ways of writing follow from
-it. Constrained, an answer is one JSON object that the server holds to `AnswerForm.schema()`. Tagged, each field stands
-between tags of its name: texts as they are, a list of things of one kind as one pair of tags an element, the rest as
-JSON. Either way `read` gives the same dictionary and is strict: a tag that is missing, open or double, a value that
-breaks its schema, NaN, numbers over 64 bits or an endless answer raise `Unreadable`. Thinking goes into `reason`; what
-a model thinks before its answer is dropped.
+`AnswerForm` declares the fields of an answer with their schemas. Constrained, an answer is one JSON object that the
+server holds to `AnswerForm.schema()`. Tagged, each field stands between tags of its name: texts as they are, a list of
+things of one kind as one pair of tags an element, the rest as JSON. `read` gives the same dictionary of either and is
+strict. Thinking goes into `reason`; what a model thinks before its answer is dropped.
 """
 
 from __future__ import annotations
@@ -50,15 +48,11 @@ class AnswerForm:
         if self.bound is None:
             return obj(fields, optional=self.optional)
         name, field, value = self.bound
-        others = [each for each in self.fields[field]["enum"] if each != value]
+        others = [other for other in self.fields[field]["enum"] if other != value]
         without = {**fields, field: {"type": "string", "enum": others}}
         del without[name]
-        return {
-            "anyOf": [
-                obj({**fields, field: {"const": value}}, optional=self.optional),
-                obj(without, optional=self.optional),
-            ]
-        }
+        forms = ({**fields, field: {"const": value}}, without)
+        return {"anyOf": [obj(form, optional=self.optional) for form in forms]}
 
     def read(self, text: str, *, constrained: bool) -> dict[str, Any]:
         """The fields of an answer, and its `reason` ("" when there is none). Raises Unreadable."""
@@ -84,11 +78,8 @@ class AnswerForm:
             raise Unreadable(f"no JSON object could be read: {error}") from None
         if not isinstance(value, dict):
             raise Unreadable("the answer is not a JSON object")
-        reason = value.get("reason", "")
-        return {
-            "reason": reason if isinstance(reason, str) else "",
-            **{name: value[name] for name in self.fields if name in value},
-        }
+        reason = value["reason"] if isinstance(value.get("reason"), str) else ""
+        return {"reason": reason, **{name: value[name] for name in self.fields if name in value}}
 
     def _in_tags(self, text: str) -> dict[str, Any]:
         reasons = re.findall(r"<reason>(.*?)</reason>", text, re.DOTALL)

@@ -4,9 +4,9 @@ The form of an answer stands in rods/answers.py. How much room a question has an
 role's (`[roles]`, `[operation.writers]`): the stage of the call. A model whose thoughts took all the room is given more
 (`thinking_tokens`).
 
-One `Questioner` speaks for one account, which pays, and its backbone answers every call; it remembers the templates
-that were used. What a model does wrong ends, after a few tries, as `Unanswered`, with what the model had written. What
-the machinery does wrong (`EndpointError`, `BudgetSpent`) passes through: it is nobody's failure.
+One `Questioner` speaks for one account, which pays, and its backbone answers every call. What a model does wrong ends,
+after a few tries, as `Unanswered`, with what the model had written. What the machinery does wrong (`EndpointError`,
+`BudgetSpent`) passes through: it is nobody's failure.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from prompts import Template, load
 from rods.answers import AnswerForm, Unreadable
 from rods.config import Role, Roles, WriterRoles
 from rods.faults import ErrorType
 from rods.llm import Account, Client, Completion, Request
+from rods.prompts import Template, load
 
 T = TypeVar("T")
 SHOWN = 1_000  # characters of a failed answer that are shown to the model again
 
 
 class Unanswered(Exception):
-    """No try gave an answer that could be used. `said` is the last one, `error` its type where whoever read it named
-    one."""
+    """No try gave an answer that could be used. `said` is the last one, `error` the type that its reader named, if
+    any."""
 
     def __init__(self, why: str, said: str, error: ErrorType | None) -> None:
         super().__init__(why)
@@ -48,7 +48,7 @@ class Questioner:
     roles: Roles | WriterRoles = field(default_factory=Roles)
     hashes: dict[str, str] = field(default_factory=dict)
 
-    async def put(
+    async def ask(
         self,
         template: str,
         *,
@@ -68,26 +68,23 @@ class Questioner:
         gives each try its own.
 
         The first try is constrained where the endpoint can do that. An answer that was cut short leads to the tagged
-        form; one that could not be read is shown to the model with what was wrong, and the question put again; a model
+        form; one that could not be read is shown to the model with what was wrong, and it is asked again; a model
         that only repeats itself is asked anew, and so is every one without `feedback`. A template with a section for
         that (`mend`, its field is `problem`) is asked anew with it instead. A model that is cut while it still thinks
         is asked the same with more room, which is no try. Raises Unanswered when no try succeeds, EndpointError,
         BudgetSpent.
         """
         loaded = self.template(template)
-        constrained = self.constrains()
+        constrained = self.client.constrains(self.backbone)  # whether answers are still believed to be held to a schema
         exchange: list[dict[str, str]] = []
         why, said = "", ""
         kind: ErrorType | None = None
         role: Role = getattr(self.roles, stage)
-        number = 0
-        while number < self.tries:
-            again = {"problem": why} if mend else {}
-            rendered = loaded.render_sections(**{**fields, **again})
+        for number in range(self.tries):
+            rendered = loaded.render_sections(**{**fields, **({"problem": why} if mend else {})})
             added = (*sections, mend) if mend and why else sections
-            question = "\n\n".join(rendered[name] for name in ("user", *added))
-            way = "constrained" if constrained else "tagged"
-            user = {"role": "user", "content": f"{question}\n\n{rendered[way]}"}
+            parts_of_question = ("user", *added, "constrained" if constrained else "tagged")
+            user = {"role": "user", "content": "\n\n".join(rendered[name] for name in parts_of_question)}
             request = Request(
                 stage,
                 [{"role": "system", "content": rendered["system"]}, user, *exchange],
@@ -101,8 +98,7 @@ class Questioner:
                 template=f"{template}@{loaded.hash}",
                 account=self.account,
             )
-            completion = await self.complete(request, form)
-            number += 1
+            completion = await self._completion(request, form)
             repeated, said = completion.text == said, completion.text
             try:
                 meant = read(_fields(completion, form, constrained=constrained))
@@ -114,17 +110,16 @@ class Questioner:
             if completion.finish == "context" and not exchange:
                 break  # nothing shorter can be asked
             constrained = constrained and completion.constrained and completion.finish != "length"  # a grammar can loop
-            anew = (
-                not self.feedback or repeated or completion.finish in ("length", "context")
-            )  # one that sees its answer may repeat it
-            exchange = [] if anew or mend else self._complaint(said, why)
+            # one that sees its answer may repeat it
+            anew = not self.feedback or repeated or completion.finish in ("length", "context")
+            exchange = []
+            if not anew and not mend:
+                complaint = self.template("again").render(problem=why)
+                shown = {"role": "assistant", "content": said[:SHOWN] or "(nothing)"}
+                exchange = [shown, {"role": "user", "content": complaint}]
         raise Unanswered(why, said, kind)
 
-    def constrains(self) -> bool:
-        """Whether answers are still believed to be held to a schema."""
-        return self.client.constrains(self.backbone)
-
-    async def complete(self, request: Request, form: AnswerForm) -> Completion:
+    async def _completion(self, request: Request, form: AnswerForm) -> Completion:
         """The answer; a model that thinks is given room for that. Whether one does is found out where an answer is
         cut: by its thoughts, or, where it writes no tag at all, by what comes with more room."""
         thinks = self.client.thinks
@@ -145,13 +140,6 @@ class Questioner:
         loaded = load(name)
         self.hashes[name] = loaded.hash
         return loaded
-
-    def _complaint(self, said: str, why: str) -> list[dict[str, str]]:
-        """The failed answer and what was wrong with it, as the end of the next question."""
-        return [
-            {"role": "assistant", "content": said[:SHOWN] or "(nothing)"},
-            {"role": "user", "content": self.template("again").render(problem=why)},
-        ]
 
 
 def _fields(completion: Completion, form: AnswerForm, *, constrained: bool) -> dict[str, Any]:

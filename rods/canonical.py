@@ -1,8 +1,5 @@
-"""Canonical JSON, content ids, rounding and keyed randomness: what makes the same input give the same bytes.
-
-Ids hash canonical JSON, so 5 and 5.0 differ and key order does not matter. Random choices are never drawn from a
-shared stream: `keyed_random` derives a generator from a random seed, a purpose and ids.
-"""
+"""Canonical JSON, content ids, rounding and keyed randomness: what makes the same input give the same bytes. Ids hash
+canonical JSON, so 5 and 5.0 differ and key order does not matter."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ def canonical(value: Any) -> bytes:
     Raises ValueError for what JSON cannot say exactly: NaN and infinities (orjson would write null), keys that are
     not strings, integers over 64 bits, lone surrogates.
     """
-    _refuse_nan(value)
+    refuse_nan(value)
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except (orjson.JSONEncodeError, TypeError) as error:
@@ -46,13 +43,9 @@ def keyed_random(random_seed: int, purpose: str, *keys: str | int) -> random.Ran
     return random.Random(int.from_bytes(digest[:16], "big"))
 
 
-def _refuse_nan(value: Any) -> None:
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError(f"not canonical JSON: {value}")
-    elif isinstance(value, dict):
-        for item in value.values():
-            _refuse_nan(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            _refuse_nan(item)
+def refuse_nan(value: Any) -> None:
+    """Raises ValueError for a NaN or an infinity in `value`."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"not canonical JSON: {value} (JSON cannot say it)")
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ():
+        refuse_nan(item)

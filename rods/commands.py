@@ -1,8 +1,5 @@
-"""What the four command lines share: parsing by cyclopts, one line a mistake, and the exit codes of `rods.errors`.
-
-A program builds its `App` with `application`, registers its commands and answers with `run`. A command returns its exit
-code, or None for 0.
-"""
+"""What the four command lines share: parsing by cyclopts, one line a mistake, and the exit codes of `rods.errors`. A
+program builds its `App` with `application`, registers its commands and answers with `run`."""
 
 from __future__ import annotations
 
@@ -17,13 +14,12 @@ from cyclopts import App, CycloptsError, Parameter
 
 import rods
 from rods.errors import EXIT_OK, EXIT_USER, RodsError, UserError, complain, disk_error
-from rods.functions import refuse_strangers
 from rods.signals import Interrupted
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
 
 LIBRARIES = ("torch", "trl", "transformers", "accelerate")  # that train weights
-CHECKOUT = Path(__file__).parents[1]  # where this is one
+CHECKOUT = Path(__file__).resolve().parents[1]  # where this is one
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as shells have it
 _Error = TypeVar("_Error", bound=BaseException)
 
@@ -47,15 +43,11 @@ def _plain(stopped: Interrupted) -> tuple[str, int]:
 
 
 def run(app: App, arguments: Sequence[str], interrupted: Callable[[Interrupted], tuple[str, int]] = _plain) -> int:
-    """Parses `arguments`, calls the command that they name, and returns the exit code.
-
-    A wrong command line, a RodsError and an OSError (a full disk, a folder without permission), alone or in an
-    exception group, are one line on standard error each. Names that are not UTF-8 are refused: records name them.
-    `interrupted` gives that line and the code when the command raises Interrupted. Anything else is a bug and passes.
-    """
+    """Parses `arguments`, calls the command that they name, and returns the exit code. A wrong command line, a
+    RodsError and an OSError, alone or in an exception group, are one line on standard error each. `interrupted` gives
+    that line and the code when the command raises Interrupted. Anything else is a bug and passes."""
     program, code = app.name[0], EXIT_OK
     try:
-        refuse_strangers()
         _check_names(arguments)
         found = _called(app, list(arguments))
         sys.stdout.flush()
@@ -81,13 +73,17 @@ def run(app: App, arguments: Sequence[str], interrupted: Callable[[Interrupted],
 def _called(app: App, arguments: list[str]) -> object:
     """What the command returns that `arguments` name.
 
-    Python 3.11 wraps what interrupts the making of a class (`__set_name__`) in a RuntimeError: a signal stays a signal.
+    A signal stays one where it was turned into another error, as Python 3.11 and pydantic do with what interrupts the
+    making of a class.
     """
+    Interrupted.latest = None
     try:
         return app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
-    except RuntimeError as error:
-        if isinstance(error.__cause__, Interrupted):
-            raise error.__cause__ from None
+    except (CycloptsError, RodsError, OSError, ExceptionGroup):  # these are told, also when a signal came before them
+        raise
+    except Exception:
+        if Interrupted.latest is not None:
+            raise Interrupted.latest from None
         raise
 
 

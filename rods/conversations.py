@@ -5,7 +5,7 @@ a whole (checks, or a rubric), how long it may be; and how these are read from a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from rods.calls import Call
@@ -49,15 +49,15 @@ class Persona:
             raise ValueError(f"'user.persona.turns' is {self.turns}; the query alone is one")
 
     def as_json(self) -> dict[str, Any]:
-        given = {
+        fields = {
             "intent": self.intent,
             "query": self.query,
-            **({"further": list(self.further)} if self.further else {}),
-            **({"knows": dict(self.knows)} if self.knows else {}),
-            **({"manner": self.manner} if self.manner else {}),
+            "further": list(self.further),
+            "knows": dict(self.knows),
+            "manner": self.manner,
             "turns": self.turns,
         }
-        return {"persona": given}
+        return {"persona": {name: value for name, value in fields.items() if value}}
 
 
 class UserText(NamedTuple):
@@ -115,8 +115,7 @@ class Limits:
             raise ValueError("'limits' needs 'tool_turns', 'replies' or both, each at least 1")
 
     def as_json(self) -> dict[str, int]:
-        given = {"tool_turns": self.tool_turns, "replies": self.replies}
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def read_user(user: Mapping[str, Any]) -> Script | Persona:
@@ -127,7 +126,7 @@ def read_user(user: Mapping[str, Any]) -> Script | Persona:
     if unknown := set(given) - PERSONA_FIELDS:
         raise ValueError(f"unknown fields {sorted(unknown)} in 'user.persona'")
     knows, manner, turns = given.get("knows", {}), given.get("manner", ""), given.get("turns", PERSONA_TURNS)
-    if not isinstance(knows, dict) or not all(isinstance(one, str) and one.strip() for one in knows.values()):
+    if not isinstance(knows, dict) or not all(isinstance(text, str) and text.strip() for text in knows.values()):
         raise ValueError("'user.persona.knows' must be an object of texts that are not blank: topic to what is said")
     if not isinstance(manner, str):
         raise ValueError("'user.persona.manner' must be text")
@@ -174,8 +173,9 @@ def one_of(record: Mapping[str, Any], key: str, kinds: Sequence[str], **beside: 
     part: dict[str, Any] = part_of(record, key, dict)
     named = [name for name in part if beside.get(name) not in part]
     if len(named) != 1 or named[0] not in kinds:
-        found = ", ".join(map(repr, part)) or "nothing"
-        raise ValueError(f"'{key}' has {found}; it must have one of {', '.join(kinds)}")
+        raise ValueError(
+            f"'{key}' has {', '.join(map(repr, part)) or 'nothing'}; it must have one of {', '.join(kinds)}"
+        )
     return part
 
 

@@ -68,6 +68,11 @@ class InfrastructureError(RodsError):
     """The machinery broke, not the policy."""
 
 
+class BrokenEnvironment(InfrastructureError):
+    """The code of an environment is at fault, and not what runs it: it raised, went over a limit, ended its process, or
+    answered what is no answer. Who writes environments has it mended, or drops it."""
+
+
 class Unsupported(RodsError):
     """An environment was asked for something that it declares it lacks (snapshot, fork, visible state)."""
 
@@ -112,15 +117,13 @@ def disk_error(error: OSError, path: Path) -> RodsError:
 
 
 def plain(text: str) -> str:
-    """`text` with control characters but newline and tab replaced: what models, files and endpoints say must not steer
-    a terminal."""
+    """`text` with control characters but newline and tab replaced: what others say must not steer a terminal."""
     return "".join(c if c in "\n\t" or c.isprintable() else "�" for c in text)
 
 
 def complain(program: str, text: str) -> None:
     """One line for a person on standard error; of a long one the middle is left out, since the remedy stands at its
-    end. Where even that cannot be written (it may go into a file on the disk that is full), it is dropped, so that the
-    exit code still says what happened."""
+    end. Where it cannot be written (to a full disk), it is dropped: the exit code still says what happened."""
     half = MOST_SAID // 2
     said = text if len(text) <= MOST_SAID else f"{text[:half]} … {text[-half:]}"
     try:

@@ -1,8 +1,5 @@
-"""Opens what a user or another process put there: regular files only.
-
-A FIFO would be waited for until somebody writes, a device may never end. Both are refused at once, and a signal can end
-the program.
-"""
+"""Opens what a user or another process put there: regular files only. A FIFO would be waited for, a device may never
+end."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ from rods.errors import UserError
 
 
 def descriptor_of(path: str | Path, flags: int) -> int:
-    """A descriptor of a regular file, closed when another program is started. Raises UserError for anything else but a
-    folder, and OSError as `os.open` does."""
+    """A descriptor of a regular file, closed when another program is started. Raises UserError for what is neither,
+    OSError as `os.open` does."""
     remedy = "put a regular file there"
     try:
         descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)

@@ -1,4 +1,4 @@
-"""Finds what is named: `package.module:function` or `file.py:function` of a configuration, and our own packages."""
+"""Finds what a configuration names: `package.module:function` or `file.py:function`."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ def named_function(name: str, *, where: str, source: str | None = None) -> Any:
 
 
 def _run(file: Path, source: str | None) -> ModuleType:
-    """The module in `file`, or of its text, run once a process. It is known by its whole path, which no package can be
-    called."""
+    """The module in `file`, or of its text, run once a process. It is known by its whole path."""
     file = file.absolute()
     name = str(file)
     if name not in sys.modules:
@@ -77,17 +76,3 @@ def made_by(name: str, kind: type[Any], *, where: str) -> Any:
     if not isinstance(made, kind):
         raise UserError(f"{name} makes a {type(made).__name__}, which is no {kind.__name__}", where=where)
     return made
-
-
-def refuse_strangers() -> None:
-    """Our packages have plain top-level names: whatever else is called like one of them and comes first on the path
-    would be run in its place. Raises UserError naming both places."""
-    home = Path(__file__).parent.parent
-    for name in ("prompts", "worlds", "buffers", "daemon", "trainer", "evaluation", "console"):
-        found = importlib.util.find_spec(name)
-        place = next(iter(found.submodule_search_locations or [str(found.origin)])) if found else "nowhere"
-        if Path(place).parent.resolve() != home.resolve():
-            raise UserError(
-                f"the package {name!r} is found in {place}, but rods lies in {home}",
-                remedy="take that place off PYTHONPATH, or rename what lies there",
-            )

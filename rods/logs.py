@@ -53,8 +53,7 @@ def set_level(level: str) -> None:
 
 
 class Logger:
-    """structlog's logger, imported with the first event: it brings a terminal's formatting along (0.2 s), and most
-    commands log nothing."""
+    """structlog's logger, imported with the first event: it brings a terminal's formatting along (0.2 s)."""
 
     def __getattr__(self, name: str) -> Any:
         import structlog

@@ -7,6 +7,7 @@ nesting are errors that say what is wrong. Whatever is read can be written again
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, NoReturn
 
@@ -103,18 +104,18 @@ def _integer(digits: str) -> int:
 
 def _number(digits: str) -> float:
     value = float(digits)
-    if value in (float("inf"), float("-inf")):
+    if math.isinf(value):
         raise ValueError(f"a number too large: {digits[:40]}")
     return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    values = dict(pairs)
+    if len(values) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"an object names a key twice: {twice[:40]!r}; write each key once")
-    return found
+    return values
 
 
 _DECODER = json.JSONDecoder(parse_constant=_no_nan, parse_int=_integer, parse_float=_number, object_pairs_hook=_object)

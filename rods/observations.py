@@ -1,17 +1,15 @@
-"""What a trainer reports of its rollouts: one `Rollout` an episode, one `Group` a task and step.
-
-Progress is kept as two integers so that means are exact. A rollout is *valid* when it was neither cut by length nor hit
-by an infrastructure failure; rods/rules/zones.py says which groups count.
-"""
+"""What a trainer reports of its rollouts: one `Rollout` an episode, one `Group` a task and step. Progress is two
+integers, so that means are exact. A rollout is *valid* unless it was cut by length or met an infrastructure failure."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
+from rods.extension import added_fields
 from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
 
 # What the trace of an episode gives (rods/episode/rewards.py), and what a group may be scored by: a `value` is a number
@@ -24,38 +22,6 @@ Role = Literal["active", "retest", "drawn"]  # of the pool, retired and tried ag
 ROLES: tuple[Role, ...] = get_args(Role)
 LARGEST = 1e6  # advantage of a rollout
 MILLIONTHS = 1_000_000  # the parts of its range that a `value` is counted in, so that its sums are exact, too
-# What a rollout's record holds of its failed calls: kinds, characters of a pattern, arguments, characters of a shape.
-MOST_FAILED, PATTERN_LENGTH, MOST_SHAPES, SHAPE_LENGTH = 4, 160, 8, 24
-
-
-@dataclass(frozen=True, slots=True)
-class FailedCall:
-    """Calls of a rollout that a tool refused alike (rods/analysis/failures.py)."""
-
-    tool: str  #: which one
-    pattern: str  #: the refusal without values, at most 160 characters
-    shapes: tuple[tuple[str, str], ...] = ()  #: what the arguments of the first of them looked like, by name
-    count: int = 1  #: how many calls
-
-    def as_json(self) -> dict[str, Any]:
-        return {"tool": self.tool, "pattern": self.pattern, "count": self.count, "shapes": dict(self.shapes)}
-
-    @staticmethod
-    def from_json(record: Any) -> FailedCall:
-        """Raises ValueError naming the field at fault."""
-        if not isinstance(record, dict):
-            raise ValueError(f"a failed call is {record!r}; it must be an object")
-        tool, pattern = record.get("tool"), record.get("pattern")
-        count, shapes = record.get("count", 1), record.get("shapes", {})
-        if not isinstance(tool, str) or not tool or not isinstance(pattern, str):
-            raise ValueError(f"a failed call has tool {tool!r} and pattern {pattern!r}; both must be texts")
-        if len(pattern) > PATTERN_LENGTH:
-            raise ValueError(f"the pattern of a failed call has {len(pattern)} characters, at most {PATTERN_LENGTH}")
-        if type(count) is not int or count < 1:
-            raise ValueError(f"count of a failed call is {count!r}; it must be at least 1")
-        if not isinstance(shapes, dict) or not all(isinstance(one, str) for one in shapes.values()):
-            raise ValueError(f"shapes of a failed call is {shapes!r}; it must say a text for each argument")
-        return FailedCall(tool, pattern, tuple(shapes.items()), count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +43,8 @@ class Rollout:
     #: the diagnosis of the first turns that the policy played, in order, one label a turn (rods/episode/diagnosis.py);
     #: a turn that was cut off has none, nor have those after it; absent where the trainer gives none
     labels: tuple[Label, ...] = ()
-    #: only where a stage shows feedback of agents: calls that tools refused, at most 4 kinds
-    failures: tuple[FailedCall, ...] = ()
+    #: the fields that extensions add (rods.extension.Extension.rollout_fields), as JSON, by name
+    added: Mapping[str, Any] = field(default_factory=dict)
     #: in how many turns the policy wrote a call (000 Appendix F.1: *is tool call*); absent where the trainer gives none
     calling: int | None = None
     #: its replies in all turns (000 Appendix F.1: *interaction rounds*); absent where the trainer gives none
@@ -89,25 +55,22 @@ class Rollout:
         return self.end not in INVALID_ENDS
 
     def as_json(self) -> dict[str, Any]:
-        record: dict[str, Any] = {
+        known = {
+            "advantage": self.advantage,
+            **self.added,
+            "labels": list(self.labels) or None,
+            "calling": self.calling,
+            "replies": self.replies,
+        }
+        return {
             "resolved": self.resolved,
             "expected": self.expected,
             "binary": self.binary,
             "format": self.format,
             "reward": self.reward,
             "end": self.end,
+            **{name: value for name, value in known.items() if value is not None},
         }
-        if self.advantage is not None:
-            record["advantage"] = self.advantage
-        if self.failures:
-            record["failures"] = [one.as_json() for one in self.failures]
-        if self.labels:
-            record["labels"] = list(self.labels)
-        if self.calling is not None:
-            record["calling"] = self.calling
-        if self.replies is not None:
-            record["replies"] = self.replies
-        return record
 
     @staticmethod
     def from_json(record: Any) -> Rollout:
@@ -121,20 +84,16 @@ class Rollout:
             raise ValueError(f"binary is {binary!r}; it must be 0 or 1")
         if end not in ENDS:
             raise ValueError(f"unknown end reason {end!r}; there are {', '.join(ENDS)}")
-        failures = record.get("failures", ())
-        if failures and (not isinstance(failures, list) or len(failures) > MOST_FAILED):
-            raise ValueError(f"failures is {failures!r}; it must be a list of at most {MOST_FAILED} failed calls")
-        form = _number(record.get("format", 0.0), "format")
         return Rollout(
             resolved,
             expected,
             int(binary),
-            form,
+            _number(record.get("format", 0.0), "format"),
             None if reward is None else _number(reward, "reward"),
             end,
             advantage,
             _labels(record),
-            tuple(map(FailedCall.from_json, failures)),
+            added_fields(record),
             _count(record, "calling", expected),
             _count(record, "replies"),
         )
@@ -162,11 +121,10 @@ def turns(record: Any) -> tuple[int, int]:
     """The resolved and the expected turns of a rollout's record. Raises ValueError where these cannot be."""
     if not isinstance(record, dict):
         raise ValueError(f"a rollout is {record!r}; it must be an object")
-    resolved, expected = record.get("resolved"), record.get("expected")
-    if type(resolved) is not int:  # a bool is an int to isinstance
-        raise ValueError(f"resolved is {resolved!r}; it must be a whole number of turns")
-    if type(expected) is not int:
-        raise ValueError(f"expected is {expected!r}; it must be a whole number of turns")
+    for name in ("resolved", "expected"):
+        if type(record.get(name)) is not int:  # a bool is an int to isinstance
+            raise ValueError(f"{name} is {record.get(name)!r}; it must be a whole number of turns")
+    resolved, expected = record["resolved"], record["expected"]
     if not 0 <= resolved <= expected or expected < 1:
         raise ValueError(f"resolved {resolved} of {expected} turns is impossible")
     return resolved, expected
@@ -235,10 +193,9 @@ class Group:
                 raise ValueError(f"a reward of {rollout.reward} lies outside its range [{low}, {high}]")
             if group.reward == "value":
                 _check_value(rollout, low, high)
-        if not isinstance(record.get("interface", "identity"), str):
-            raise ValueError(f"interface is {record['interface']!r}; it must be a name")
-        if not isinstance(group.lineage, str):
-            raise ValueError(f"lineage is {group.lineage!r}; it must be a name")
+        for name in ("interface", "lineage"):
+            if not isinstance(record.get(name, ""), str):
+                raise ValueError(f"{name} is {record[name]!r}; it must be a name")
         if not rollouts:
             raise ValueError("a group needs at least one rollout")
         if group.reward not in REWARD_KINDS:
@@ -249,8 +206,7 @@ class Group:
 
 
 def millionths(reward: Any, low: Any, high: Any) -> int:
-    """How far into its range [`low`, `high`] a reward lies, from 0 to `MILLIONTHS`. Raises ValueError outside it, and
-    for what is no number."""
+    """How far into its range [`low`, `high`] a reward lies, from 0 to `MILLIONTHS`. Raises ValueError outside it."""
     least, most = (_number(bound, "a bound of the reward's range") for bound in (low, high))
     earned = _number(reward, "reward")
     if not (math.isfinite(most - least) and least <= earned <= most and least < most):
@@ -264,20 +220,14 @@ def _check_value(rollout: Rollout, low: float, high: float) -> None:
         raise ValueError("a rollout of kind value says no reward")
     counted = 0 if rollout.reward is None else millionths(rollout.reward, low, high)
     if (rollout.resolved, rollout.expected) != (counted, MILLIONTHS):
-        raise ValueError(
-            f"resolved {rollout.resolved} of {rollout.expected} is not the reward {rollout.reward}, which is {counted} "
-            f"millionths of its range: leave both out"
-        )
+        what = f"resolved {rollout.resolved} of {rollout.expected} is not the reward {rollout.reward}"
+        raise ValueError(f"{what}, which is {counted} millionths of its range: leave both out")
 
 
 def label_counts(records: Iterable[Mapping[str, Any]]) -> Counter[str]:
     """How many turns of the rollouts in `records`, of groups, have each label."""
-    found: Counter[str] = Counter()
-    for record in records:
-        for rollout in record["rollouts"]:
-            if labels := rollout.get("labels"):
-                found.update(labels)
-    return found
+    rollouts = (rollout for record in records for rollout in record["rollouts"])
+    return Counter(label for rollout in rollouts for label in rollout.get("labels") or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,17 +241,18 @@ class Update:
 
     def as_json(self) -> dict[str, float]:
         """What is known, to 6 decimals; a number that JSON cannot say is not."""
-        known = {"entropy": self.entropy, "gradient_norm": self.gradient_norm}
-        return {name: round(value, 6) for name, value in known.items() if value is not None and math.isfinite(value)}
+        return {
+            name: round(value, 6) for name, value in asdict(self).items() if value is not None and math.isfinite(value)
+        }
 
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> Update:
         """Raises ValueError naming the field at fault."""
-        found = {name: record[name] for name in ("entropy", "gradient_norm") if record.get(name) is not None}
-        for name, value in found.items():
+        known = {name: record[name] for name in ("entropy", "gradient_norm") if record.get(name) is not None}
+        for name, value in known.items():
             if not (math.isfinite(_number(value, name)) and value >= 0):
                 raise ValueError(f"{name} is {value!r}; it must be a finite number, at least 0")
-        return Update(**found)
+        return Update(**known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,25 +278,27 @@ class Dynamics:
 
     def words(self) -> str:
         """Both in words, where there are turns."""
-        return f"{self.calling / self.turns:.0%} of turns with a call, {self.replies / self.turns:.2f} replies a turn"
+        return f"{self.calling_share:.0%} of turns with a call, {self.replies_a_turn:.2f} replies a turn"
 
 
 def dynamics(records: Iterable[Mapping[str, Any]]) -> Dynamics:
     """That of the rollouts in `records`, of groups, together."""
-    told = [
-        (one["expected"], one["calling"], one["replies"])
-        for record in records
-        if record["reward"]["kind"] != "value"  # says nothing of turns
-        for one in record["rollouts"]
-        if one.get("calling") is not None and one.get("replies") is not None and one["end"] not in INVALID_ENDS
-    ]
-    return Dynamics(*map(sum, zip(*told, strict=True))) if told else Dynamics()
+    turns = calling = replies = 0
+    for record in records:
+        if record["reward"]["kind"] == "value":  # says nothing of turns
+            continue
+        for rollout in record["rollouts"]:
+            told = rollout.get("calling") is not None and rollout.get("replies") is not None
+            if told and rollout["end"] not in INVALID_ENDS:
+                turns, calling = turns + rollout["expected"], calling + rollout["calling"]
+                replies += rollout["replies"]
+    return Dynamics(turns, calling, replies)
 
 
 def shares(counts: Mapping[str, int]) -> str:
     """Counts in words, the commonest first: "54 % pass, 20 % state mismatch"."""
     total = sum(counts.values())
-    ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{100 * count / total:.0f} % {name.replace('_', ' ')}" for name, count in ordered)
 
 

@@ -1,8 +1,7 @@
 """SIGINT, SIGTERM and SIGUSR1 (with which Slurm warns), from a program's first line to its last.
 
-Importing what a program needs takes a while, a second with torch, and a signal in that while would end it with a
-traceback or without its exit code. So every program starts in a `__main__.py` that imports nothing heavy and calls
-`leave_at_once` before it imports the rest. While it works it says what a signal means, by `on_signal` or a
+Imports take a while, in which a signal would end a program with a traceback. So every program starts in a `__main__.py`
+that imports nothing heavy and calls `leave_at_once`; while it works it says what a signal means, by `on_signal` or a
 `StopRequest`; `ignore` is for its end, when the outcome is known. Only for the main thread.
 """
 
@@ -12,17 +11,22 @@ import os
 import signal
 from collections.abc import Callable
 from types import FrameType, TracebackType
+from typing import ClassVar
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class Interrupted(BaseException):
     """Ends the work at once; `number` is the signal's. It is not KeyboardInterrupt, because Python kills itself by
-    SIGINT in the end when one of those passed through `exec` (as in the making of a dataclass), caught or not."""
+    SIGINT in the end when one of those passed through `exec` (as in the making of a dataclass), caught or not.
+    `latest` is the last one that was made, for who meets an error that it was turned into."""
+
+    latest: ClassVar[Interrupted | None] = None
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
+        Interrupted.latest = self
 
 
 class GraceOver(Interrupted):
@@ -41,11 +45,8 @@ def on_signal(action: Callable[[int], None]) -> None:
 
 def leave_at_once(code: int | None) -> None:
     """From now on these signals end the process with `code` (None: 128 + the signal's number, as shells have it) and
-    without a word: it has touched nothing yet.
-
-    Signals that the parent had blocked come through from here on. So whoever starts the process with them blocked knows
-    that not even one in the interpreter's first milliseconds, before any line of ours, ends it in another way.
-    """
+    without a word: it has touched nothing yet. Signals that the parent had blocked come through from here on, so that
+    none in the interpreter's first milliseconds ends it in another way."""
     on_signal(lambda number: os._exit(128 + number if code is None else code))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, NUMBERS)
 
@@ -63,12 +64,9 @@ def ignore() -> None:
 
 class StopRequest:
     """A context in which the first signal is a request: `asked` becomes true, and the work ends itself where it may (a
-    trainer after its step, with a checkpoint). Afterwards signals mean what they meant before.
-
-    With `second_interrupts`, a SIGINT after the first signal raises Interrupted. `grace`: seconds from the first signal
-    until GraceOver is raised; 0: the work may take what it takes. A step interrupted like this leaves a group without
-    its closing record, which every reader ignores: only the step is lost.
-    """
+    trainer after its step, with a checkpoint). With `second_interrupts`, a SIGINT after the first signal raises
+    Interrupted. `grace`: seconds from the first signal until GraceOver is raised; 0: never. A step interrupted like
+    this leaves a group without its closing record, which every reader ignores."""
 
     def __init__(self, *, second_interrupts: bool = True) -> None:
         self.asked = False

@@ -1,24 +1,9 @@
-"""The task: one frozen, content-addressed record.
+"""The task: one frozen, content-addressed record; docs/protocol.md has its fields as they stand in a JSONL file.
 
-On disk a task is one JSON object a line:
-
-    {"id": …, "schema": 1, "environment": {"name": "desk", "hash": …}, "type": "base",
-     "state": {…},                                    absent: the environment's own empty state
-     "user": {"script": ["first turn's text", …]},
-     "goal": {"calls": [[{"name": …, "arguments": {…}}, …], …]},     one list a turn; [] where no call is right
-     "tools": {"names": ["ls", …], "held_out": {"3": ["sort"]}},     held-out tools return in that turn (from 0)
-     "split": "train", "provenance": {…}}                              outside the id
-
-With "schema": 2 it may have one of these, too:
-
-     "user": {"persona": {"intent": …, "query": …, "further": […], "knows": {topic: words}, "manner": …, "turns": 8}}
-     "goal": {"checks": [{"name": …, "arguments": {…}}, …]}           functions of the final state, or
-     "goal": {"rubric": ["criterion", …], "expected": [{…}, …]}       criteria, and the calls that are expected
-     "system": "a text of its own for the system prompt"
-     "limits": {"tool_turns": 3, "replies": 6}                        of the whole conversation
-
-The id hashes everything but `id`, `split` and `provenance`. The schema is the lowest that has what the task has, so
-that no task has two ids.
+With "schema": 1 it has a script and ground-truth calls, a list a turn; with 2 it may have a persona as its user, checks
+or a rubric as its goal, a text of its own for the system prompt, and limits of the whole conversation. The schema is
+the lowest that has what the task has, so that no task has two ids. The id hashes everything but `id`, `split` and
+`provenance`.
 """
 
 from __future__ import annotations
@@ -27,7 +12,7 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn, get_args
 
 import orjson
 
@@ -55,10 +40,10 @@ FIELDS = frozenset(
     {"id", "schema", "environment", "type", "state", "user", "goal", "tools", "system", "limits", "split", "provenance"}
 )
 TaskType = Literal["base", "long_context", "miss_func", "miss_param"]
-TASK_TYPES: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")
+TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
 Split = Literal["train", "validation", "test"]
 OPEN_TYPES: tuple[TaskType, ...] = ("base", "long_context")  # of tasks without calls by turn
-SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+SPLITS: tuple[Split, ...] = get_args(Split)
 HELD_OUT_SPLITS: tuple[Split, ...] = ("validation", "test")
 # What the user says in a turn whose only news is that held-out tools return. Fixed, so that no gate compares it.
 RETURN_SENTENCE = "Some further tools are ready for you from here on. Please pick up the open request with their help."
@@ -82,11 +67,9 @@ class InitialState(dict[str, Any]):
     @property
     def json(self) -> bytes:
         """Its JSON, written once: environments know a state by its JSON, and every rollout of the task needs it."""
-        try:
-            return self._json
-        except AttributeError:
+        if not hasattr(self, "_json"):
             self._json = orjson.dumps(self)
-            return self._json
+        return self._json
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("a task's state never changes: change a copy, dict(state) or copy.deepcopy(state)")
@@ -135,8 +118,7 @@ class AnyTask:
 
     @property
     def goal_calls(self) -> tuple[Call, ...]:
-        """The calls that the goal names: ground truth, checks, or what a rubric expects. The policy is shown nothing of
-        them."""
+        """The calls that the goal names: ground truth, checks, or what a rubric expects."""
         raise NotImplementedError
 
     def tools_at(self, turn: int) -> tuple[str, ...]:
@@ -144,10 +126,8 @@ class AnyTask:
         missing = {name for until, names in self.held_out.items() if turn < until for name in names}
         return tuple(name for name in self.tools if name not in missing)
 
-    def _user(self) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def _goal(self) -> dict[str, Any]:
+    def _content(self) -> dict[str, Any]:
+        """The record without id, split and provenance: what the id hashes."""
         raise NotImplementedError
 
     def _sealed(self) -> None:
@@ -159,14 +139,14 @@ class AnyTask:
         if self.state is not None and type(self.state) is not InitialState:
             object.__setattr__(self, "state", InitialState(self.state))
 
-    def _content(self) -> dict[str, Any]:
+    def _record(self, schema: int, user: Mapping[str, Any], goal: Mapping[str, Any]) -> dict[str, Any]:
         held_out = {str(turn): list(names) for turn, names in sorted(self.held_out.items())}
         return {
-            "schema": SCHEMA if isinstance(self, Task) and not self.system else OPEN_SCHEMA,
+            "schema": schema,
             "environment": {"name": self.environment.name, "hash": self.environment.hash},
             "type": self.type,
-            "user": self._user(),
-            "goal": self._goal(),
+            "user": user,
+            "goal": goal,
             "tools": {"names": list(self.tools), **({"held_out": held_out} if held_out else {})},
             **({} if self.state is None else {"state": self.state}),
             **({"system": self.system} if self.system else {}),
@@ -178,16 +158,13 @@ class AnyTask:
         return _parsed(record)
 
     def as_json(self) -> dict[str, Any]:
-        record = {"id": self.id, **self._content(), "split": self.split}
-        if self.provenance:
-            record["provenance"] = dict(self.provenance)
-        return record
+        provenance = {"provenance": dict(self.provenance)} if self.provenance else {}
+        return {"id": self.id, **self._content(), "split": self.split, **provenance}
 
 
 @dataclass(frozen=True, slots=True)
 class Task(AnyTask):
-    """A task that is judged turn by turn: a script, and ground-truth calls. What varies, demonstrates or diagnoses
-    tasks takes these."""
+    """A task that is judged turn by turn: a script, and ground-truth calls."""
 
     environment: EnvironmentRef
     type: TaskType
@@ -205,9 +182,8 @@ class Task(AnyTask):
 
     def __post_init__(self) -> None:
         if not self.script or len(self.script) != len(self.calls):
-            raise ValueError(
-                f"{len(self.script)} user turns but {len(self.calls)} turns of ground truth; both must be equal and ≥ 1"
-            )
+            counts = f"{len(self.script)} user turns but {len(self.calls)} turns of ground truth"
+            raise ValueError(f"{counts}; both must be equal and ≥ 1")
         names = set(self.tools)
         for turn, returned in self.held_out.items():
             if not 0 <= turn < len(self.script):
@@ -228,11 +204,9 @@ class Task(AnyTask):
     def goal_calls(self) -> tuple[Call, ...]:
         return tuple(call for turn in self.calls for call in turn)
 
-    def _user(self) -> dict[str, Any]:
-        return {"script": list(self.script)}
-
-    def _goal(self) -> dict[str, Any]:
-        return {"calls": [[call.as_json() for call in turn] for turn in self.calls]}
+    def _content(self) -> dict[str, Any]:
+        calls = [[call.as_json() for call in turn] for turn in self.calls]
+        return self._record(OPEN_SCHEMA if self.system else SCHEMA, {"script": list(self.script)}, {"calls": calls})
 
     @staticmethod
     def from_json(record: Any) -> Task:
@@ -280,25 +254,17 @@ class OpenTask(AnyTask):
     def goal_calls(self) -> tuple[Call, ...]:
         return self.goal.calls
 
-    def _user(self) -> dict[str, Any]:
-        return self.user.as_json()
-
-    def _goal(self) -> dict[str, Any]:
-        return self.goal.as_json()
-
     def _content(self) -> dict[str, Any]:
-        return {**AnyTask._content(self), **({} if self.limits is None else {"limits": self.limits.as_json()})}
+        record = self._record(OPEN_SCHEMA, self.user.as_json(), self.goal.as_json())
+        return record if self.limits is None else {**record, "limits": self.limits.as_json()}
 
 
 def scripted(task: AnyTask, what: str) -> Task:
     """`task` where it is judged turn by turn. Raises UserError saying that `what` is for these alone."""
     if isinstance(task, Task):
         return task
-    raise UserError(
-        f"its user is played, or it is judged at the end: {what} takes a script with ground-truth calls",
-        where=f"task {task.id}",
-        remedy="leave it out",
-    )
+    why = f"its user is played, or it is judged at the end: {what} takes a script with ground-truth calls"
+    raise UserError(why, where=f"task {task.id}", remedy="leave it out")
 
 
 def _parsed(record: Any) -> AnyTask:
@@ -321,11 +287,9 @@ def _parsed(record: Any) -> AnyTask:
     user = one_of(record, "user", ("script", "persona"))
     goal = one_of(record, "goal", ("calls", "checks", "rubric"), expected="rubric")
     held_out = part_of(tools, "held_out", dict, "tools") if "held_out" in tools else {}
-    reference = EnvironmentRef(
-        part_of(environment, "name", str, "environment"), part_of(environment, "hash", str, "environment")
-    )
+    name, digest = (part_of(environment, key, str, "environment") for key in ("name", "hash"))
     common: dict[str, Any] = {
-        "environment": reference,
+        "environment": EnvironmentRef(name, digest),
         "type": record["type"],
         "tools": texts_of(tools.get("names"), "tools.names"),
         "state": state,
@@ -339,25 +303,30 @@ def _parsed(record: Any) -> AnyTask:
         if "limits" in record:
             raise ValueError("'limits' are of a conversation: only a task with checks or a rubric has them")
         if "persona" in user:
-            raise ValueError(
-                "'goal.calls' go by turns, and a persona's are not known beforehand: give checks or a rubric"
-            )
-        task = Task(
-            script=texts_of(user["script"], "user.script"),
-            calls=tuple(
-                tuple(Call.from_json(call) for call in turn)
-                for turn in _lists(part_of(goal, "calls", list, "goal"), "goal.calls")
-            ),
-            held_out={_turn(turn): texts_of(names, f"tools.held_out.{turn}") for turn, names in held_out.items()},
-            **common,
-        )
+            what = "'goal.calls' go by turns, and a persona's are not known beforehand"
+            raise ValueError(f"{what}: give checks or a rubric")
+        script, turns = texts_of(user["script"], "user.script"), part_of(goal, "calls", list, "goal")
+        if not all(isinstance(turn, list) for turn in turns):
+            raise ValueError("'goal.calls' must be a list of lists")
+        calls = tuple(tuple(Call.from_json(call) for call in turn) for turn in turns)
+        later = {_turn(turn): texts_of(names, f"tools.held_out.{turn}") for turn, names in held_out.items()}
+        task = Task(script=script, calls=calls, held_out=later, **common)
     elif held_out:
         raise ValueError("'tools.held_out' goes by turns of ground truth: only a task with 'goal.calls' has it")
     else:
         task = OpenTask(user=read_user(user), goal=read_goal(goal), limits=read_limits(record), **common)
-    if task.as_json()["schema"] != record["schema"]:
-        raise ValueError(f"'schema' is {record['schema']}; what the task has makes it {task.as_json()['schema']}")
+    if (schema := task.as_json()["schema"]) != record["schema"]:
+        raise ValueError(f"'schema' is {record['schema']}; what the task has makes it {schema}")
     return task
+
+
+def write_task_file(tasks: Iterable[AnyTask], path: Path) -> None:
+    """Writes a JSONL file of `tasks`. Raises UserError where it cannot be written."""
+    try:
+        path.write_bytes(task_lines(tasks))
+    except OSError as error:
+        what = f"cannot write ({error.strerror})"
+        raise UserError(what, where=str(path), remedy="choose another file") from error
 
 
 def read_tasks(path: Path) -> Iterator[AnyTask]:
@@ -366,9 +335,8 @@ def read_tasks(path: Path) -> Iterator[AnyTask]:
     try:
         lines = open_regular(path)
     except OSError as error:
-        raise UserError(
-            f"cannot read the task file ({error.strerror})", where=str(path), remedy="check the path under [data] tasks"
-        ) from error
+        what = f"cannot read the task file ({error.strerror})"
+        raise UserError(what, where=str(path), remedy="check the path under [data] tasks") from error
     with lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -379,23 +347,16 @@ def read_tasks(path: Path) -> Iterator[AnyTask]:
             except ValueError as error:  # orjson.JSONDecodeError is one
                 raise UserError(str(error), where=where, remedy="run `rods data check` on the file") from error
             if task.id in seen:
-                raise UserError(
-                    f"task {task.id} repeats line {seen[task.id]}", where=where, remedy="remove one of the two lines"
-                )
+                what = f"task {task.id} repeats line {seen[task.id]}"
+                raise UserError(what, where=where, remedy="remove one of the two lines")
             seen[task.id] = number
             yield task
 
 
 def task_lines(tasks: Iterable[AnyTask]) -> bytes:
-    """The JSONL bytes of `tasks`. Keys keep their order: BFCL's worlds list files and messages in the order of their
-    state's keys, so sorting them would make another world of a task that has the same id."""
+    """The JSONL bytes of `tasks`. Keys keep their order: a world may list files in that of its state's keys, so sorting
+    them would make another world of a task that has the same id."""
     return b"".join(orjson.dumps(task.as_json()) + b"\n" for task in tasks)
-
-
-def _lists(value: Any, name: str) -> list[list[Any]]:
-    if not isinstance(value, list) or not all(isinstance(item, list) for item in value):
-        raise ValueError(f"'{name}' must be a list of lists")
-    return value
 
 
 def _turn(text: str) -> int:

@@ -1,44 +1,88 @@
-"""What all tests share: property tests try the same examples each time, and are never failed for the speed of the
-machine they run on (others: `--hypothesis-profile=explore`); BFCL's tasks, whose data wheel is fetched once into the
-cache; and one real model server, for the tests that need one (`make llm-smoke`)."""
+"""What all tests share: tests of what was taken out (tests/test_removal.py) are not collected; property tests try the
+same examples each time, and are never failed for the speed of the machine they run on (others:
+`--hypothesis-profile=explore`); BFCL's tasks, whose data wheel is fetched once into the cache; one real model server,
+for the tests that need one (`make llm-smoke`); and the last line of a run that leaves slow tests out (`make test`),
+which says how many."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from rods.config import Endpoint
 from rods.tasks import Task
-from worlds import bfcl as bfcl_world
-from worlds.bfcl.world import Bfcl
 
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("rods", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("rods")
 
 SMOKE = "RODS_LLM_SMOKE"
-WHOLE = "RODS_WHOLE"  # set by `make test WHOLE=1`: nothing is tested by a part of it
+WHOLE = "RODS_WHOLE"  # set by `make test-all WHOLE=1`: nothing is tested by a part of it
+ROOT = Path(__file__).parent.parent
+_IMPORTS = re.compile(
+    r"^from ((?:rods\.worlds|rods\.evaluation|rods\.family|tests|bench)[\w.]*) import (.+)$", re.MULTILINE
+)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leaves out a file of tests that imports a folder of worlds/, evaluation/ or family/ that is gone, itself or by
+    helpers."""
+    return True if re.fullmatch(r"test_.*\.py", collection_path.name) and _lacks(collection_path) else None
+
+
+def _lacks(file: Path) -> bool:
+    """Whether `file` imports, when it is loaded, what is gone."""
+    waiting, seen = [file], {file}
+    while waiting:
+        helpers, whole = _imported(waiting.pop())
+        if not whole:
+            return True
+        waiting += helpers - seen
+        seen |= helpers
+    return False
+
+
+@cache
+def _imported(file: Path) -> tuple[frozenset[Path], bool]:
+    """The files of tests and measurements that `file` imports, and whether all that it imports is there."""
+    helpers: set[Path | None] = set()
+    for module, names in _IMPORTS.findall(file.read_text(encoding="utf-8")):
+        inner = [_file(f"{module}.{name.split()[0]}") for name in names.strip("() ").split(",") if name.strip()]
+        if _file(module) is None or (module in ("rods.worlds", "rods.evaluation", "rods.family") and None in inner):
+            return frozenset(), False
+        helpers |= set() if module.startswith("rods.") else {_file(module), *inner}
+    return frozenset(path for path in helpers if path is not None), True
+
+
+def _file(module: str) -> Path | None:
+    place = ROOT.joinpath(*module.split("."))
+    return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
 
 
 @pytest.fixture(scope="session")
 def wheel_file() -> Path:
-    return bfcl_world.fetch()
+    found: Path = pytest.importorskip("rods.worlds.bfcl").fetch()
+    return found
 
 
 @pytest.fixture(scope="session")
-def bfcl(wheel_file: Path) -> Bfcl:
-    return bfcl_world.environment()
+def bfcl(wheel_file: Path) -> Any:
+    return pytest.importorskip("rods.worlds.bfcl").environment()
 
 
 @pytest.fixture(scope="session")
 def tasks(wheel_file: Path) -> list[Task]:
     """BFCL's 800 tasks."""
-    return bfcl_world.tasks()
+    found: list[Task] = pytest.importorskip("rods.worlds.bfcl").tasks()
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -55,8 +99,31 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
         yield Endpoint(model=NAME, urls=(address,), concurrency=64, read_seconds=240.0)
 
 
+LEFT_OUT = pytest.StashKey[int]()
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Counts the slow tests that `-m "not slow"` leaves out."""
+    for item in items:
+        if item.get_closest_marker("slow") and item.config.option.markexpr == "not slow":
+            item.config.stash[LEFT_OUT] = item.config.stash.get(LEFT_OUT, 0) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Takes the count from a worker of pytest-xdist: each has left out the same tests, and the controller none."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if count := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(f"{count} slow tests left out: make test-all runs them")
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Where a model server was asked for, a test that was skipped has failed."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, 0)
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get(SMOKE) and reporter is not None and reporter.stats.get("skipped"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

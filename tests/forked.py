@@ -1,5 +1,5 @@
-"""`python -m PROGRAM` in processes of their own that are forked from one which has imported everything already: many
-starts of the same few programs take their own time, not that of their imports.
+"""`python -m rods.<program>` in processes of their own that are forked from one which has imported everything already:
+many starts of the same few programs take their own time, not that of their imports.
 
 A start differs from one of the interpreter in its imports alone; what tests those uses `subprocess`. Each test process
 has at most one such parent for each set of imports, which ends with it.
@@ -117,7 +117,8 @@ def _parent(imports: tuple[str, ...]) -> subprocess.Popen[str]:
     input closes."""
     command = [sys.executable, "-m", "tests.forked", *imports]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+    root = Path(__file__).parent.parent  # wherever the test has gone: children are told where they work
+    parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env, cwd=root)
     assert parent.stdout is not None
     assert parent.stdout.readline() == "ready\n"
     return parent
@@ -176,7 +177,7 @@ def _become(request: dict, files: list[int]) -> None:
     os.environ.update(request["env"])
     sys.argv[1:] = request["arguments"]
     sys.path[0] = request["cwd"]
-    runpy.run_module(request["program"], run_name="__main__", alter_sys=True)
+    runpy.run_module(f"rods.{request['program']}", run_name="__main__", alter_sys=True)
     sys.exit()
 
 

@@ -18,6 +18,6 @@ cd "$empty"
 # PyTorch and TRL are borrowed for it from the tools' environment: as a plain path, so none of that one's links are followed.
 "$tools/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
     >"$("$empty/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/training.pth"
-RODS_CACHE=$empty/cache timeout --signal INT 60 "$empty/venv/bin/python" -m console.demo || [ $? = 124 ]
+RODS_CACHE=$empty/cache timeout --signal INT 60 "$empty/venv/bin/python" -m rods.console.demo || [ $? = 124 ]
 "$empty/venv/bin/rods" status runs/demo --json | "$tools/python" -c 'import json, sys; assert json.load(sys.stdin)["step"]'
 [ ! -e "$empty/cache" ] # the weights that come with the package were taken

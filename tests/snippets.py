@@ -31,10 +31,10 @@ import orjson
 from cyclopts import App, CoercionError, CycloptsError, MissingArgumentError
 from pydantic import BaseModel
 
-import console.main
-import daemon.main
-import evaluation.main
-import trainer.main
+import rods.console.main
+import rods.daemon.main
+import rods.evaluation.main
+import rods.trainer.main
 from rods import commands
 from rods.config import Config, parse_config
 from rods.tasks import Task
@@ -43,10 +43,10 @@ ROOT = Path(__file__).parent.parent
 DECLARED: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 EVERYWHERE = "*"  # declarations for all pages
 PROGRAMS: dict[str, Callable[[], App]] = {
-    "rods": console.main.application,
-    "rods-train": trainer.main.application,
-    "rods-daemon": daemon.main.application,
-    "rods-eval": evaluation.main.application,
+    "rods": rods.console.main.application,
+    "rods-train": rods.trainer.main.application,
+    "rods-daemon": rods.daemon.main.application,
+    "rods-eval": rods.evaluation.main.application,
 }
 PROGRAM = r"\.|rods|rods-\w+|make|cd|sh|git|jq|for|echo|python|accelerate|\S*vllm|sbatch|pip"
 SHELL = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:{PROGRAM})\s")
@@ -165,7 +165,9 @@ def look_over(command: str) -> None:
             case [program, *_] if program in PROGRAMS:
                 parse(words)
             case ["make", target, *_]:
-                assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), f"no target {target}"
+                assert re.search(
+                    rf"^[\w -]*\b{target}[ \w-]*:(?! TESTS)", (ROOT / "Makefile").read_text(), re.MULTILINE
+                ), f"no target {target}"
             case ["python", "-m", "venv", *_]:
                 pass
             case ["python", "-m", module, *options]:
@@ -205,7 +207,7 @@ def not_printed(shown: str, command: str, folder: Path) -> set[str]:
     """What a page shows as the output of a command of `rods`, and that does not print in `folder`. Numbers are masked;
     compared is piece by piece, between commas, semicolons, wider gaps and lines: another moment has other numbers, and
     may lack a piece."""
-    words = [sys.executable, "-m", "console", *shlex.split(command)[1:]]
+    words = [sys.executable, "-m", "rods.console", *shlex.split(command)[1:]]
     printed = subprocess.run(words, cwd=folder, check=True, timeout=120, capture_output=True, text=True).stdout
     return _pieces(shown) - _pieces(printed)
 

@@ -10,9 +10,9 @@ import pytest
 from bench import nano_feedback, nano_loop, nano_personas, nano_worlds
 from bench.__main__ import NOT_MEASUREMENTS
 from rods.config import identity_diff, parse_config
-from trainer.nano import worlds as shown_worlds
-from worlds.generated.assembly import assembled
-from worlds.generated.skeletons import draw_skeleton
+from rods.family.environments import demonstrations as shown_worlds
+from rods.family.environments.procedural.operations import assembled
+from rods.family.environments.procedural.skeletons import draw_skeleton
 
 CHANGES = {  # what each condition of bench.nano_loop changes, and nothing else
     "static data": {"selection.seeds_per_step: 6 → 0"},
@@ -29,7 +29,7 @@ CHANGES = {  # what each condition of bench.nano_loop changes, and nothing else
     "few originals": {"data.train: 36 → 12"},
     "few originals, random seeds": {"data.train: 36 → 12", "selection.order: 'proxy' → 'random'"},
 }
-HOOK = "training.advantage_hook: '' → 'trainer.weights:seal'"
+HOOK = "training.advantage_hook: '' → 'rods.family.seal.weights:seal'"
 VARIANTS = "selection.seeds_per_step: 0 → 6"
 BASE, ALL = ("base",), ("base", "long_context", "miss_func", "miss_param")
 STAGES = {  # of Environment Tuning: types, reward, feedback, whether variants are written, steps (of 8 tasks)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROOMS = "prompts|rods|worlds|buffers|daemon|trainer|evaluation|console|tests|bench|docs|experiments"
+ROOMS = "prompts|rods|worlds|buffers|daemon|trainer|evaluation|console|family|tests|bench|docs|experiments"
 PATH = re.compile(rf"(?<![\w/.~-])((?:{ROOMS})/[\w./-]*\w|(?:{ROOMS})/)(?![\w*<])")
 MODULE = re.compile(rf"(?<![\w/.-])((?:{ROOMS})(?:\.(?!NAME\b)[A-Za-z_]\w*)+)")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
@@ -62,6 +62,7 @@ def test_no_page_takes_code_from_the_tests(page: Path) -> None:
     assert not re.findall(r"^\s*(?:from|import) (?:tests|bench)\b.*", (ROOT / page).read_text(), re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_docstrings_and_comments_name_what_is_there() -> None:
     gone = []
     for file in tracked("*.py"):

@@ -12,19 +12,18 @@ from typing import Any
 import orjson
 import pytest
 
-from buffers.audit.verify import verify
-from buffers.log.records import Record
-from buffers.log.tail import read
-from buffers.run.run import Run
-from buffers.run.runfolder import EXTENSIONS, OBSERVATIONS, POOL, SEEDS
-from buffers.state import read_state
-from console.main import run as rods
+from rods.buffers.audit.verify import verify
+from rods.buffers.log.records import Record
+from rods.buffers.log.tail import read
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXTENSIONS, OBSERVATIONS, POOL, SEEDS
+from rods.buffers.state import read_state
+from rods.console.main import run as rods
 from rods.errors import EXIT_DEADLINE, EXIT_OK, EXIT_REFUSED, UserError
 from tests import forked
 from tests.trainer.runs import live_steps, write_config
-from worlds.bfcl import wheel
 
-IMPORTS = {"trainer": ("trainer.main", "trainer.simulated"), "daemon": ("daemon.main",)}
+IMPORTS = {"trainer": ("rods.trainer.main", "rods.trainer.simulated"), "daemon": ("rods.daemon.main",)}
 LOOP: dict[str, Any] = {
     "data.train": 16,
     "data.held_out": 8,
@@ -150,7 +149,14 @@ def test_the_pool_grows_at_epoch_boundaries_and_verify_agrees(lockstep: Path) ->
     assert report.ok, report.problems
 
 
-@pytest.mark.parametrize(("first", "kills"), [("daemon", 0), ("trainer", 4), ("daemon", 5)])
+@pytest.mark.parametrize(
+    ("first", "kills"),
+    [
+        pytest.param("daemon", 0, marks=pytest.mark.slow),
+        pytest.param("trainer", 4, marks=pytest.mark.slow),
+        ("daemon", 5),
+    ],
+)
 def test_in_lockstep_equal_seeds_give_equal_pools_killed_or_not(
     tmp_path: Path, lockstep: Path, first: str, kills: int
 ) -> None:
@@ -161,6 +167,7 @@ def test_in_lockstep_equal_seeds_give_equal_pools_killed_or_not(
     assert verify(again, replay=True).ok
 
 
+@pytest.mark.slow
 def test_a_lockstep_run_that_is_extended_is_as_if_it_had_been_so_long_from_its_start(
     tmp_path: Path, lockstep: Path
 ) -> None:
@@ -196,6 +203,7 @@ def test_a_lockstep_run_that_is_extended_is_as_if_it_had_been_so_long_from_its_s
     assert any("a checkpoint knows of 2" in str(problem) for problem in verify(loop.run).problems)
 
 
+@pytest.mark.slow
 def test_other_random_seeds_give_other_pools(tmp_path: Path, lockstep: Path) -> None:
     changes: dict[str, Any] = {"random_seeds.daemon": 1}
     other = run_to_end(tmp_path / "other", sync="lockstep", **changes)
@@ -203,7 +211,7 @@ def test_other_random_seeds_give_other_pools(tmp_path: Path, lockstep: Path) -> 
     assert pools(other)[1] != pools(lockstep)[1]
 
 
-@pytest.mark.parametrize("first", ["trainer", "daemon"])
+@pytest.mark.parametrize("first", ["trainer", pytest.param("daemon", marks=pytest.mark.slow)])
 def test_in_free_mode_either_may_be_killed_and_the_run_goes_on(tmp_path: Path, first: str) -> None:
     run = run_to_end(tmp_path / "free", first, kills=4, **{"operation.steps_per_second": 8.0})
     report = verify(run, replay=True)
@@ -212,9 +220,10 @@ def test_in_free_mode_either_may_be_killed_and_the_run_goes_on(tmp_path: Path, f
     assert injected(run) >= 1
 
 
+@pytest.mark.slow
 def test_the_loop_runs_on_the_benchmarks_400_training_tasks(tmp_path: Path) -> None:
     try:
-        wheel.path()
+        pytest.importorskip("rods.worlds.bfcl").wheel.path()
     except UserError:
         pytest.skip("no BFCL data here: `rods data bfcl` fetches them")
     changes: dict[str, Any] = {"data.tasks": "bfcl", "data.train": 0, "data.held_out": 0}
@@ -234,6 +243,7 @@ def test_without_a_daemon_the_trainer_trains(tmp_path: Path) -> None:
     assert verify(loop.run).ok
 
 
+@pytest.mark.slow
 def test_without_a_daemon_lockstep_ends_with_a_code_of_its_own(tmp_path: Path) -> None:
     loop = pair(tmp_path / "alone", sync="lockstep", **{"operation.deadline_seconds": 0.3})
     loop.start("trainer")
@@ -246,6 +256,7 @@ def test_without_a_daemon_lockstep_ends_with_a_code_of_its_own(tmp_path: Path) -
     assert verify(loop.run).ok
 
 
+@pytest.mark.slow
 def test_a_trainer_that_outruns_the_daemon_leaves_memory_flat_and_seeds_young(tmp_path: Path) -> None:
     """The trainer runs unpaced; one worker writes, and no candidate passes a gate, so that every pick costs ten
     attempts and nothing ever fills the staging (which would let the daemon pause)."""
@@ -278,9 +289,9 @@ def test_a_trainer_that_outruns_the_daemon_leaves_memory_flat_and_seeds_young(tm
     seeds = list(read(loop.run / SEEDS))
     considered = sum(record["kind"] == "considered" for record in seeds)
     assert 10 < considered < steps / 2, "the trainer did not outrun the daemon"
-    ages = seed_ages(seeds)
-    assert len(ages) >= 5  # of a quick trainer's few seconds
-    assert max(ages) <= 20, "seeds grew old in the queue"
+    waited = steps_waited(seeds)
+    assert len(waited) >= 5  # of a quick trainer's few seconds
+    assert max(waited) <= 2, "seeds grew old in the queue"  # operation.queue_steps
     stale = [record["dropped_stale"] for record in seeds if record.get("dropped_stale")]
     assert stale and all("before anyone was free" in why for why in stale)
 
@@ -293,18 +304,21 @@ def resident(pid: int) -> float:
         return 0.0
 
 
-def seed_ages(seeds: list[Record]) -> list[int]:
-    """For every seed that was worked on: how many later steps had been considered when it was finished."""
+def steps_waited(seeds: list[Record]) -> list[int]:
+    """For every seed that the only worker worked on: how many later steps had been considered when it could begin, at
+    the end of the seed before. (How many pass while it is worked on is a matter of the machine.)"""
     order = {record["step"]: place for place, record in enumerate(r for r in seeds if r["kind"] == "considered")}
-    ages, newest = [], 0
+    waited, newest, begun = [], 0, 0
     for record in seeds:
         if record["kind"] == "considered":
             newest = order[record["step"]]
         elif record["kind"] == "finished" and not record.get("dropped_stale"):
-            ages.append(newest - order[int(record["pick"].split("-")[0])])
-    return ages
+            waited.append(begun - order[int(record["pick"].split("-")[0])])
+            begun = newest
+    return waited
 
 
+@pytest.mark.slow
 def test_one_rollout_a_task_and_a_change_of_feedback_leave_the_loop_reproducible(tmp_path: Path) -> None:
     """The probe reads windows (004 Appendix K), hints end with the first stage, and both processes are killed."""
     stages = [{"feedback": "hints", "epochs": 4}, {"epochs": 4}]

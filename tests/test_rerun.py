@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.rerun import run
+from tests.rerun import TOGETHER, run
+
+pytestmark = pytest.mark.slow
 
 PROJECT = """
 from pathlib import Path
@@ -27,6 +29,13 @@ def test_holds():
 """
 
 
+def project(folder: Path, flaky: int, holds: bool = True) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "test_it.py").write_text(PROJECT.format(flaky=flaky, holds=holds))
+    return folder
+
+
 @pytest.mark.parametrize(
     ("flaky", "holds", "code", "said"),
     [
@@ -39,11 +48,18 @@ def test_holds():
 def test_what_passed_only_when_run_again_is_named(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], flaky: int, holds: bool, code: int, said: str
 ) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    (tmp_path / "test_it.py").write_text(PROJECT.format(flaky=flaky, holds=holds))
-    assert run(tmp_path, ["-p", "no:xdist"]) == code
+    assert run(project(tmp_path, flaky, holds), ["-p", "no:xdist"]) == code
     output = capfd.readouterr().out
     assert said in output and ("run again" in output) == bool(said)
+
+
+def test_several_runs_count_together(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOGETHER, str(tmp_path / "together"))
+    runs = [(project(tmp_path / str(number), flaky), flaky) for number, flaky in enumerate((2, 0, 1))]
+    assert [run(folder, ["-p", "no:xdist"]) for folder, _ in runs] == [0, 0, 1]
+    assert "1 passed only when run again:" in capfd.readouterr().out
 
 
 def test_a_run_that_could_not_collect_its_tests_is_not_repeated(

@@ -41,6 +41,7 @@ class Places(HTMLParser):
         self.links += [given[name] or "" for name in ("href", "src") if name in given]
 
 
+@pytest.mark.slow
 def test_a_link_of_the_built_site_leads_to_a_file_and_a_place_in_it(site: Path) -> None:
     pages = {page: Places(page) for page in site.rglob("*.html")}
     assert len(pages) > 60
@@ -58,6 +59,7 @@ def test_a_link_of_the_built_site_leads_to_a_file_and_a_place_in_it(site: Path) 
     assert outside and not [link for link in outside if not re.fullmatch(r"https://[\w.-]+\.\w+(/\S*)?", link)]
 
 
+@pytest.mark.slow
 def test_the_site_opens_from_disk_and_has_the_modules(site: Path) -> None:
     assert 'href="troubleshooting.html"' in (site / "docs/index.html").read_text()
     assert "A typed function that the policy may call" in (site / "docs/python.html").read_text()
@@ -66,6 +68,7 @@ def test_the_site_opens_from_disk_and_has_the_modules(site: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_troubleshooting_explains_messages_that_exist() -> None:
     page = (ROOT / "docs/troubleshooting.md").read_text()
     seen = [row.split("|")[1] for row in page.splitlines() if row.startswith("| ") and not row.startswith("| you see")]

@@ -11,11 +11,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from console.dash.example import unpacked
-from console.verbs.new import init
+from rods.console.verbs.dash import unpacked
+from rods.console.verbs.new import init
 from tests import snippets
 from tests.snippets import ROOT
 
+FIRST_READ = ("README.md", "CONTRIBUTING.md", "docs/tutorial.md")
 USED: set[tuple[str, str]] = set()
 
 
@@ -32,7 +33,10 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("page", snippets.pages())
+@pytest.mark.parametrize(
+    "page",
+    [page if page in FIRST_READ else pytest.param(page, marks=pytest.mark.slow) for page in snippets.pages()],
+)
 def test_every_block_runs_or_is_declared(page: str, scratch: Path, capfd: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     with gzip.open(scratch / "runs/demo/traces/step_00000001.a1.jsonl.gz") as kept:

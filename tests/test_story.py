@@ -9,21 +9,21 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from buffers.audit.verify import verify
-from buffers.daemon_log import DaemonLog
-from buffers.merging.merger import Epoch
-from buffers.run.creation import create_run
-from buffers.state import read_state
-from buffers.trainer_log import TrainerLog
-from daemon.authors.procedural import ProceduralAuthor
-from daemon.candidates import Rejection, VariantJob
-from daemon.pipeline import Pipeline
+from rods.buffers.audit.verify import verify
+from rods.buffers.daemon_log import DaemonLog
+from rods.buffers.merging.merger import Epoch
+from rods.buffers.run.creation import create_run
+from rods.buffers.state import read_state
+from rods.buffers.trainer_log import TrainerLog
 from rods.config import parse_config
+from rods.daemon.authors.procedural import ProceduralAuthor
+from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.pipeline import Pipeline
 from rods.gates import SimilarityIndex
 from rods.observations import Group, Rollout
 from rods.rules.selection import TaskFacts, select, signals
 from rods.tasks import Task
-from worlds import desk
+from rods.worlds import desk
 
 CONFIG = {"training": {"batch_tasks": 12}, "selection": {"seeds_per_step": 1}, "policy": {"kind": "simulated"}}
 

@@ -1,4 +1,4 @@
-"""`rods-train`, also as `python -m trainer`. Signal handlers are installed before torch and the rest are imported
+"""`rods-train`, also as `python -m rods.trainer`. Signal handlers are installed before torch and the rest are imported
 (rods.signals)."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from rods.signals import leave_at_once
 
 def main() -> None:
     leave_at_once(EXIT_REQUEUE)
-    from trainer.main import main as train
+    from rods.trainer.main import main as train
 
     train()
 

@@ -40,8 +40,8 @@ EPSILON = 1e-4  # added to a standard deviation before dividing, as TRL does
 @dataclass(frozen=True, slots=True)
 class RolloutView:
     """One rollout as a hook gets it. `trace` holds calls, results, error kinds and verdicts of its turns; `turns` are
-    the [start, end) of the policy's replies in each turn, in tokens of the completion, which has `tokens` of them, and
-    `replies` those of each reply."""
+    the [start, end) of each turn's replies in tokens of the completion, which has `tokens` of them, `replies` those of
+    each reply."""
 
     task: AnyTask
     role: Role
@@ -53,7 +53,7 @@ class RolloutView:
 
     @property
     def errors(self) -> tuple[tuple[str, ...], ...]:
-        """What went wrong in each turn, in order: `format` for malformed text, else the kind of error of a call
+        """What went wrong in each turn, in order: `format` for malformed text, else the error of a call
         (rods.faults.CallError)."""
         return tuple(
             tuple(
@@ -68,8 +68,7 @@ class RolloutView:
 
 @dataclass(frozen=True, slots=True)
 class AdvantageEstimate:
-    """The advantages of a step before the hook. `rewards` (NaN: none) and `advantages` are [groups, rollouts];
-    `rollouts` lists the same rollouts group after group."""
+    """A step before the hook. `rewards` (NaN: none) and `advantages` are [groups, rollouts], as `rollouts` lists."""
 
     rewards: Array
     advantages: Array
@@ -81,8 +80,8 @@ Hook = Callable[[AdvantageEstimate], Array | Sequence[Array]]
 
 
 def advantages(rewards: Array, baseline: Baseline, scale: Scale) -> Array:
-    """Advantages of `rewards` [groups, rollouts]; 0 where a reward is NaN. Standard deviations are the unbiased ones
-    (Bessel's correction); with fewer than two rewards to compare there is nothing to learn: 0."""
+    """Advantages of `rewards` [groups, rollouts]; 0 where a reward is NaN, and where fewer than two are compared.
+    Standard deviations are the unbiased ones."""
     with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)  # groups without a single reward have no mean
         found = rewards - _baseline(rewards, baseline)
@@ -126,9 +125,7 @@ def load_hook(name: str) -> Hook | None:
 
 def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
     """The advantages to train on, one array a rollout: of length 1 (the same for all tokens) or one value a token.
-
-    Raises UserError when the hook answers with another shape, or with anything but finite numbers.
-    """
+    Raises UserError when the hook answers with another shape, or with anything but finite numbers."""
     if hook is None:
         return [np.array([value]) for value in estimate.advantages.ravel()]
     answer = hook(estimate)
@@ -149,8 +146,8 @@ def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
 
 
 def with_advantages(groups: Sequence[Group], earned: Sequence[Array]) -> list[Group]:
-    """The groups with each rollout's advantage as it is trained on, the mean over its tokens: what
-    `selection.order = "advantage"` reads. `earned` lists all rollouts, group after group."""
+    """The groups with each rollout's advantage as it is trained on, the mean over its tokens. `earned` lists all
+    rollouts."""
     values = iter(earned)
     return [
         replace(
@@ -164,8 +161,8 @@ def with_advantages(groups: Sequence[Group], earned: Sequence[Array]) -> list[Gr
 
 
 def turn_spans(trace: Trace, replies: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """The [start, end) of each turn's replies, from the spans of all replies in order. Empty for a turn that ended
-    before a word was written (no room left in the context)."""
+    """The [start, end) of each turn's replies, from those of all replies in order. Empty for a turn that ended before a
+    word was written."""
     spans: list[tuple[int, int]] = []
     rest = list(replies)
     for turn in trace.turns:

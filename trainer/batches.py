@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rods import dialects
-from rods.analysis.failures import failed_calls
 from rods.config import Config
 from rods.environments.loading import Environments
 from rods.episode.diagnosis import diagnose
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.episode.rewards import score
+from rods.extension import NOTHING, extensions
 from rods.observations import EpisodeReward, Group, Rollout
 from rods.players import Players
 from rods.tasks import AnyTask, Task
-from trainer.advantages import RolloutView, turn_spans
-from trainer.policy import Batch
+from rods.trainer.advantages import RolloutView, turn_spans
+from rods.trainer.policy import Batch
 
 if TYPE_CHECKING:
-    from trainer.engines.base import Sample  # imports torch
+    from rods.trainer.engines.base import Sample  # imports torch
+
+T = TypeVar("T")
 
 
 def jobs(batch: Batch, config: Config, players: Players) -> list[Job]:
@@ -29,8 +31,9 @@ def jobs(batch: Batch, config: Config, players: Players) -> list[Job]:
     dialect = dialects.load(config.policy.dialect, batch.rules.prompt)
     count, interface = config.rollouts.rollouts_per_task, batch.interface
     longest = config.rollouts.max_steps
-    every = [(slot, players.job(slot.task, dialect, interface=interface, max_steps=longest)) for slot in batch.slots]
-    return [job for slot, job in every for job in [replace(job, head=slot.head)] * count]
+    tasks = [players.job(slot.task, dialect, interface=interface, max_steps=longest) for slot in batch.slots]
+    started = [replace(job, head=slot.head) for slot, job in zip(batch.slots, tasks, strict=True)]
+    return [job for job in started for _ in range(count)]
 
 
 def scoring_jobs(tasks: Sequence[AnyTask], config: Config, players: Players) -> list[Job]:
@@ -42,40 +45,41 @@ def scoring_jobs(tasks: Sequence[AnyTask], config: Config, players: Players) -> 
 def groups(
     batch: Batch, played: Sequence[Sequence[Trace | Rollout]], config: Config, environments: Environments
 ) -> list[Group]:
-    """What the slots of a batch earned, of each slot what was `played` (or is a record already): rewards, the labels of
-    turns, and the calls that tools refused where a stage asks for that."""
-    mining = config.mines(batch.stage)
-    return [
-        batch.group(
-            slot,
-            [
-                earned(one, slot.task, batch.reward, environments, mining=mining) if isinstance(one, Trace) else one
-                for one in played[slot.index]
-            ],
-        )
-        for slot in batch.slots
-    ]
+    """What the slots of a batch earned: rewards of what was `played` in each (unless it is a record already), the
+    labels of turns, and what extensions add."""
+
+    def record(episode: Trace | Rollout, task: AnyTask) -> Rollout:
+        if isinstance(episode, Rollout):
+            return episode
+        fields = [extension.rollout(episode, config, batch.stage) for extension in extensions()]
+        added = {name: value for told in fields for name, value in told.items()}
+        return earned(episode, task, batch.reward, environments, added)
+
+    return [batch.group(slot, [record(episode, slot.task) for episode in played[slot.index]]) for slot in batch.slots]
 
 
-def by_slot(batch: Batch, samples: Sequence[Sample]) -> list[list[Trace]]:
-    """The traces of a batch's samples, slot by slot."""
-    count = len(samples) // len(batch.slots)
-    traces = [sample.trace for sample in samples]
-    return [traces[start : start + count] for start in range(0, len(traces), count)]
+def by_slot(batch: Batch, played: Sequence[T]) -> list[Sequence[T]]:
+    """What was played of a batch, in the order of `jobs`, slot by slot."""
+    count = len(played) // len(batch.slots)
+    return [played[start : start + count] for start in range(0, len(played), count)]
 
 
-def earned(trace: Trace, task: AnyTask, kind: EpisodeReward, environments: Environments, *, mining: bool) -> Rollout:
-    """The record of an episode: its reward by `kind`, and with `mining` its failed calls; of a task with turns of its
-    own their labels, how many had a call, and how many replies they took."""
+def earned(
+    trace: Trace,
+    task: AnyTask,
+    kind: EpisodeReward,
+    environments: Environments,
+    fields: Mapping[str, Any] = NOTHING,
+) -> Rollout:
+    """The record of an episode: its reward by `kind`, and the `fields` of extensions; of a task with turns of its own
+    their labels, how many had a call, and how many replies they took."""
     steps = [step for turn in trace.turns for step in turn.steps]
-    made = (pair for step in steps for pair in zip(step.calls, step.results, strict=True)) if mining else ()
-    failures = failed_calls(made)
     if not isinstance(task, Task):  # judged at the end: what is expected are no turns
-        return replace(score(trace, kind, ()), failures=failures)
+        return replace(score(trace, kind, ()), added=fields)
     return replace(
         score(trace, kind, task.calls[trace.head :]),
         labels=diagnose(trace, task, environments.load(task.environment.name)),
-        failures=failures,
+        added=fields,
         calling=sum(any(step.calls for step in turn.steps) for turn in trace.turns),
         replies=len(steps),
     )
@@ -83,25 +87,25 @@ def earned(trace: Trace, task: AnyTask, kind: EpisodeReward, environments: Envir
 
 def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[RolloutView, ...]:
     """The samples of a batch as an advantage hook gets them."""
-    count = len(samples) // len(batch.slots)
     return tuple(
         RolloutView(
-            batch.slots[index // count].task,
-            batch.slots[index // count].role,
-            recorded[index // count].rollouts[index % count],
+            slot.task,
+            slot.role,
+            rollout,
             sample.trace,
             turn_spans(sample.trace, sample.spans),
             max(1, len(sample.completion_ids)),
             tuple(sample.spans),
         )
-        for index, sample in enumerate(samples)
+        for slot, group, played in zip(batch.slots, recorded, by_slot(batch, samples), strict=True)
+        for rollout, sample in zip(group.rollouts, played, strict=True)
     )
 
 
 def traces(batch: Batch, samples: Sequence[Sample]) -> list[dict[str, Any]]:
     """The samples of a batch as JSON objects for people, with the token spans of the replies."""
-    count = len(samples) // len(batch.slots)
     return [
-        {"slot": index // count, "rollout": index % count, "spans": sample.spans, **sample.trace.as_json()}
-        for index, sample in enumerate(samples)
+        {"slot": slot, "rollout": index, "spans": sample.spans, **sample.trace.as_json()}
+        for slot, played in enumerate(by_slot(batch, samples))
+        for index, sample in enumerate(played)
     ]

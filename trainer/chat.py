@@ -1,9 +1,7 @@
-"""Conversations as tokens, by a tokenizer's own chat template.
-
-`prompt` opens a conversation; `continuation` gives the tokens that follow a reply as it was sampled: the template's
-closing of the reply after its end token, the new messages, and the opening of the next reply. It is found by rendering
-a dummy exchange before the new messages, so history is never rendered (some templates rewrite it).
-"""
+"""Conversations as tokens, by a tokenizer's own chat template. `prompt` opens a conversation; `continuation` gives the
+tokens that follow a reply as it was sampled: the template's closing of the reply after its end token, the new messages,
+and the opening of the next reply. It is found by rendering a dummy exchange before the new messages, so history is
+never rendered (some templates rewrite it)."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from transformers.utils import logging as transformers_logging
 
 from rods.episode.engine import Message
 from rods.errors import UserError
-from trainer.plan import no_model
+from rods.trainer.plan import no_model
 
 transformers_logging.disable_progress_bar()
 DUMMY = (Message("user", "a"), Message("assistant", "b"))

@@ -1,6 +1,6 @@
 """`rods-train RUN [--config FILE]`: creates the run if need be, resumes it otherwise, and trains to its end.
 
-`rods-train sft …` warms up a base model instead (trainer.sft); a run folder of that name is `./sft`.
+`rods-train sft …` warms up a base model instead (rods.trainer.sft); a run folder of that name is `./sft`.
 
 Exit codes are those of `rods.errors`: 0 the run is finished, 2 bad input, 3 refused (another trainer, another
 identity), 4 the daemon did not reach its mark in time (lockstep), 5 stopped on request after a clean checkpoint (by
@@ -20,11 +20,10 @@ from typing import Annotated
 import structlog
 from cyclopts import App, Parameter
 
-from buffers.playing import playing
-from buffers.run import runfolder
-from buffers.run.creation import check, open_or_create
-from buffers.run.run import Run
 from rods import commands, logs
+from rods.buffers.run import runfolder
+from rods.buffers.run.creation import check, open_or_create
+from rods.buffers.run.run import Run
 from rods.commands import LIBRARIES, check_libraries
 from rods.config import read_config
 from rods.environments.loading import Environments
@@ -32,11 +31,11 @@ from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError, plain
 from rods.logs import log
 from rods.players import Players
 from rods.signals import GraceOver, Interrupted, StopRequest, ignore
-from trainer.batches import scoring_jobs
-from trainer.plan import split
-from trainer.policy import TrainingStopped
-from trainer.training_run import TrainingRun
-from worlds.sources import beside, load_tasks
+from rods.trainer.batches import scoring_jobs
+from rods.trainer.plan import split
+from rods.trainer.policy import TrainingStopped
+from rods.trainer.training_run import TrainingRun
+from rods.worlds.sources import beside, load_tasks
 
 
 def main() -> None:
@@ -54,14 +53,13 @@ def run(arguments: list[str]) -> int:
 def application() -> App:
     app = commands.application("rods-train", "Train the policy of a run folder.")
     app.default(_start)
-    app.command("trainer.sft:warm_up", name="sft", help="Supervised warm-up of a base model on ground truth.")
+    app.command("rods.trainer.sft:warm_up", name="sft", help="Supervised warm-up of a base model on ground truth.")
     return app
 
 
 def _interrupted(stopped: Interrupted) -> tuple[str, int]:
     if isinstance(stopped, GraceOver):
-        why = "stopped inside a step, which outlasted the grace period; the last checkpoint stands"
-        return why, EXIT_REQUEUE
+        return "stopped inside a step, which outlasted the grace period; the last checkpoint stands", EXIT_REQUEUE
     return "interrupted inside a step; the same command continues from the last checkpoint", 128 + stopped.number
 
 
@@ -82,7 +80,7 @@ def _start(
         raise UserError(
             "a configuration of accelerate is for its own launcher",
             where="--accelerate",
-            remedy=f"accelerate launch --config_file {accelerate} -m trainer {run} …",
+            remedy=f"accelerate launch --config_file {accelerate} -m rods.trainer {run} …",
         )
     if config_json and not (dry_run and config_json.is_file()):
         why = "there is no such file" if dry_run else "a model is planned with, not trained, by its config.json"
@@ -99,7 +97,7 @@ def _start(
 
 def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None, config_json: Path | None) -> int:
     """Prints what this command would do without --dry-run, in the processes that `accelerate` describes."""
-    from trainer.plan import Launch, launched, lines, no_model, plan
+    from rods.trainer.plan import Launch, launched, lines, no_model, plan
 
     if runfolder.exists(path):
         known = open_run(path, config_file)
@@ -114,7 +112,7 @@ def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None, conf
         warnings = check(config, tasks, worlds)
     launch = launched(accelerate) if accelerate else Launch(int(os.environ.get("WORLD_SIZE", "1")))
     if config.policy.kind != "simulated":
-        scoring_jobs(tasks, config, Players(worlds, config.simulation))  # refuses what nobody here plays or judges
+        scoring_jobs(tasks, config, Players(worlds, config))  # refuses what nobody here plays or judges
     for line in lines(plan(path, config, tasks, warnings, launch, config_json)):
         print(plain(line))
     folder = Path(config.policy.model)
@@ -140,38 +138,28 @@ def _train(run: Run, request: StopRequest) -> int:
         raise UserError("a simulated policy is trained by one process", remedy="start rods-train without a launcher")
     if processes > 1:
         split(run.config, processes)  # refuses what does not come out even before anything is loaded
-    if rank:
-        return _follow(run, rank)
+    if rank:  # how the run ends is the first process's to say
+        from rods.trainer import trl_grpo
+
+        with suppress(TrainingStopped), run.playing(f"trainer-{rank}"):
+            trl_grpo.follow(run)
+        return EXIT_OK
     with TrainingRun(run, lambda: request.asked) as training:
         if training.finished and processes == 1:
             log.info("nothing to do: the run is finished", step=training.step)
             return EXIT_OK
-        run.log_start("trainer", packages=_packages(run.config.policy.kind))
+        names = () if run.config.policy.kind == "simulated" else LIBRARIES
+        run.log_start("trainer", packages={name: metadata.version(name) for name in names})
         try:
             if run.config.policy.kind == "simulated":
-                from trainer import simulated
+                from rods.trainer import simulated
 
                 simulated.train(training)
             else:
-                from trainer import trl_grpo  # torch only where weights are
+                from rods.trainer import trl_grpo  # torch only where weights are
 
                 trl_grpo.train(training)
         except TrainingStopped as stopped:
             log.info("stopped", reason=stopped.reason)
         log.info("end", step=training.step, reason=training.stopping)
         return EXIT_OK if training.finished else EXIT_REQUEUE
-
-
-def _follow(run: Run, rank: int) -> int:
-    """What every process but the first does: `accelerate launch` starts the same command several times."""
-    from trainer import trl_grpo
-
-    with suppress(TrainingStopped), playing(run, f"trainer-{rank}"):
-        trl_grpo.follow(run)
-    return EXIT_OK  # how the run ended is the first process's to say
-
-
-def _packages(kind: str) -> dict[str, str]:
-    """The versions of what the policy runs on."""
-    names = () if kind == "simulated" else LIBRARIES
-    return {name: metadata.version(name) for name in names}

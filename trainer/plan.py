@@ -1,13 +1,10 @@
 """What a run would do, before it does anything: `rods-train RUN --config FILE --dry-run`.
 
-Checks configuration, data and tasks as the start itself does, and prints steps, rollouts, tokens, memory and files.
-Nothing is written and no model is loaded; the number of parameters is read from the headers of the weights.
-
-The memory a process needs is estimated from shapes. Counted are float32 weights, gradients and optimizer (bfloat16
-weights where DeepSpeed keeps its own float32 ones), a reference policy for the KL penalty, what a forward pass leaves
-behind for the backward pass, the tiles in which TRL scores tokens, and the rollouts' cache. Not counted are CUDA's
-context, buffers of NCCL and fragments: leave a tenth of a GPU for them. `python -m bench.memory` compares the estimate
-with a measurement.
+Nothing is written and no model is loaded; the number of parameters is read from the headers of the weights. The memory
+a process needs is estimated from shapes: weights, gradients and optimizer, a reference policy for the KL penalty, what
+a forward pass leaves behind for the backward pass, the tiles in which TRL scores tokens, and the rollouts' cache. Not
+counted are CUDA's context, buffers of NCCL and fragments: leave a tenth of a GPU for them. `python -m bench.memory`
+compares the estimate with a measurement.
 """
 
 from __future__ import annotations
@@ -16,17 +13,19 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
 
-from buffers.checkpoints import KEEP
-from buffers.run import runfolder
+from rods.buffers.checkpoints import KEEP
+from rods.buffers.run import runfolder
 from rods.config import Config, Endpoint
+from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.files import read_regular
+from rods.players import Players
 from rods.rules.order import epoch_steps
 from rods.tasks import AnyTask
 
@@ -69,8 +68,8 @@ def launched(file: Path) -> Launch:
 
 
 def split(config: Config, processes: int) -> tuple[int, int]:
-    """Sequences a step, and those of them in one backward pass of one of `processes`. Raises UserError where they do
-    not come out even."""
+    """Sequences a step, and those in one backward pass of one of `processes`. Raises UserError where they do not come
+    out even."""
     sequences = config.training.batch_tasks * config.rollouts.rollouts_per_task
     if sequences % processes:
         raise UserError(
@@ -104,14 +103,18 @@ def plan(
     launch: Launch,
     config_json: Path | None = None,
 ) -> dict[str, Any]:
-    """The plan as JSON. `tasks` and `warnings` have passed `buffers.run.creation.check`. The policy's shape is read
-    from `config_json` where it is given, else from its folder; what needs one is left out where there is none."""
-    training, rollouts = config.training, config.rollouts
+    """The plan as JSON. `tasks` and `warnings` have passed `rods.buffers.run.creation.check`. The policy's shape is
+    read from `config_json`, else from its folder; what needs one is left out where there is none."""
+    training, operation, policy = config.training, config.operation, config.policy
     sequences, micro_batch = split(config, launch.processes)
     train = [task for task in tasks if task.split == "train"]
     first = [task for task in train if task.type in config.curriculum.stages[0].types]
-    folder = Path(config.policy.model)
-    shape = model_shape(folder, config_json) if config.policy.kind == "transformers" else None
+    shape, memory = None, None
+    if policy.kind == "transformers" and (shape := model_shape(Path(policy.model), config_json)):
+        needed = estimate_memory(config, shape, launch.processes, launch.sharding, gpu=launch.gpu)
+        memory = {purpose: round(size / 1e9, 2) for purpose, size in needed.items()}
+    outside = ", ".join(Players(Environments(), config).outside)
+    players = [f"{outside} by {_named(server)}" for server in operation.players or operation.endpoints]
     return {
         "run": {"folder": str(path), "exists": runfolder.exists(path), "sync": config.sync},
         "tasks": {
@@ -122,44 +125,38 @@ def plan(
         "steps": {
             "steps": training.steps,
             "steps_in_the_first_epoch": epoch_steps(config, len(first)),
-            "drawn_tasks_a_step": config.drawn_slots,
+            "drawn_tasks_a_step": training.batch_tasks - config.pool_slots,
             "stages": [_stage(stage.model_dump()) for stage in config.curriculum.stages],
             "rollouts_a_step": sequences,
             "rollouts": sequences * training.steps,
-            "tokens_a_step_at_most": sequences * rollouts.max_context_tokens,
+            "tokens_a_step_at_most": sequences * config.rollouts.max_context_tokens,
             "sequences_a_backward_pass": micro_batch,
         },
-        "policy": {"kind": config.policy.kind, "model": config.policy.model, "dialect": config.policy.dialect}
+        "policy": {"kind": policy.kind, "model": policy.model, "dialect": policy.dialect}
         | ({"parameters": shape.parameters} if shape else {})
-        | ({"lora_rank": config.policy.lora_rank} if config.policy.lora_rank else {}),
+        | ({"lora_rank": policy.lora_rank} if policy.lora_rank else {}),
         "rollouts_by": _engine(config),
         "processes": launch.processes,
         "sharding": launch.sharding,
-        "memory_gb_a_process": _gigabytes(
-            estimate_memory(config, shape, launch.processes, launch.sharding, gpu=launch.gpu)
-        )
-        if shape
-        else None,
+        "memory_gb_a_process": memory,
         "variants_by": _writers(config),
-        **({"played_by": _players(config)} if config.simulation.by_model else {}),
+        **({"played_by": players} if outside else {}),
         "disk_gb": _disk(config, shape),
         "warnings": list(warnings),
     }
 
 
-def lines(found: dict[str, Any]) -> list[str]:
+def lines(plan: dict[str, Any]) -> list[str]:
     """The plan for people."""
-    said = [f"{name.replace('_', ' ')}: {_said(value)}" for name, value in found.items() if value not in (None, [])]
+    said = [f"{name.replace('_', ' ')}: {_said(value)}" for name, value in plan.items() if value not in (None, [])]
     return [*said, "nothing was started, nothing was written"]
 
 
 def _stage(rules: dict[str, Any]) -> str:
     ends = f"{rules['epochs']} epochs" if rules["epochs"] else "the end of the run"
     until = f"a plateau, at the latest {ends}" if rules["until"] == "plateau" else ends
-    aids = [rules["interface"]] if rules["interface"] else []
-    aids += [NAMED[rules["feedback"]]] if rules["feedback"] in NAMED else []
-    aids += ["variants"] if rules["expand"] else []
-    also = f" with {' and '.join(aids)}" if aids else ""
+    aids = [rules["interface"], NAMED.get(rules["feedback"]), "variants" if rules["expand"] else None]
+    also = f" with {' and '.join(filter(None, aids))}" if any(aids) else ""
     return f"{rules['reward']} on {', '.join(rules['types'])}{also} until {until}"
 
 
@@ -170,18 +167,14 @@ def _engine(config: Config) -> list[str]:
     return [url for server in operation.rollout_servers for url in server.urls] or ["the trainer"]
 
 
-def _gigabytes(found: dict[str, int]) -> dict[str, float]:
-    return {name: round(value / 1e9, 2) for name, value in found.items()}
-
-
 def _disk(config: Config, shape: ModelShape | None) -> dict[str, float]:
-    found = {"traces": config.operation.trace_bytes / 1e9}
+    needed = {"traces": config.operation.trace_bytes / 1e9}
     if shape:
         rank, state = config.policy.lora_rank, OPTIMIZER[config.training.optimizer]
         trained = shape.adapters(rank) * (FLOAT + state) if rank else shape.parameters * state
-        one = shape.parameters * FLOAT + trained
-        found[f"checkpoints (the first and the newest {KEEP})"] = (KEEP + 1) * one / 1e9
-    return {name: round(value, 2) for name, value in found.items()}
+        checkpoint = shape.parameters * FLOAT + trained
+        needed[f"checkpoints (the first and the newest {KEEP})"] = (KEEP + 1) * checkpoint / 1e9
+    return {name: round(value, 2) for name, value in needed.items()}
 
 
 def _writers(config: Config) -> list[str]:
@@ -189,16 +182,11 @@ def _writers(config: Config) -> list[str]:
         return ["nobody: static data"]
     if config.pipeline.author == "procedural":
         return ["recipes and phrase books"]
-    return [_named(one) for one in config.operation.endpoints]
+    return [_named(server) for server in config.operation.endpoints]
 
 
-def _players(config: Config) -> list[str]:
-    names, operation = ", ".join(config.simulation.by_model), config.operation
-    return [f"{names} by {_named(one)}" for one in operation.players or operation.endpoints]
-
-
-def _named(one: Endpoint) -> str:
-    return f"{one.model} at {', '.join(one.urls) or one.url_file}"
+def _named(server: Endpoint) -> str:
+    return f"{server.model} at {', '.join(server.urls) or server.url_file}"
 
 
 def _said(value: Any) -> str:
@@ -244,8 +232,8 @@ class ModelShape:
 
 
 def no_model(folder: Path) -> UserError:
-    """That no model is in `folder`. Where it may be a name of the Hugging Face hub, read as a path like any other
-    (`owner/name`, and no folder `owner`), the remedy is the command that fetches it."""
+    """That no model is in `folder`; where it may be a name of the Hugging Face hub (`owner/name`, and no folder
+    `owner`), with the command that fetches it."""
     name = f"{folder.parent.name}/{folder.name}"
     hub = not folder.parent.exists() and re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", name)
     fetch = f"policy.model is a folder, not a name on the Hugging Face hub: `hf download {name} --local-dir {folder}`"
@@ -254,14 +242,14 @@ def no_model(folder: Path) -> UserError:
 
 
 def model_shape(folder: Path, config_json: Path | None = None) -> ModelShape | None:
-    """The model in `folder`, from its config (or `config_json`) and the headers of its weights; None where there is no
-    config. Without weights the parameters are those of the config."""
+    """The model in `folder`, from its config (or `config_json`) and the headers of its weights, if there are any; None
+    where there is no config."""
     try:
         known = orjson.loads(read_regular(config_json or folder / "config.json"))
         hidden, heads = int(known["hidden_size"]), int(known["num_attention_heads"])
         size = int(known.get("head_dim") or hidden // heads)
-        found = ModelShape(
-            sum(_parameters(file) for file in folder.glob("*.safetensors")),
+        shape = ModelShape(
+            sum(map(_parameters, folder.glob("*.safetensors"))),
             int(known["num_hidden_layers"]),
             hidden,
             heads * size,
@@ -272,82 +260,67 @@ def model_shape(folder: Path, config_json: Path | None = None) -> ModelShape | N
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    counted = found.parameters or found.outside + found.layers * found.layer
-    return ModelShape(counted, *(getattr(found, name) for name in ModelShape.__slots__[1:]))
+    return shape if shape.parameters else replace(shape, parameters=shape.outside + shape.layers * shape.layer)
 
 
 def estimate_memory(
     config: Config, model: ModelShape, processes: int, how: Sharding, *, gpu: bool = True
 ) -> dict[str, int]:
     """Bytes a process by purpose, and `in all at most`: what stays, and the larger of rolling out and learning."""
-    rollouts, operation = config.rollouts, config.operation
+    rollouts, operation, rank, kl = config.rollouts, config.operation, config.policy.lora_rank, config.training.kl
     sequences = config.training.batch_tasks * rollouts.rollouts_per_task // processes
     tokens = (operation.micro_batch or sequences) * rollouts.max_context_tokens
     bf16 = operation.precision == "bf16" or (operation.precision == "auto" and gpu)
     width = HALF if bf16 else FLOAT
     own = not operation.rollout_servers and not operation.colocated
-    trained = model.adapters(config.policy.lora_rank) if config.policy.lora_rank else model.parameters
-    total = model.parameters + (trained if config.policy.lora_rank else 0)
+    trained = model.adapters(rank) if rank else model.parameters
+    total = model.parameters + (trained if rank else 0)
 
-    stays = _kept_weights(config, total, trained, processes, how)
+    # What is there all the time. ZeRO computes with bfloat16 weights and keeps float32 ones beside the optimizer.
+    zero, spread = how in ("zero2", "zero3"), processes if how in ("fsdp", "zero3") else 1
+    weights, shared = total * (HALF if zero else FLOAT), 1 if how == "whole" else processes
+    stays = {
+        "weights": weights // spread,
+        "gradients": trained * FLOAT // shared,
+        "optimizer": trained * (OPTIMIZER[config.training.optimizer] + (FLOAT if zero else 0)) // shared,
+    }
+    if kl:  # with LoRA the frozen weights, and a copy of the adapter
+        stays["reference policy"] = (trained * FLOAT if rank else weights) // spread
     if own and how != "whole":
         stays["whole copy that rolls out"] = total * FLOAT
     if operation.colocated:
         stays["vLLM, on a GPU of 80 GB"] = int(operation.colocated_memory * 80e9)
-    learning = _learning(config, model, tokens, width, how, gpu=gpu)
-    if config.training.kl and not config.policy.lora_rank and how == "fsdp":
+
+    # What a forward and backward pass over `tokens` needs beside.
+    recomputed = gpu and config.policy.kind == "transformers"  # gradient checkpointing by layer (trl_grpo)
+    if recomputed:
+        residual = FLOAT if how == "whole" else width  # autocast leaves the sum between layers in float32
+        activations = tokens * (model.layers * model.hidden * residual + model.kept * width)
+    else:
+        activations = tokens * model.layers * model.kept * width
+    head = min(tokens, TILE[0]) * min(model.vocabulary, TILE[1]) * width + 2 * tokens * model.hidden * FLOAT
+    learning = {
+        "activations" + (", recomputed layer by layer" if recomputed else ""): activations,
+        "scores of tokens": head + (0 if rank else model.vocabulary * model.hidden * FLOAT),
+    }
+    if how in ("fsdp", "zero3"):
+        learning["gathered layers"] = (2 * model.layer + model.outside) * width
+    elif how == "whole" and bf16:
+        learning["weights in bfloat16 while learning"] = HALF * (
+            model.layer + model.outside if rank else model.parameters
+        )
+    if kl and not rank and how == "fsdp":
         learning["reference policy while it is asked"] = model.parameters * width
+
     rolling = {}
     if own:
         cache = 2 * model.layers * model.keys * width * rollouts.max_context_tokens
         rolling["rollouts' cache"] = sequences * cache
         rolling["rollouts' next words"] = 4 * sequences * model.vocabulary * FLOAT
-        if bf16:
-            frozen = bool(config.policy.lora_rank)  # then autocast keeps none of them
-            rolling["weights in bfloat16 while rolling out"] = (model.layer if frozen else total) * HALF
+        if bf16:  # with frozen weights autocast keeps none of them
+            rolling["weights in bfloat16 while rolling out"] = (model.layer if rank else total) * HALF
     most = sum(stays.values()) + max(sum(learning.values()), sum(rolling.values()))
     return {**stays, **learning, **rolling, "in all at most": most}
-
-
-def _kept_weights(config: Config, total: int, trained: int, processes: int, how: Sharding) -> dict[str, int]:
-    """What is there all the time. ZeRO computes with bfloat16 weights and keeps float32 ones beside the optimizer."""
-    zero, spread = how in ("zero2", "zero3"), processes if how in ("fsdp", "zero3") else 1
-    shared = 1 if how == "whole" else processes
-    found = {
-        "weights": total * (HALF if zero else FLOAT) // spread,
-        "gradients": trained * FLOAT // shared,
-        "optimizer": trained * (OPTIMIZER[config.training.optimizer] + (FLOAT if zero else 0)) // shared,
-    }
-    if config.training.kl:
-        adapted = bool(config.policy.lora_rank)  # then the reference is the frozen weights, and a copy of the adapter
-        found["reference policy"] = (trained * FLOAT if adapted else total * (HALF if zero else FLOAT)) // spread
-    return found
-
-
-def _learning(
-    config: Config, model: ModelShape, tokens: int, width: int, how: Sharding, *, gpu: bool
-) -> dict[str, int]:
-    """What a forward and backward pass over `tokens` needs beside."""
-    adapted = bool(config.policy.lora_rank)
-    recomputed = gpu and config.policy.kind == "transformers"  # gradient checkpointing by layer (trl_grpo)
-    residual = FLOAT if how == "whole" else width  # autocast leaves the sum between layers in float32
-    if recomputed:
-        activations = tokens * (model.layers * model.hidden * residual + model.kept * width)
-    else:
-        activations = tokens * model.layers * model.kept * width
-    scored = min(tokens, TILE[0])
-    head = scored * min(model.vocabulary, TILE[1]) * width + 2 * tokens * model.hidden * FLOAT
-    found = {
-        "activations" + (", recomputed layer by layer" if recomputed else ""): activations,
-        "scores of tokens": head + (0 if adapted else model.vocabulary * model.hidden * FLOAT),
-    }
-    if how in ("fsdp", "zero3"):
-        found["gathered layers"] = (2 * model.layer + model.outside) * width
-    elif how == "whole" and width == HALF:
-        found["weights in bfloat16 while learning"] = (
-            model.layer + model.outside if adapted else model.parameters
-        ) * HALF
-    return found
 
 
 def _parameters(file: Path) -> int:

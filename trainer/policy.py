@@ -16,18 +16,17 @@ its own loop:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from rods import interfaces
 from rods.canonical import content_id
-from rods.config import Component, Stage
+from rods.config import Stage
 from rods.episode.rewards import RANGES
 from rods.errors import RodsError
-from rods.interfaces.approved import NOTHING_APPROVED, Approved
 from rods.interfaces.base import Interface
 from rods.observations import EpisodeReward, Group, Role, Rollout
 from rods.tasks import AnyTask
@@ -46,7 +45,7 @@ class TrainingStopped(RodsError):
 @dataclass(frozen=True, slots=True)
 class BatchSlot:
     """One place in a batch. Its group is `groups[index]` of the step. `role` retest: the task is retired. `head`: so
-    many of its first turns are played by the ground truth (`rollouts.head_start`)."""
+    many of its first turns are played by the ground truth."""
 
     index: int
     task: AnyTask
@@ -56,12 +55,9 @@ class BatchSlot:
 
 @dataclass(frozen=True)
 class Batch:
-    """The tasks of one step: always `training.batch_tasks` slots; a task may occur twice.
-
-    `step` counts from 1, `epoch` from 0, `stage` from 1; `rules` is the stage's configuration. `traced`: this step's
-    traces are kept; otherwise a policy need not build them. `dialect`, `shown` (components of an evolving interface)
-    and `approved` (texts of agents) say what its episodes show: `interface`. Picklable: rank 0 broadcasts it.
-    """
+    """The tasks of one step: always `training.batch_tasks` slots; a task may occur twice. `step` counts from 1, `epoch`
+    from 0, `stage` from 1; `rules` is the stage's configuration. `traced`: this step's traces are kept. `dialect` and
+    `shown` (what extensions know of this step) make `interface`. Picklable: rank 0 broadcasts it."""
 
     step: int
     epoch: int
@@ -71,8 +67,7 @@ class Batch:
     order_hash: str
     traced: bool = False
     dialect: str = "compact"
-    shown: frozenset[Component] = frozenset()
-    approved: Approved = NOTHING_APPROVED
+    shown: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def reward(self) -> EpisodeReward:
@@ -81,12 +76,12 @@ class Batch:
     def hash(self) -> str:
         """The content id of the epoch's order, the step, its slots and what they show; the processes compare it."""
         slots = [[slot.task.id, slot.role, slot.head] for slot in self.slots]
-        return content_id([self.order_hash, self.step, slots, sorted(self.shown), self.approved.version])
+        return content_id([self.order_hash, self.step, slots, self.interface.version])
 
     @cached_property
     def interface(self) -> Interface:
         """What its episodes are shown. Its version and its lineage are part of their groups."""
-        return interfaces.load(self.rules, self.dialect, self.shown, self.approved)
+        return interfaces.load(self.rules, self.dialect, self.shown)
 
     def group(self, slot: BatchSlot, rollouts: Sequence[Rollout]) -> Group:
         """What the slot's rollouts earned."""

@@ -1,8 +1,5 @@
-"""A policy with weights as a run sees it.
-
-A checkpoint holds a folder that transformers and vLLM load, the optimizer's state, and torch's generators of every
-process. The rollouts' own draws are keyed by the step and need no state.
-"""
+"""A policy with weights as a run sees it. A checkpoint holds a folder that transformers and vLLM load, the optimizer's
+state, and torch's generators of every process. The rollouts' own draws are keyed by the step and need no state."""
 
 from __future__ import annotations
 
@@ -11,17 +8,17 @@ from pathlib import Path
 
 import torch
 
-from buffers.checkpoints import ADOPTED
+from rods.buffers.checkpoints import ADOPTED
 from rods.config import Config
 from rods.errors import UserError
 from rods.players import Players
 from rods.tasks import AnyTask
-from trainer.batches import scoring_jobs
-from trainer.engines.base import RolloutEngine
-from trainer.engines.local import LocalEngine
-from trainer.ranks import Ranks
-from trainer.sharding import Shards
-from trainer.weight_files import load_adapter, load_plain, save_adapter, save_plain
+from rods.trainer.batches import scoring_jobs
+from rods.trainer.engines.base import RolloutEngine
+from rods.trainer.engines.local import LocalEngine
+from rods.trainer.ranks import Ranks
+from rods.trainer.sharding import Shards
+from rods.trainer.weight_files import load_adapter, load_plain, save_adapter, save_plain
 
 GENERATORS = "generators.pt"
 
@@ -40,8 +37,7 @@ class Weights:
         shards: Shards,
         ranks: Ranks,
     ) -> None:
-        self.synchronise = synchronise
-        self.config, self.players = config, players
+        self.synchronise, self.config, self.players = synchronise, config, players
         self.engine, self.rollouts, self.shards, self.ranks = engine, rollouts, shards, ranks
         self._generators: list[torch.Tensor] | None = None
         ranks.services = {
@@ -52,7 +48,7 @@ class Weights:
         }
 
     def save(self, folder: Path) -> None:
-        """Writes the policy into the empty `folder` (trainer.policy.Policy)."""
+        """Writes the policy into the empty `folder` (rods.trainer.policy.Policy)."""
         self.ranks.ask("gather", folder)
         save_plain(self.engine.model, folder)
         save_adapter(self.engine.model, folder)
@@ -64,12 +60,12 @@ class Weights:
         self.ranks.ask("restore", folder)
 
     def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
-        """Greedy rollouts, shared out over all processes (trainer.policy.Policy)."""
+        """Greedy rollouts, shared out over all processes (rods.trainer.policy.Policy)."""
         return self.ranks.ask("validate", tuple(tasks))  # type: ignore[no-any-return]
 
     def restore_generators(self) -> None:
-        """Puts torch's generators where the latest checkpoint, taken or resumed, left them. Called before every batch:
-        TRL draws from them while it starts, and to shuffle every batch."""
+        """Puts torch's generators where the latest checkpoint, taken or resumed, left them. Called before every batch,
+        since TRL draws from them while it starts and to shuffle."""
         if self._generators is not None:
             torch.set_rng_state(self._generators[0])
             if torch.cuda.is_available() and len(self._generators) > 1:
@@ -81,20 +77,18 @@ class Weights:
         self.synchronise()
         jobs = scoring_jobs(mine, self.config, self.players)
         samples = self.rollouts.rollouts(jobs, random_seed=0, greedy=True)
-        earned = [
-            None if one.trace.end == "infrastructure" else one.trace.resolved / one.trace.expected for one in samples
-        ]
-        found = dict(self.ranks.gathered([(task.id, score) for task, score in zip(mine, earned, strict=True)]))
-        return [found[task.id] for task in tasks]
+        traces = [sample.trace for sample in samples]
+        earned = [None if trace.end == "infrastructure" else trace.resolved / trace.expected for trace in traces]
+        scores = dict(self.ranks.gathered([(task.id, score) for task, score in zip(mine, earned, strict=True)]))
+        return [scores[task.id] for task in tasks]
 
     def _gather(self, folder: Path) -> None:
         self.shards.gather()
         self.shards.save_optimizer(folder)
 
     def _all_generators(self) -> list[list[torch.Tensor]]:
-        """A list a process: the generator of the CPU, then that of its GPU if it has one. It may see the others' GPUs,
-        which another start need not have. The next batch begins with them, here as after a resume: TRL may draw in
-        between."""
+        """A list a process: the generator of the CPU, then that of its own GPU (it may see others, which another start
+        need not have). The next batch begins with them, here as after a resume: TRL may draw in between."""
         self._generators = [torch.get_rng_state()]
         if torch.cuda.is_available():
             self._generators.append(torch.cuda.get_rng_state())

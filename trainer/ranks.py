@@ -1,9 +1,7 @@
-"""Several processes that train one run: the first owns the run folder, the others follow it.
-
-Only the first process opens logs, merges and writes checkpoints. `together` runs a piece of its work while the others
-wait, and gives its result or its error to all. Where that work needs all processes (a checkpoint restores every copy of
-the weights) it calls a service of theirs with `ask`. With one process all of this is plain function calls.
-"""
+"""Several processes that train one run. Only the first opens logs, merges and writes checkpoints: `together` runs a
+piece of its work while the others wait, and gives its result or its error to all. Where that work needs all processes
+(a checkpoint restores every copy of the weights) it calls a service of theirs with `ask`. With one process all of this
+is plain function calls."""
 
 from __future__ import annotations
 

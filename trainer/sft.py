@@ -1,44 +1,59 @@
 """`rods-train sft --config FILE --out FOLDER`: supervised learning on demonstrations, before GRPO.
 
 A base model that cannot write the dialect earns nothing, and GRPO then learns nothing. This trains it on the training
-tasks of a configuration, each played by its known solution or by a teacher (trainer/demonstrations.py), and writes a
-folder that `policy.model` can name. `--export FILE` writes the same demonstrations in the common chat format, for any
-other tool; with it `--out` may be left out. Held-out tasks are never used.
+tasks of a configuration, and writes a folder that `policy.model` can name. `--export FILE` writes the same
+demonstrations in the common chat format, for any other tool. Held-out tasks are never used.
+
+A task is demonstrated by its known solution, played through the engine: its ground truth, the calls that its rubric
+expects, or what an extension knows. There is one call a reply, so that a value which a call returns is in the
+conversation before it is used. Where no call is right the demonstration says so: it asks for what is missing, or says
+that there is no tool for it. A user who is played is asked for what it was not heard to say
+(rods/gates/reference_policy.py).
+
+Or it imitates the episodes of a teacher that `rods-eval run --tasks FILE` has kept, without those with faults (003
+Appendix B.2): a reply that could not be read as calls or as an answer (`format`), an episode that was cut or ran out of
+replies (`unfinished`), and one that earned no more than doing nothing does (`impossible`: the paper has a model judge
+which tasks cannot be done; here each has a known solution, and what is left to find is a teacher that gave up).
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import orjson
 from cyclopts import Parameter
 from cyclopts.types import PositiveFloat, PositiveInt
 
+from rods import dialects
+from rods.buffers.log.tail import read
+from rods.calls import Call
 from rods.canonical import keyed_random
-from rods.config import Config, read_config
+from rods.config import Config, PolicySettings, read_config
+from rods.conversations import Checks, Persona
+from rods.dialects.base import Dialect
 from rods.environments.loading import Environments
-from rods.episode.engine import Message, Trace
+from rods.episode.drivers import Job, run_lockstep
+from rods.episode.engine import Message, NeedText, Reply, Trace
 from rods.errors import UserError
-from rods.tasks import AnyTask
-from trainer.demonstrations import demonstrate, fault, taught
-from worlds.sources import beside, load_tasks
+from rods.extension import extensions
+from rods.files import read_regular
+from rods.gates.reference_policy import ReferencePolicy
+from rods.players import Players
+from rods.tasks import AnyTask, OpenTask, Task
+from rods.worlds.sources import beside, load_tasks
 
-
-@dataclass(frozen=True, slots=True)
-class _Learning:
-    """How the demonstrations are shown, as the command line says."""
-
-    passes: float
-    sequences: int
-    learning_rate: float
-    rounds: bool
+DONE = "Done."
+ASK = "I need one more detail before I can do that. Could you tell me?"
+LACK = "I have no tool for that at the moment."
+SLACK = 8  # replies beside the calls of a known solution: what the user is asked
+Fault = Literal["format", "unfinished", "impossible", "below least"]
 
 
 def warm_up(
@@ -59,40 +74,37 @@ def warm_up(
     if out is None and export is None:
         raise UserError("nothing to do", where="sft", remedy="give --out, --export, or both")
     settings = read_config(config)
-    tasks = [task for task in load_tasks(settings.data, config.parent) if task.split == "train"]
+    tasks = {task.id: task for task in load_tasks(settings.data, config.parent) if task.split == "train"}
     if teacher is None:
         with Environments(settings.operation.sandbox, beside(settings.data, config.parent)) as environments:
-            traces = demonstrate(tasks, settings.policy, environments)
+            traces = demonstrate(list(tasks.values()), settings.policy, environments)
     else:
-        traces = _imitable(taught(teacher, tasks, settings.policy.dialect), tasks, least, teacher)
+        traces = taught(teacher, list(tasks.values()), settings.policy.dialect)
+        held = [sum(extension.held(tasks[trace.task]) for extension in extensions()) for trace in traces]
+        faults = [fault(trace, least, count) for trace, count in zip(traces, held, strict=True)]
+        traces = _imitable(traces, faults, teacher)
     if export is not None:
-        by_id = {task.id: task for task in tasks}
-        lines = [
-            orjson.dumps(line)
-            for trace in traces
-            for line in (as_rounds if rounds else as_chat)(by_id[trace.task], trace)
-        ]
-        export.write_bytes(b"".join(line + b"\n" for line in lines))
+        lines = (line for trace in traces for line in _exported(tasks[trace.task], trace, rounds))
+        export.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
     if out is not None:
-        _train(settings, traces, out, _Learning(passes, sequences, learning_rate, rounds))
+        _train(settings, traces, out, passes, sequences, learning_rate, rounds)
 
 
-def _imitable(traces: Sequence[Trace], tasks: Sequence[AnyTask], least: float, folder: Path) -> list[Trace]:
-    """Those of a teacher's episodes that are imitated; says how many are not and why."""
-    guards = {task.id: int(task.provenance.get("guards", 0)) for task in tasks}
-    faults = [fault(trace, least, guards[trace.task]) for trace in traces]
-    kept = [trace for trace, found in zip(traces, faults, strict=True) if found is None]
-    left_out = Counter(found for found in faults if found is not None)
+def _imitable(traces: Sequence[Trace], faults: Sequence[Fault | None], folder: Path) -> list[Trace]:
+    """Those of a teacher's episodes without a fault; says how many have one, and which."""
+    kept = [trace for trace, fault in zip(traces, faults, strict=True) if fault is None]
+    left_out = Counter(filter(None, faults))
     why = f" ({', '.join(f'{count} {name}' for name, count in left_out.most_common())})" if left_out else ""
     print(f"{len(kept)} of {len(traces)} episodes of the teacher are imitated{why}", file=sys.stderr)
     if not kept:
-        raise UserError(
-            "no episode to imitate", where=str(folder), remedy="let the teacher play the training tasks of --config"
-        )
+        remedy = "let the teacher play the training tasks of --config"
+        raise UserError("no episode to imitate", where=str(folder), remedy=remedy)
     return kept
 
 
-def _train(config: Config, traces: Sequence[Trace], out: Path, learning: _Learning) -> None:
+def _train(
+    config: Config, traces: Sequence[Trace], out: Path, passes: float, size: int, learning_rate: float, rounds: bool
+) -> None:
     if config.policy.kind != "transformers":
         raise UserError(
             f"a policy of kind {config.policy.kind!r} has no base model to warm up",
@@ -101,26 +113,23 @@ def _train(config: Config, traces: Sequence[Trace], out: Path, learning: _Learni
         )
     if out.exists():
         raise UserError("is there already", where=str(out), remedy="name a new folder")
-    from trainer import torch_settings
-    from trainer.engines.local import LocalEngine
-    from trainer.supervised import encode, encode_rounds, fit, in_batches
+    from rods.trainer import torch_settings
+    from rods.trainer.engines.local import LocalEngine
+    from rods.trainer.supervised import encode, encode_rounds, fit, in_batches
 
     engine = LocalEngine.load_alone(Path(config.policy.model), config.rollouts, config.operation, config.policy.kind)
-    model, chat, size = engine.model, engine.chat, learning.sequences
-    encoded = [
-        one for trace in traces for one in (encode_rounds(chat, trace) if learning.rounds else [encode(chat, trace)])
+    model, chat = engine.model, engine.chat
+    samples = [
+        sample for trace in traces for sample in (encode_rounds(chat, trace) if rounds else [encode(chat, trace)])
     ]
-    fitting = [pair for pair in encoded if len(pair[0]) <= config.rollouts.max_context_tokens]
+    fitting = [sample for sample in samples if len(sample[0]) <= config.rollouts.max_context_tokens]
     if not fitting:
-        raise UserError(
-            f"0 of {len(encoded)} samples fit the context",
-            where="rollouts.max_context_tokens",
-            remedy="raise it, or give other tasks",
-        )
-    if len(fitting) < len(encoded):
-        print(f"{len(encoded) - len(fitting)} samples do not fit the context and are left out", file=sys.stderr)
+        what, remedy = f"0 of {len(samples)} samples fit the context", "raise it, or give other tasks"
+        raise UserError(what, where="rollouts.max_context_tokens", remedy=remedy)
+    if len(fitting) < len(samples):
+        print(f"{len(samples) - len(fitting)} samples do not fit the context and are left out", file=sys.stderr)
     rng = keyed_random(config.random_seeds.policy, "sft")
-    steps = max(1, math.ceil(learning.passes * math.ceil(len(fitting) / size)))
+    steps = max(1, math.ceil(passes * math.ceil(len(fitting) / size)))
 
     def said(step: int, of: int, loss: float) -> None:
         if step in (1, of) or step % 10 == 0:
@@ -130,7 +139,7 @@ def _train(config: Config, traces: Sequence[Trace], out: Path, learning: _Learni
     fit(
         model,
         in_batches(chat.pad, itertools.repeat(fitting), size, rng, rest=True),
-        torch_settings.make_optimizer("adamw", model, learning.learning_rate),
+        torch_settings.make_optimizer("adamw", model, learning_rate),
         steps=steps,
         warm_up=max(1, steps // 10),
         progress=said,
@@ -142,23 +151,102 @@ def _train(config: Config, traces: Sequence[Trace], out: Path, learning: _Learni
     chat.tokenizer.save_pretrained(out)
 
 
-def as_chat(task: AnyTask, trace: Trace) -> list[dict[str, Any]]:
-    """The demonstration in the common chat format, one line: {"messages": [{"role", "content"}, …], …}."""
-    return [{"messages": _messages(trace.messages), **_about(task)}]
-
-
-def as_rounds(task: AnyTask, trace: Trace) -> list[dict[str, Any]]:
-    """A line for each reply, the only one to learn of it: {"prompt": [messages], "completion": [the reply], …}."""
-    return [
-        {"prompt": _messages(trace.messages[:place]), "completion": _messages([message]), **_about(task)}
-        for place, message in enumerate(trace.messages)
-        if message.role == "assistant"
-    ]
+def _exported(task: AnyTask, trace: Trace, rounds: bool) -> Iterator[dict[str, Any]]:
+    """The demonstration in the common chat format: {"messages": [{"role", "content"}, …], …}; with `rounds` a line for
+    each reply, the only one to learn of it: {"prompt": [messages], "completion": [the reply], …}."""
+    about = {"task": task.id, "type": task.type, "split": task.split}
+    if not rounds:
+        yield {"messages": _messages(trace.messages), **about}
+        return
+    for place, message in enumerate(trace.messages):
+        if message.role == "assistant":
+            yield {"prompt": _messages(trace.messages[:place]), "completion": _messages([message]), **about}
 
 
 def _messages(messages: Sequence[Message]) -> list[dict[str, str]]:
     return [{"role": message.role, "content": message.content} for message in messages]
 
 
-def _about(task: AnyTask) -> dict[str, str]:
-    return {"task": task.id, "type": task.type, "split": task.split}
+def demonstrate(tasks: Sequence[AnyTask], policy: PolicySettings, environments: Environments) -> list[Trace]:
+    """One resolved episode a task. Raises UserError for a task whose solution is not known, or does not resolve it."""
+    dialect, players = dialects.load(policy.dialect), Players(environments)
+    jobs = [players.job(task, dialect, max_steps=len(_solution(task)) + SLACK) for task in tasks]
+    replies = [_policy(job) for job in jobs]
+    traces = run_lockstep(jobs, lambda waiting: [replies[job](need) for job, need in waiting])
+    for task, trace in zip(tasks, traces, strict=True):
+        if not trace.binary:
+            verdicts = [turn.verdict for turn in trace.turns]
+            turn = next((turn for turn, verdict in enumerate(verdicts) if not (verdict and verdict.resolved)), 0)
+            whole = f"the witness earns {trace.resolved} of {trace.expected}"
+            raise UserError(
+                f"the ground truth does not resolve turn {turn}" if isinstance(task, Task) else whole,
+                where=f"task {task.id}",
+                remedy="`rods data check FILE` says why",
+            )
+    return traces
+
+
+def _solution(task: AnyTask) -> list[Call]:
+    for extension in extensions():
+        if (calls := extension.solution(task)) is not None:
+            return list(calls)
+    if isinstance(task, OpenTask) and (isinstance(task.goal, Checks) or not task.goal_calls):
+        raise UserError(
+            "nobody knows how it is done: it has neither ground truth nor a witness",
+            where=f"task {task.id}",
+            remedy="let a teacher play it (--teacher), or leave it out",
+        )
+    return list(task.goal_calls)
+
+
+def _policy(job: Job) -> Callable[[NeedText], Reply]:
+    task, calls = job.task, _solution(job.task)
+    if isinstance(task, OpenTask) and isinstance(task.user, Persona):
+        return ReferencePolicy(job, calls).reply
+    turns = task.calls if isinstance(task, Task) else (calls, *([] for _ in task.texts[1:]))
+    plan = _replies(task, turns, job.dialect)
+    return lambda need: Reply(next(plan))
+
+
+def _replies(task: AnyTask, turns: Sequence[Sequence[Call]], dialect: Dialect) -> Iterator[str]:
+    for calls in turns:
+        for call in calls:
+            yield dialect.write([call])
+        lacking = (LACK if task.type == "miss_func" else ASK) if isinstance(task, Task) else DONE
+        yield dialect.answer(DONE if calls else lacking)
+
+
+def taught(folder: Path, tasks: Sequence[AnyTask], dialect: str) -> list[Trace]:
+    """The episodes of the evaluation in `folder` that belong to `tasks`, in the order in which they ended. Raises
+    UserError for another dialect's, and for a folder that keeps no conversations."""
+    try:
+        protocol = orjson.loads(read_regular(folder / "evaluation.json")).get("protocol")
+    except (OSError, ValueError) as error:
+        remedy = "rods-eval run FOLDER --tasks FILE --split train --url ADDRESS --model NAME"
+        raise UserError(f"is no evaluation ({error})", where=str(folder), remedy=remedy) from error
+    if protocol != dialect:
+        raise UserError(
+            f"was played in the dialect {protocol!r}, and the policy is to learn {dialect!r}",
+            where=str(folder),
+            remedy=f"let the teacher play with --protocol {dialect}, or set policy.dialect",
+        )
+    wanted = {task.id for task in tasks}
+    records = (record for record in read(folder / "episodes.jsonl") if record["kind"] == "episode")
+    try:
+        results = [json.loads(record["result"]) for record in records if record["task"] in wanted]
+        return [Trace.from_json(result["trace"]) for result in results]
+    except (KeyError, TypeError, ValueError) as error:
+        remedy = "play the tasks of a file (--tasks) with this version of rods-eval"
+        raise UserError(f"keeps no conversations ({error})", where=str(folder), remedy=remedy) from error
+
+
+def fault(trace: Trace, least: float = 0.0, held: int = 0) -> Fault | None:
+    """Why a teacher's episode is not imitated; None where it is. `least`: the share of its goal that it has to have
+    earned, in [0, 1], beside anything at all; `held`: how many of its checks hold when nothing is done."""
+    if any(step.error is not None for turn in trace.turns for step in turn.steps):
+        return "format"
+    if trace.end != "finished":
+        return "unfinished"
+    if trace.resolved <= held:
+        return "impossible"
+    return "below least" if trace.resolved < least * trace.expected else None

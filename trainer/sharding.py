@@ -1,14 +1,12 @@
-"""A policy whose weights and optimizer are partitioned over the processes by FSDP2 or DeepSpeed ZeRO.
+"""A policy whose weights and optimizer are partitioned over the processes by FSDP2 or DeepSpeed ZeRO, as `accelerate
+launch` and its configuration (experiments/training/*.yaml) say.
 
-`accelerate launch` and its configuration (experiments/training/*.yaml) choose which of these, if any. The rest of the
-trainer works on a whole copy of the policy in every process (`LocalEngine.model`): `gather` updates the copy from the
-partitions, `scatter` the partitions from the copy. So rollouts need no other process between two tokens, and a
-checkpoint holds plain weights. Where nothing is sharded the copy is the policy itself, and both do nothing.
+The rest of the trainer works on a whole copy of the policy in every process (`LocalEngine.model`): `gather` updates the
+copy from the partitions, `scatter` the partitions from the copy. So rollouts need no other process between two tokens,
+and a checkpoint holds plain weights. Where nothing is sharded the copy is the policy itself.
 
-Checkpoints of whole and of FSDP2 runs are alike: a run may go on with another number of processes, or with one. What
-DeepSpeed keeps (ZeRO partitions, master weights) is written and read by DeepSpeed, one file a process, and can only be
-resumed by as many.
-"""
+Checkpoints of whole and of FSDP2 runs are alike: a run may go on with another number of processes. What DeepSpeed keeps
+is written and read by DeepSpeed, one file a process, and can only be resumed by as many."""
 
 from __future__ import annotations
 
@@ -56,7 +54,6 @@ def checked(config: Config) -> Kind:
 
 class Shards:
     """`trained` is what the optimizer moves, `whole` the copy. Every method is called by all processes at once.
-
     `optimizer` and `wrapped` (the model as accelerate wraps it) are asked late: there are none before training begins.
     """
 
@@ -115,8 +112,7 @@ class Shards:
         self.optimizer().load_state_dict(state)
 
     def begin_optimizer(self) -> None:
-        """Lets an optimizer without state continue from the weights that `scatter` wrote. Only DeepSpeed's keeps an
-        earlier copy of them."""
+        """Lets an optimizer without state go on from what `scatter` wrote; only DeepSpeed's keeps an earlier copy."""
         if self.kind == "deepspeed":
             self.wrapped().optimizer.refresh_fp32_params()
 

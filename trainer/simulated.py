@@ -1,19 +1,15 @@
-"""The simulated policy: a trainer's part without weights, for tests, load and study of the loop.
+"""The simulated policy: a trainer's part without weights, for tests, load and study of the loop. It is never evidence
+for the method: how it learns is assumed, not measured.
 
-It is never evidence for the method: how it learns is assumed, not measured.
+Every task has a fixed difficulty, a drawn one that of its levels; the policy has one number, its skill, on the same
+scale. A turn is resolved with the probability σ((skill − difficulty) / WIDTH), independently of the others. A step
+raises the skill by `policy.growth` times the share of its groups that disagree (reward variance above 0). So mastered
+and hopeless tasks teach nothing, which is the one claim about GRPO that the loop rests on.
 
-The model. Every task has a fixed difficulty, a drawn one (001) that of its levels; the policy has one number, its
-skill, on the same scale. A turn is resolved with the probability σ((skill − difficulty) / WIDTH), independently of the
-others. A step whose groups all
-disagree (reward variance above 0) raises the skill by `policy.growth`, a step where a share of them does, by that
-share. So mastered and hopeless tasks teach nothing, which is the one claim about GRPO that the loop rests on.
-
-With `policy.plays` the conversations of drawn tasks are really played, as training with weights plays them: whoever
-plays tools, user and verifier is asked. The policy is told what its task expects; it makes each of the calls, and asks
-the user for what its words leave out, with that same probability, and skill grows as above.
-
-Every draw is keyed by (random_seeds.rollouts, step, slot, rollout): a resumed run repeats itself exactly.
-"""
+With `policy.plays` the conversations of drawn tasks are really played, whoever plays tools, user and verifier is asked.
+The policy is told what its task expects; it makes each of the calls, and asks the user for what its words leave out,
+with that same probability. Every draw is keyed by (random_seeds.rollouts, step, slot, rollout): a resumed run repeats
+itself exactly."""
 
 from __future__ import annotations
 
@@ -23,7 +19,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,19 +29,19 @@ from rods.config import Config
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.rewards import RANGES
 from rods.errors import UserError
+from rods.extension import extensions
 from rods.faults import LABELS, SUCCESSES, Label
-from rods.gates.witness import Witness
+from rods.gates.reference_policy import ReferencePolicy
 from rods.observations import EpisodeReward, Group, Rollout
 from rods.players import Players
-from rods.rules.difficulty import RANGES as LEVELS
 from rods.tasks import AnyTask, Task
-from trainer.advantages import advantages, with_advantages
-from trainer.batches import groups as groups_of
-from trainer.batches import jobs
-from trainer.policy import Batch
+from rods.trainer.advantages import advantages, with_advantages
+from rods.trainer.batches import groups as groups_of
+from rods.trainer.batches import jobs
+from rods.trainer.policy import Batch
 
 if TYPE_CHECKING:
-    from trainer.training_run import TrainingRun
+    from rods.trainer.training_run import TrainingRun
 
 WIDTH = 0.12  # how fast the chance of a turn falls as difficulty passes skill
 SPREAD = (-0.1, 1.1)  # the keyed part of a difficulty is uniform in this range
@@ -57,12 +52,12 @@ STATE = "simulated.json"
 
 
 def difficulty(task: AnyTask) -> float:
-    """The difficulty of `task`, keyed by its id; a variant takes its root's key and a little noise of its own. That of
-    a drawn task is the mean share of the way that each dimension has gone from its lowest to its highest level."""
-    if (levels := task.provenance.get("levels")) is not None:
-        return fmean((levels[name] - low) / (high - low) for name, (low, high) in LEVELS.items())
-    root = str(task.provenance.get("root", task.id))
-    low, high = SPREAD
+    """The difficulty of `task`: what an extension says of its own, else keyed by its id; a variant takes its root's key
+    and a little noise."""
+    for extension in extensions():
+        if (told := extension.difficulty(task)) is not None:
+            return told
+    root, (low, high) = str(task.provenance.get("root", task.id)), SPREAD
     value = low + (high - low) * _uniform(1, "difficulty", root)[0] + TYPE_OFFSET[task.type]
     if isinstance(task, Task):
         value += EXTRA_CALL * (sum(len(turn) for turn in task.calls) - task.expected)
@@ -78,29 +73,23 @@ def turn_chance(task: AnyTask, skill: float) -> float:
 
 def rollout(task: AnyTask, chance: float, reward: EpisodeReward, *key: str | int, head: int = 0) -> Rollout:
     """One episode whose turns, but the first `head`, are resolved with `chance` each, drawn with `key` and nothing
-    else. The simulated policy never breaks the format by accident: its format rewards rise with the same chance as its
-    turns."""
+    else. Its format rewards rise with its turns."""
     turns = task.expected - head
     resolved = sum(draw < chance for draw in _uniform(turns, "rollout", *key))
-    binary = int(resolved == turns)
-    progress = resolved / turns
-    low, high = RANGES[reward]
-    form = RANGES["format"][1] * progress
+    binary, progress, (low, high) = int(resolved == turns), resolved / turns, RANGES[reward]
     value = float(binary) if reward == "binary" else low + (high - low) * progress
-    return Rollout(resolved, turns, binary, form, value, "finished")
+    return Rollout(resolved, turns, binary, RANGES["format"][1] * progress, value, "finished")
 
 
 def _labelled(played: Rollout, task: AnyTask) -> Rollout:
-    """The rollout with labels for an evolving interface: every task is failed in one way of its own, keyed by its root,
-    in the turns after those that are resolved."""
+    """The rollout with labels for an evolving interface: every task fails in one way of its own, keyed by its root."""
     if not isinstance(task, Task):  # only turns have labels
         return played
     failures = [label for label in LABELS if label not in SUCCESSES]
     root = str(task.provenance.get("root", task.id))
     failure = failures[int(len(failures) * _uniform(1, "failure", root)[0])]
-    good: Label = "pass"
-    labels = tuple(good if turn < played.resolved else failure for turn in range(played.expected))
-    return replace(played, labels=labels)
+    good: list[Label] = ["pass"] * played.resolved
+    return replace(played, labels=(*good, *[failure] * (played.expected - played.resolved)))
 
 
 class SimulatedPolicy:
@@ -127,6 +116,7 @@ class SimulatedPolicy:
     def groups(self, batch: Batch) -> list[Group]:
         """The rollouts of a batch, one group a slot."""
         seed, count, kind = self.config.random_seeds.rollouts, self.config.rollouts.rollouts_per_task, batch.reward
+        followed = any(extension.follows(batch.rules) for extension in extensions())
         groups = []
         for slot in batch.slots:
             chance = turn_chance(slot.task, self.skill)
@@ -134,8 +124,8 @@ class SimulatedPolicy:
                 rollout(slot.task, chance, kind, seed, batch.step, slot.index, index, head=slot.head)
                 for index in range(count)
             ]
-            if batch.rules.evolving:
-                drawn = [_labelled(one, slot.task) for one in drawn]
+            if followed:
+                drawn = [_labelled(played, slot.task) for played in drawn]
             groups.append(batch.group(slot, drawn))
         return groups
 
@@ -144,14 +134,14 @@ class SimulatedPolicy:
         count, seed = self.config.rollouts.rollouts_per_task, self.config.random_seeds.rollouts
         places = [(slot, index) for slot in batch.slots for index in range(count)]
         waiting: list[Job] = []
-        policies: list[Witness] = []
+        policies: list[ReferencePolicy] = []
         for (slot, index), job in zip(places, jobs(batch, self.config, players), strict=True):
             if slot.role == "drawn":
                 chance, calls = turn_chance(slot.task, self.skill), slot.task.goal_calls
                 asks, *makes = _uniform(1 + len(calls), "played", seed, batch.step, slot.index, index)
                 made = [call for call, draw in zip(calls, makes, strict=True) if draw < chance]
                 waiting.append(job)
-                policies.append(Witness(job, made, asks=asks < chance))
+                policies.append(ReferencePolicy(job, made, asks=asks < chance))
         traces = iter(run_lockstep(waiting, lambda needs: [policies[number].reply(need) for number, need in needs]))
         drawn = {slot.index: [next(traces) for _ in range(count)] for slot in batch.slots if slot.role == "drawn"}
         earned = [
@@ -159,14 +149,13 @@ class SimulatedPolicy:
         ]
         told = [
             {"slot": slot, "rollout": index, "spans": [], **trace.as_json()}
-            for slot, found in drawn.items()
-            for index, trace in enumerate(found)
+            for slot, played in drawn.items()
+            for index, trace in enumerate(played)
         ]
         return groups_of(batch, earned, self.config, players.environments), told
 
     def practise(self, groups: Sequence[Group]) -> None:
-        """One update from the groups whose rewards differ. Rounded, so that equal histories give equal skill on every
-        machine."""
+        """One update from the groups whose rewards differ; rounded, for equal skill on every machine."""
         informative = sum(len({item.reward for item in group.rollouts}) > 1 for group in groups)
         self.skill = rounded(self.skill + self.config.policy.growth * informative / len(groups))
 
@@ -194,8 +183,8 @@ def train(run: TrainingRun) -> None:
 def estimated(groups: Sequence[Group], config: Config) -> list[Group]:
     """The groups with the advantages that a trainer would take from their rewards; no hook, which reads traces."""
     rewards = np.array([[rollout.reward for rollout in group.rollouts] for group in groups], dtype=np.float64)
-    found = advantages(rewards, config.training.advantage_baseline, config.training.advantage_scale)
-    return with_advantages(groups, list(found.reshape(-1, 1)))
+    values = advantages(rewards, config.training.advantage_baseline, config.training.advantage_scale)
+    return with_advantages(groups, list(values.reshape(-1, 1)))
 
 
 def _uniform(count: int, *key: str | int) -> list[float]:

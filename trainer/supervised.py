@@ -1,8 +1,6 @@
-"""Supervised learning on demonstrations: what nano's warm start and `rods-train sft` share.
-
-A demonstration is a trace whose replies are imitated. Only the policy's own tokens are learnt, in the same tokens,
-template and order as in rollouts.
-"""
+"""Supervised learning on demonstrations: what nano's warm start and `rods-train sft` share. A demonstration is a trace
+whose replies are imitated: only the policy's own tokens are learnt, in the same tokens, template and order as in
+rollouts."""
 
 from __future__ import annotations
 
@@ -16,8 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from rods.episode.engine import Trace
-from trainer.chat import Chat
-from trainer.torch_settings import lower
+from rods.trainer.chat import Chat
 
 Progress = Callable[[int, int, float], None]  # (steps done, steps in all, loss)
 Encoded = tuple[list[int], list[int]]
@@ -34,9 +31,9 @@ def fit(
     bf16: bool = False,
     micro_batch: int = 0,
 ) -> None:
-    """Takes `steps` optimizer steps over `batches`, with `micro_batch` sequences a backward pass (0: all of a batch);
-    the loss is the mean over all tokens of a batch. The learning rate rises for `warm_up` steps and falls linearly.
-    `bf16`: matrix products in bfloat16."""
+    """Takes `steps` optimizer steps over `batches`, `micro_batch` sequences a backward pass (0: all); the loss is the
+    mean over all tokens of a batch. The learning rate rises for `warm_up` steps and falls linearly. `bf16`: matrix
+    products in bfloat16."""
     schedule = LambdaLR(optimizer, lambda step: min((step + 1) / warm_up, 1 - step / steps))
     device = next(model.parameters()).device
     for step in range(1, steps + 1):
@@ -45,7 +42,7 @@ def fit(
         whole = 0.0
         optimizer.zero_grad()
         for rows, mask, count in zip(ids, own, learnt, strict=True):
-            with lower(device, bf16):
+            with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
                 loss = imitation_loss(model, rows.to(device), mask.to(device)) * (count / sum(learnt))
             loss.backward()  # type: ignore[no-untyped-call]
             whole += loss.item()
@@ -70,22 +67,21 @@ def encode(chat: Chat, trace: Trace) -> Encoded:
 
 def encode_rounds(chat: Chat, trace: Trace) -> list[Encoded]:
     """A sample for each reply of a conversation (003 Appendix B.2): all before it as the chat template renders it,
-    which may leave reasoning out of earlier replies, then the reply, and 1 for its tokens alone. So each reply is
-    learnt once, with its reasoning."""
-    found = []
+    which may leave out earlier reasoning, then the reply, and 1 for its tokens alone."""
+    rounds = []
     for index, message in enumerate(trace.messages):
         if message.role == "assistant":
             shown = chat.prompt(trace.messages[:index])
             written = [*chat.tokens(message.content), chat.tokenizer.eos_token_id]
-            found.append(([*shown, *written], [0] * len(shown) + [1] * len(written)))
-    return found
+            rounds.append(([*shown, *written], [0] * len(shown) + [1] * len(written)))
+    return rounds
 
 
 def in_batches(
     pad: int, demonstrations: Iterable[list[Encoded]], size: int, rng: random.Random, *, rest: bool = False
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Token ids and a mask of the policy's own, both [size, longest]. Each list of demonstrations gives whole batches
-    of similar length, in an order drawn from `rng`; what is left over is dropped, or makes a smaller one (`rest`)."""
+    """Token ids and a mask of the policy's own, both [size, longest]: whole batches of similar length, in an order
+    drawn from `rng`. What is left over of a list is dropped, or makes a smaller batch (`rest`)."""
     for part in demonstrations:
         encoded = sorted(part, key=lambda pair: len(pair[0]))
         starts = list(range(0, len(encoded) if rest else len(encoded) - size + 1, size))

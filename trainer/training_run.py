@@ -1,9 +1,6 @@
-"""The run that a policy drives: epochs, slots, batches, records, checkpoints, heartbeat, traces.
-
-`TrainingRun` owns the trainer's side of the run folder and keeps one order: a step's groups are durable before the
-update that they cause, a merge is durable before any step of its epoch, and a checkpoint is taken only between two
-rollout batches. The trainer waits for the daemon only in lockstep, at a merge.
-"""
+"""The run that a policy drives, in one order: a step's groups are durable before the update that they cause, a merge is
+durable before any step of its epoch, and a checkpoint is taken only between two rollout batches. The trainer waits for
+the daemon only in lockstep, at a merge."""
 
 from __future__ import annotations
 
@@ -11,22 +8,19 @@ import gzip
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 import orjson
 
-from buffers.checkpoints import Checkpoint, Checkpoints, Position
-from buffers.control import Control
-from buffers.ends import check_trainers
-from buffers.merging.merger import Epoch
-from buffers.playing import playing
-from buffers.run.run import Run
-from buffers.run.runfolder import trace_file
-from buffers.trainer_log import TrainerLog
 from rods import logs
+from rods.buffers.checkpoints import Checkpoint, Checkpoints, Position, check_trainers
+from rods.buffers.merging.merger import Epoch
+from rods.buffers.run.control import Control
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import trace_file
+from rods.buffers.trainer_log import TrainerLog
 from rods.canonical import rounded
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.faults import LABELS
@@ -36,60 +30,27 @@ from rods.rules import curriculum
 from rods.rules.curriculum import Course
 from rods.rules.order import EpochSlot, epoch_steps, head_start
 from rods.rules.order import batch as slots_of_batch
-from rods.simulation.generating import Generator
 from rods.tasks import Task
-from trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
-from worlds.sources import generator
+from rods.trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
 
 
-class Traces:
-    """The kept traces, `traces/step_<step>.a<attempt>.jsonl.gz`, one JSON object a rollout, for people: those of every
-    `every`-th step, at most `limit` bytes of them (0: none). Recovery never needs them, so they are not fsynced."""
-
-    def __init__(self, run_folder: Path, limit: int, every: int) -> None:
-        self.run_folder, self.limit, self.every = run_folder, limit, every
-
-    def wanted(self, step: int) -> bool:
-        return self.limit > 0 and (step - 1) % self.every == 0
-
-    def write(self, step: int, attempt: int, records: Sequence[Mapping[str, Any]]) -> None:
-        """Writes one step's rollouts, then deletes the oldest steps beyond the limit."""
-        if not records:
-            return
-        path = trace_file(self.run_folder, step, attempt)
-        path.parent.mkdir(exist_ok=True)
-        lines = b"".join(orjson.dumps(record) + b"\n" for record in records)
-        path.write_bytes(gzip.compress(lines, compresslevel=3, mtime=0))
-        sizes = {item: item.stat().st_size for item in sorted(path.parent.glob("step_*.jsonl.gz"))}
-        total = sum(sizes.values())
-        for item, size in sizes.items():
-            if total <= self.limit:
-                break
-            item.unlink()
-            total -= size
-
-
 class TrainingRun:
-    """One start of the trainer on a run folder: from its first record (`start`) to its last checkpoint.
-
-    A context manager: leaving it releases the ownership of the logs. `asked_to_stop` is polled between steps and while
-    waiting in lockstep. Raises RefusedError when another trainer owns the run.
-    """
+    """One start of the trainer on a run folder, as a context manager that owns its logs. `asked_to_stop` is polled
+    between steps and while waiting in lockstep. Raises RefusedError when another trainer owns the run."""
 
     def __init__(self, run: Run, asked_to_stop: Callable[[], bool] = lambda: False) -> None:
         self.run, self.config, self.path = run, run.config, run.path
         self.stopping: Stopping | None = None
         self._asked_to_stop = asked_to_stop
         self.log = TrainerLog(run)
-        self._playing = playing(run, "trainer", self.log.heartbeat)
+        self._playing = run.playing("trainer", self.log.heartbeat)
         try:
-            check_trainers(run, self.log.state.observations)
+            check_trainers(run, self.log.state)
         except RefusedError:
             self.log.close()
             raise
-        self._traces = Traces(run.path, self.config.operation.trace_bytes, self.config.operation.trace_every)
         self._checkpoints = Checkpoints(run.path)
         self.resumed: Checkpoint | None = self._checkpoints.newest(self.log.live)
         at = None if self.resumed is None else self.resumed.position
@@ -98,17 +59,16 @@ class TrainingRun:
         self._course = Course() if self.resumed is None else _course(self.resumed)
         self._epoch: Epoch | None = None
         self._policy: Policy | None = None
-        self._generate: Generator | None = None  # of drawn tasks, made when the first is wanted
         self._outstanding: Batch | None = None
         self._labels: Counter[str] = Counter()  # of the last step
         self._dynamics = Dynamics()  # of the last step, too
         self._over = False  # a plateau of the last stage has ended the curriculum
         self._saved = self.resumed  # the latest checkpoint
         self._steps_here = 0
-        self._step_limit = self.config.operation.step_limit
+        self._step_limit, self._trace_every = self.config.operation.step_limit, self.config.operation.trace_every
         setters = {
             "step_limit": lambda value, endpoint: setattr(self, "_step_limit", value),
-            "trace_every": lambda value, endpoint: setattr(self._traces, "every", value),
+            "trace_every": lambda value, endpoint: setattr(self, "_trace_every", value),
             "log_level": lambda value, endpoint: logs.set_level(value),
         }
         self._control = Control(run, "trainer", setters)
@@ -139,14 +99,17 @@ class TrainingRun:
         """To be called often during work before `begin` (a warm start) of which the share `done` (0–1) is done. Raises
         TrainingStopped once the run was asked to stop."""
         self.tell(state, done=round(done, 3))
+        self._check_asked()
+
+    def _check_asked(self) -> None:
         if self._asked_to_stop():
             self.stopping = "signal"
             raise TrainingStopped("signal")
 
     @property
     def finished(self) -> bool:
-        """Whether all steps are taken: `training.steps`, or every epoch of the curriculum. A checkpoint remembers the
-        latter, so that a finished run is known without opening its epoch."""
+        """Whether all steps are taken: `training.steps`, or every epoch of the curriculum, which a checkpoint
+        remembers."""
         if self.step >= self.config.training.steps:
             return True
         if self._epoch is None:
@@ -157,7 +120,7 @@ class TrainingRun:
 
     def begin(self, policy: Policy) -> None:
         """Appends the `start` record, puts `policy` where the checkpoint left it (or saves it, untrained, as step 0),
-        and opens the epoch. To be called once, before the first `next_batch`."""
+        and opens the epoch. To be called once."""
         self._policy = policy
         for folder in self._checkpoints.set_aside(self.log.live, self.resumed):
             log.warning("a torn or damaged checkpoint was moved aside", folder=str(folder))
@@ -172,11 +135,9 @@ class TrainingRun:
         self._settle()
 
     def next_batch(self) -> Batch:
-        """The slots of the next step; where the epoch is over, the merge comes first.
-
-        Raises TrainingStopped when the run stops instead, DeadlineError when the daemon missed the deadline in
-        lockstep; a checkpoint is taken just before.
-        """
+        """The slots of the next step; where the epoch is over, the merge comes first. Raises TrainingStopped when the
+        run stops instead, DeadlineError when the daemon missed the deadline in lockstep; a checkpoint is taken just
+        before."""
         assert self._policy is not None, "begin comes first"
         assert self._outstanding is None, f"step {self._outstanding and self._outstanding.step} was never recorded"
         self._settle()
@@ -189,19 +150,19 @@ class TrainingRun:
             except (DeadlineError, TrainingStopped):
                 self._save()
                 raise
-        epoch = self._opened
-        slots = slots_of_batch(epoch.slots, pool, self._cursor) if (pool := self.config.pool_slots) else []
+        epoch, pool, step = self._opened, self.config.pool_slots, self.step + 1
+        slots = slots_of_batch(epoch.slots, pool, self._cursor) if pool else []
+        drawn = [BatchSlot(index, task, "drawn") for index, task in enumerate(self.log.draw(step), start=pool)]
         self._outstanding = Batch(
-            step=self.step + 1,
+            step=step,
             epoch=epoch.number,
             stage=epoch.stage,
             rules=curriculum.stage_rules(self.config.curriculum, epoch.stage),
-            slots=(*(self._slot(index, slot) for index, slot in enumerate(slots)), *self._drawn()),
+            slots=(*(self._slot(index, slot) for index, slot in enumerate(slots)), *drawn),
             order_hash=epoch.order_hash,
-            traced=self._traces.wanted(self.step + 1),
+            traced=self.config.operation.trace_bytes > 0 and (step - 1) % self._trace_every == 0,
             dialect=self.config.policy.dialect,
-            approved=epoch.approved,
-            shown=self.log.state.shown,
+            shown=self.log.state.shown(epoch.opened),
         )
         return self._outstanding
 
@@ -212,27 +173,16 @@ class TrainingRun:
             head = head_start(task.expected, tracker.window(task.id), tracker.last_step(task.id), share)
         return BatchSlot(index, task, slot.role, head)
 
-    def _drawn(self) -> Iterator[BatchSlot]:
-        """The slots behind those of the pool: tasks that are drawn for the next step."""
-        indices = range(self.config.pool_slots, self.config.training.batch_tasks)
-        if indices:
-            if self._generate is None:
-                self._generate = generator(self.config, self.run.players)
-            tasks = self.log.draw(self.step + 1, indices, self._generate)
-            yield from (BatchSlot(index, task, "drawn") for index, task in zip(indices, tasks, strict=True))
-
     def record(self, batch: Batch, groups: Sequence[Group], traces: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Makes the groups of `batch` durable, one a slot in order; to be called before the update that they cause.
-
-        `traces` are JSON objects, one a rollout, wanted when `batch.traced`. Raises ValueError when the groups are not
-        those of the batch.
-        """
+        """Makes the groups of `batch` durable, one a slot in order, before the update that they cause. `traces` are
+        JSON objects, one a rollout, wanted when `batch.traced`. Raises ValueError when the groups are not those of the
+        batch."""
         if self._outstanding is not batch:
             raise ValueError(f"step {batch.step} is not the step that is due")
         if [group.task for group in groups] != [slot.task.id for slot in batch.slots]:
             raise ValueError(f"step {batch.step}: the groups are not those of the batch's slots, in order")
         self.log.write_step(batch.step, batch.epoch, groups)
-        self._traces.write(batch.step, self.log.attempt, traces)
+        self._keep_traces(batch.step, traces)
         self._outstanding = None
         records = [group.as_json() for group in groups]
         self._labels, self._dynamics = label_counts(records), dynamics(records)
@@ -240,9 +190,26 @@ class TrainingRun:
         self._steps_here += 1
         self._log_step(batch, groups)
 
+    def _keep_traces(self, step: int, traces: Sequence[Mapping[str, Any]]) -> None:
+        """Writes one step's rollouts, an object a line, then deletes the oldest steps beyond `operation.trace_bytes`.
+        They are for people; recovery never needs them, so they are not fsynced."""
+        if not traces:
+            return
+        path = trace_file(self.path, step, self.log.attempt)
+        path.parent.mkdir(exist_ok=True)
+        lines = b"".join(orjson.dumps(trace) + b"\n" for trace in traces)
+        path.write_bytes(gzip.compress(lines, compresslevel=3, mtime=0))
+        sizes = {file: file.stat().st_size for file in sorted(path.parent.glob("step_*.jsonl.gz"))}
+        total = sum(sizes.values())
+        for file, size in sizes.items():
+            if total <= self.config.operation.trace_bytes:
+                break
+            file.unlink()
+            total -= size
+
     def after_update(self, update: Update | None = None) -> None:
         """To be called once every optimizer pass over the recorded batch is done: checkpoints when one is due and
-        decides whether the run stops here. `update`: what the passes have shown, the gradient norm of the last one."""
+        decides whether the run stops here. `update`: what the passes have shown."""
         update = update or Update()
         self._course = self._course.stepped(update.gradient_norm)
         self.log.write_update(update)
@@ -253,34 +220,27 @@ class TrainingRun:
         self.tell(self.stopping or "training")
 
     def gauges(self) -> dict[str, float]:
-        """Zones, pool and staging as they stand, and of the turns of the last step the share of each label
-        (`label/<label>`), that with calls (`turns/calling`) and the replies that they took (`turns/replies`), for
-        dashboards."""
+        """For dashboards: zones, pool and staging, and of the last step the share of each label (`label/<label>`), of
+        turns with calls (`turns/calling`), and the replies a turn (`turns/replies`)."""
         turns = self._labels.total()
         labels = {f"label/{label}": self._labels[label] / turns for label in LABELS} if turns else {}
         told = {"turns/calling": self._dynamics.calling_share, "turns/replies": self._dynamics.replies_a_turn}
-        return {
-            **self.log.state.gauges(),
-            **labels,
-            **{name: value for name, value in told.items() if value is not None},
-        }
+        shown = {name: value for name, value in told.items() if value is not None}
+        return {**self.log.state.gauges(), **labels, **shown}
 
     def _settle(self) -> None:
-        self._take_up()
-        limit = self._step_limit
+        """Takes up what `rods ctl` has asked, looking no more often than the daemon does, and decides whether to stop
+        here."""
+        now, limit = time.monotonic(), self._step_limit
+        if now - self._looked >= self.config.operation.poll_seconds:
+            self._looked = now
+            self._control.tell(self._control.apply(self._control.read()))
         if self.finished:
             self.stopping = "finished"
         elif self._asked_to_stop():
             self.stopping = "signal"
         elif limit and self._steps_here >= limit:
             self.stopping = "step_limit"
-
-    def _take_up(self) -> None:
-        """What `rods ctl` has asked by now; looks no more often than the daemon does."""
-        now = time.monotonic()
-        if now - self._looked >= self.config.operation.poll_seconds:
-            self._looked = now
-            self._control.tell(self._control.apply(self._control.read()))
 
     @property
     def _opened(self) -> Epoch:
@@ -293,8 +253,8 @@ class TrainingRun:
         return epoch_steps(self.config, len(self._opened.slots))
 
     def _next_course(self) -> Course:
-        """Validates where the stage asks for it, and decides on the next epoch's stage. Raises TrainingStopped when the
-        curriculum is over."""
+        """Validates where the stage asks for it, and decides on the next stage. Raises TrainingStopped at the end of
+        all."""
         assert self._policy is not None
         rules, score = self.config.curriculum, None
         if self._course.validates(rules):
@@ -327,36 +287,30 @@ class TrainingRun:
         """Called while lockstep waits for the daemon. Raises TrainingStopped once the run was asked to stop."""
         self.tell("waiting for the daemon")
         self.log.check()
-        if self._asked_to_stop():
-            self.stopping = "signal"
-            raise TrainingStopped("signal")
+        self._check_asked()
 
     def _check_order(self, checkpoint: Checkpoint) -> None:
-        wanted: str | int = checkpoint.position.order_hash
-        found: str | int = self._opened.order_hash
-        what = f"epoch {self._epoch_number} another order"
-        if not wanted or wanted == found:
-            found = self.log.state.difficulty.value
-            wanted, what = checkpoint.position.curriculum.get("difficulty", found), "drawn tasks another difficulty"
-        if wanted != found:
-            raise RefusedError(
-                f"the logs give {what} ({found}) than the checkpoint was taken in ({wanted})",
-                where=str(checkpoint.folder),
-                remedy="`rods verify` says which record differs",
-            )
+        position, order = checkpoint.position, self._opened.order_hash
+        compared = [(f"epoch {self._epoch_number} another order", position.order_hash or order, order)]
+        noted = self.log.state.of_folds("checkpoint").items()
+        compared += [(f"another {name}", position.curriculum.get(name, value), value) for name, value in noted]
+        for what, wanted, given in compared:
+            if wanted != given:
+                raise RefusedError(
+                    f"the logs give {what} ({given}) than the checkpoint was taken in ({wanted})",
+                    where=str(checkpoint.folder),
+                    remedy="`rods verify` says which record differs",
+                )
 
     def _save(self) -> None:
         """Takes a checkpoint here, unless this step has one; that the run is over must be remembered in either case."""
         assert self._policy is not None
         if self.stopping is not None:
             self.log.write_tracker(force=True)  # first: where the checkpoint says that it is over, no start comes back
-        if self._saved is None or self._saved.position.step != self.step:
-            self._checkpoint()
-        elif self.finished and not self._remembers_the_end(self._saved):
-            self._saved = self._checkpoints.amend(self._saved, self._curriculum())
-
-    def _checkpoint(self) -> None:
-        assert self._policy is not None
+        if self._saved is not None and self._saved.position.step == self.step:
+            if self.finished and not self._remembers_the_end(self._saved):
+                self._saved = self._checkpoints.amend(self._saved, self._curriculum())
+            return
         epoch = self._opened
         self.log.flush()
         position = Position(
@@ -377,8 +331,8 @@ class TrainingRun:
         log.info("checkpoint", step=self.step, folder=self._saved.folder.name, seconds=seconds)
 
     def _curriculum(self) -> dict[str, Any]:
-        drawn = {"difficulty": self.log.state.difficulty.value} if self.config.source.drawn else {}
-        return {**self._course.as_json(), **drawn, "finished": self.finished, "extensions": self.run.extensions}
+        noted = self.log.state.of_folds("checkpoint")
+        return {**self._course.as_json(), **noted, "finished": self.finished, "extensions": self.run.extensions}
 
     def _remembers_the_end(self, checkpoint: Checkpoint) -> bool:
         """Whether the run was over when the checkpoint was taken, and has not been extended since."""

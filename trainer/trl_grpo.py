@@ -12,29 +12,32 @@ place in the whole batch, so that a batch does not depend on their number.
 from __future__ import annotations
 
 import os
+import warnings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is loaded from folders; TRL would also send telemetry
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from datasets import Dataset
+from torch.nn.functional import pad
 from transformers import PrinterCallback, TrainerCallback
-from trl import GRPOTrainer
+from transformers.utils import logging as transformers_logging
+from trl import GRPOConfig, GRPOTrainer
 from trl.trainer import utils as trl_utils
 
-from buffers.run.run import Run
+from rods.buffers.run import runfolder
+from rods.buffers.run.run import Run
 from rods.canonical import keyed_random
-from rods.config import Config
 from rods.errors import InfrastructureError
 from rods.observations import Update
-from trainer import batches, sharding, token_scores, torch_settings
-from trainer.advantages import (
+from rods.trainer import batches, sharding, torch_settings
+from rods.trainer.advantages import (
     AdvantageEstimate,
     Array,
     advantages,
@@ -43,19 +46,21 @@ from trainer.advantages import (
     reweighted,
     with_advantages,
 )
-from trainer.engines.base import Sample
-from trainer.engines.choose import compare, rollout_engine
-from trainer.engines.local import LocalEngine
-from trainer.policy import Batch, Stopping, TrainingStopped
-from trainer.policy_weights import Weights
-from trainer.ranks import Ranks
-from trainer.trl_settings import arguments, settle_torch
-from trainer.weight_files import adapted
+from rods.trainer.engines.base import Sample
+from rods.trainer.engines.choose import compare, rollout_engine, vllm_arguments
+from rods.trainer.engines.local import LocalEngine
+from rods.trainer.plan import split
+from rods.trainer.policy import Batch, Stopping, TrainingStopped
+from rods.trainer.policy_weights import Weights
+from rods.trainer.ranks import Ranks
+from rods.trainer.weight_files import adapted
 
 if TYPE_CHECKING:
-    from trainer.training_run import TrainingRun
+    from rods.trainer.training_run import TrainingRun
 
 BROKEN = 3  # such batches end the run; a server that was restarted breaks one
+IGNORED = -100  # a label that is not scored
+Scores = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
 
 # Without Triton, TRL's output head scores every token, prompts and padding too, because some devices compile anew for
 # each number of tokens. A CPU does not, so only tokens with a label are scored there, too.
@@ -63,22 +68,27 @@ trl_utils._use_triton = lambda device: True
 
 
 def train(training: TrainingRun) -> None:
-    """Drives `training` to its end. Raises what the run raises (TrainingStopped, DeadlineError), and UserError for a
-    policy folder without weights or chat template. Of several processes, this is the first."""
+    """Drives `training` to its end, as the first of all processes. Raises what the run raises (TrainingStopped,
+    DeadlineError), and UserError for a policy folder without weights or chat template."""
     _train(training.run, training, Ranks())
 
 
 def follow(run: Run) -> None:
-    """What the other processes do: the same, as the first one says. Raises what `train` raises there."""
+    """What the other processes do. Raises what `train` raises there."""
     _train(run, None, Ranks())
 
 
 def _train(run: Run, training: TrainingRun | None, ranks: Ranks) -> None:
-    if ranks.together(lambda: driven(training).finished):
+    if ranks.together(lambda: require_rank0(training).finished):
         return
     batches.scoring_jobs(run.tasks, run.config, run.players)  # refuses now what nothing here judges
-    settle_torch(run.config)
-    folder = ranks.together(lambda: starting_weights(driven(training)))
+    transformers_logging.set_verbosity_error()
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")  # TRL's use of old names
+    torch_settings.settle_threads(run.config.operation, otherwise=int(run.config.training.deterministic))
+    if run.config.training.deterministic:  # torch refuses operations whose results vary between runs
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    folder = ranks.together(lambda: starting_weights(require_rank0(training)))
     engine = LocalEngine.load(
         folder, run.config.rollouts, bf16=torch_settings.bf16(run.config.operation, run.config.policy.kind)
     )
@@ -86,7 +96,7 @@ def _train(run: Run, training: TrainingRun | None, ranks: Ranks) -> None:
     _Trainer(run, training, ranks, engine, sharding.checked(run.config)).train()
 
 
-def driven(training: TrainingRun | None) -> TrainingRun:
+def require_rank0(training: TrainingRun | None) -> TrainingRun:
     """`training`, in the first process, which alone has it."""
     assert training is not None
     return training
@@ -96,7 +106,7 @@ def starting_weights(run: TrainingRun) -> Path:
     """The folder of the untrained policy; nano is built and warm-started first if its cache lacks it."""
     if run.config.policy.kind == "transformers":
         return Path(run.config.policy.model)
-    from trainer.nano.warm_start import warm_started
+    from rods.trainer.nano.warm_start import warm_started
 
     return warm_started(run.config, lambda step, steps, loss: run.preparing("warm start", step / steps))
 
@@ -109,7 +119,8 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
     ) -> None:
         self.config, self.training, self.ranks, self.engine = run.config, training, ranks, engine
         self.loaded, self.players = run.environments, run.players  # TRL has an attribute `environments` of its own
-        self.hook = load_hook(run.config.training.advantage_hook)
+        settings = run.config.training
+        self.hook = load_hook(settings.advantage_hook)
         self.batch: Batch | None = None
         self.samples: list[Sample] = []  # of this process, as are their advantages
         self.earned: list[Array] = []
@@ -125,7 +136,8 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
             model=self.shards.trained,
             reward_funcs=_training_reward,
             args=arguments(run, ranks.count, bf16=engine.bf16),
-            train_dataset=_slots(run.config),
+            # As many passes over the slot numbers as the run has steps: TRL freezes the length of its dataset.
+            train_dataset=Dataset.from_dict({"prompt": list(map(str, range(settings.batch_tasks))) * settings.steps}),
             processing_class=engine.chat.tokenizer,
             rollout_func=_roll_out,
             callbacks=[hooks := _Hooks()],
@@ -147,7 +159,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
             self.shards.gather()
 
     def create_optimizer(self, model: Any = None) -> Any:
-        """The run's optimizer over all trained parameters; its learning rate is constant (trainer/trl_settings.py)."""
+        """The run's optimizer over all trained parameters; its learning rate is constant."""
         settings = self.config.training
         self.optimizer = torch_settings.make_optimizer(settings.optimizer, self.shards.trained, settings.learning_rate)
         return self.optimizer
@@ -157,7 +169,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         here."""
 
         def begun() -> None:
-            run = driven(self.training)
+            run = require_rank0(self.training)
             run.begin(self.weights)
             if run.stopping is not None:
                 raise TrainingStopped(run.stopping)
@@ -171,8 +183,8 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         update = Update(total / count if count else None, self.gradient_norm)
 
         def settled() -> Stopping | None:
-            driven(self.training).after_update(update)
-            return driven(self.training).stopping
+            require_rank0(self.training).after_update(update)
+            return require_rank0(self.training).stopping
 
         return self.ranks.together(settled)
 
@@ -183,9 +195,9 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         super().log(logs, start_time)
 
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
-        found = super()._get_grad_norm(model, grad_norm=grad_norm)
-        self.gradient_norm = float(found)
-        return found
+        norm = super()._get_grad_norm(model, grad_norm=grad_norm)
+        self.gradient_norm = float(norm)
+        return norm
 
     def _compute_loss(self, model: Any, inputs: Any) -> torch.Tensor:
         inputs = self._of_use(inputs)
@@ -196,16 +208,14 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
 
     def _get_per_token_logps_and_entropies(
         self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, batch_size: int = 0, **options: Any
-    ) -> token_scores.Scores:
+    ) -> Scores:
         compute = super()._get_per_token_logps_and_entropies
         rows, own = batch_size or len(input_ids), self._own
-        found = token_scores.score(
-            compute, model, input_ids, attention_mask, logits_to_keep, rows=rows, own=own, **options
-        )
-        if own is not None and found[1] is not None and self.state.global_step % self.config.training.passes == 0:
+        scores = score_tokens(compute, model, input_ids, attention_mask, logits_to_keep, rows=rows, own=own, **options)
+        if own is not None and scores[1] is not None and self.state.global_step % self.config.training.passes == 0:
             scored = own * attention_mask[:, -logits_to_keep:]
-            self._entropy.append(torch.stack([(found[1].detach() * scored).sum(), scored.sum()]).double())
-        return found
+            self._entropy.append(torch.stack([(scores[1].detach() * scored).sum(), scored.sum()]).double())
+        return scores
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
         samples = self.ranks.gathered(self.samples)
@@ -216,10 +226,11 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
 
     def _recorded(self, samples: Sequence[Sample]) -> tuple[Array, list[Array], list[bool]]:
         """Makes the groups of the whole batch durable; its rewards [groups, rollouts], every rollout's advantages
-        (trainer.advantages.reweighted), and whether it is trained on (`training.update_rollouts`)."""
+        (rods.trainer.advantages.reweighted), and whether it is trained on."""
         batch, settings = self.batch, self.config.training
         assert batch is not None
-        groups = batches.groups(batch, batches.by_slot(batch, samples), self.config, self.loaded)
+        traces = [sample.trace for sample in samples]
+        groups = batches.groups(batch, batches.by_slot(batch, traces), self.config, self.loaded)
         broken = all(rollout.reward is None for group in groups for rollout in group.rollouts)
         self.broken = self.broken + 1 if broken else 0
         if self.broken == BROKEN:
@@ -230,21 +241,21 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         rewards = np.array([[rollout.reward for rollout in group.rollouts] for group in groups], dtype=np.float64)
         kept = most_varied(rewards, settings.update_rollouts or rewards.shape[1])
         compared = rewards[kept].reshape(len(rewards), -1)
-        found = np.zeros_like(rewards)
-        found[kept] = advantages(compared, settings.advantage_baseline, settings.advantage_scale).ravel()
+        estimates = np.zeros_like(rewards)
+        estimates[kept] = advantages(compared, settings.advantage_baseline, settings.advantage_scale).ravel()
         views = batches.rollout_views(batch, groups, samples) if self.hook else ()
-        earned = reweighted(AdvantageEstimate(rewards, found, views), self.hook)
+        earned = reweighted(AdvantageEstimate(rewards, estimates, views), self.hook)
         if self.config.selection.order == "advantage":
             groups = with_advantages(groups, earned)
-        driven(self.training).record(batch, groups, batches.traces(batch, samples) if batch.traced else ())
-        return rewards, earned, [bool(one) for one in kept.ravel()]
+        require_rank0(self.training).record(batch, groups, batches.traces(batch, samples) if batch.traced else ())
+        return rewards, earned, kept.ravel().tolist()
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         """TRL's batch with the run's advantages in place of TRL's own."""
         settings = self.config.training
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if "old_per_token_logps" in output:
-            output["old_per_token_logps"] *= output["tool_mask"]  # as they are scored again for the loss (token_scores)
+            output["old_per_token_logps"] *= output["tool_mask"]  # as they are scored again for the loss (score_tokens)
         if self.use_vllm:
             compare(output, self.ranks)
         width = output["completion_ids"].shape[1]
@@ -261,11 +272,11 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
     def _of_use(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """`inputs` without the rollouts that are not trained on. Where nothing but advantages makes a gradient, those
         whose advantage is 0 go, too: they count in the number of tokens that the loss is divided by, but need no
-        forward and backward pass."""
-        settings, found = self.config.training, inputs["advantages"]
-        kept = inputs.get("trained", torch.ones(len(found), dtype=torch.bool, device=found.device))
+        passes."""
+        settings, values = self.config.training, inputs["advantages"]
+        kept = inputs.get("trained", torch.ones(len(values), dtype=torch.bool, device=values.device))
         if settings.kl == 0 and settings.loss == "token" and not self.aux_loss_enabled:
-            useful = kept & (found.reshape(len(found), -1) != 0).any(1)
+            useful = kept & (values.reshape(len(values), -1) != 0).any(1)
             kept = useful if useful.any() else kept
         rows = kept.nonzero()[:, 0]
         if not len(rows):  # none of a micro-batch: one row stands for it, of which nothing counts
@@ -274,8 +285,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
 
 
 class _Hooks(TrainerCallback):  # type: ignore[misc]
-    """Tells the run when policy and optimizer exist and whenever the weights have been updated, and TRL when the run is
-    over."""
+    """Tells the run when policy and optimizer exist and when the weights were updated, and TRL when the run is over."""
 
     trainer: _Trainer
 
@@ -293,7 +303,7 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
     trainer.weights.restore_generators()
     if not trainer.use_vllm:  # TRL has done it otherwise
         trainer.synchronise()
-    trainer.batch = batch = ranks.together(lambda: driven(trainer.training).next_batch())
+    trainer.batch = batch = ranks.together(lambda: require_rank0(trainer.training).next_batch())
     ranks.agree(batch.hash())
     every = batches.jobs(batch, config, trainer.players)
     mine = ranks.part(len(every))
@@ -317,7 +327,92 @@ def _training_reward(**kwargs: Any) -> list[float]:
     raise RuntimeError("rewards are computed in _calculate_rewards; TRL has changed")
 
 
-def _slots(config: Config) -> Dataset:
-    """As many passes over the slot numbers as the run has steps: TRL freezes the length of its dataset."""
-    numbers = [str(slot) for slot in range(config.training.batch_tasks)]
-    return Dataset.from_dict({"prompt": numbers * config.training.steps})
+def arguments(run: Run, processes: int, *, bf16: bool) -> GRPOConfig:
+    """What TRL is told. Raises UserError for batches that do not split over `processes`."""
+    config = run.config
+    training, rollouts, operation = config.training, config.rollouts, config.operation
+    sequences, micro_batch = split(config, processes)
+    gpu = torch.cuda.is_available()
+    told = GRPOConfig(
+        output_dir=str(run.path / runfolder.LOGS),  # TRL writes nothing there, tensorboard below it
+        per_device_train_batch_size=micro_batch,
+        gradient_accumulation_steps=sequences // processes // micro_batch,
+        steps_per_generation=sequences // processes // micro_batch,
+        num_generations=sequences,  # set below: TRL refuses groups of one, whose advantages it would compute
+        num_iterations=training.passes,
+        max_steps=training.steps * training.passes,
+        shuffle_dataset=False,
+        ignore_data_skip=True,
+        max_completion_length=rollouts.max_context_tokens,
+        temperature=rollouts.temperature,
+        top_p=rollouts.top_p,
+        beta=training.kl,
+        epsilon=training.clip_low,
+        epsilon_high=training.clip_high,
+        scale_rewards="none",  # TRL's own advantages are replaced
+        loss_type="dapo" if training.loss == "token" else "grpo",
+        learning_rate=training.learning_rate,
+        lr_scheduler_type="constant",
+        bf16=bf16,
+        gradient_checkpointing=gpu and config.policy.kind == "transformers",
+        use_cpu=not gpu,
+        ddp_find_unused_parameters=False,
+        seed=config.random_seeds.policy,
+        disable_tqdm=True,
+        logging_strategy="steps" if operation.report_to else "no",
+        logging_steps=1,
+        save_strategy="no",
+        report_to=list(operation.report_to),
+        run_name=run.name,
+        **vllm_arguments(config),
+    )
+    told.num_generations = rollouts.rollouts_per_task
+    return told
+
+
+def score_tokens(
+    compute: Callable[..., Scores],
+    model: Callable[..., Any],
+    ids: torch.Tensor,
+    seen: torch.Tensor,
+    completion: int,
+    *,
+    rows: int,
+    own: torch.Tensor | None,
+    **options: Any,
+) -> Scores:
+    """Log-probabilities and entropies of the last `completion` columns of `ids`, [batch, completion], and a mixture's
+    balancing loss, by TRL's `compute`, `rows` at a time; without the columns that are padding in all of these rows (TRL
+    pads to the longest of a whole batch), and without the tokens that are not the policy's: both get 0.
+
+    `seen` is 0 for padding: prompts are padded on the left, completions on the right, and none of them is empty. `own`
+    [batch, completion] is 0 for tokens that are not to be scored.
+    """
+    logps: list[torch.Tensor] = []
+    entropies: list[torch.Tensor] = []
+    balance: list[torch.Tensor] = []
+    for start in range(0, len(ids), rows):
+        part = slice(start, start + rows)
+        used = seen[part].any(0).nonzero()[:, 0]
+        first, last = int(used[0]), int(used[-1]) + 1
+        behind = ids.shape[1] - last  # columns of padding
+        scored = model if own is None else _only(model, own[part, : completion - behind])
+        inside = part, slice(first, last)
+        logp, entropy, loss = compute(scored, ids[inside], seen[inside], completion - behind, **options)
+        logps.append(pad(logp, (0, behind)))
+        if entropy is not None:
+            entropies.append(pad(entropy, (0, behind)))
+        if loss is not None:
+            balance.append(loss)
+    mean_balance = torch.stack(balance).mean() if balance else None
+    return torch.cat(logps), torch.cat(entropies) if entropies else None, mean_balance
+
+
+def _only(model: Callable[..., Any], own: torch.Tensor) -> Callable[..., Any]:
+    """`model`, called with labels for the tokens that are `own` and no others."""
+
+    def called(*, labels: torch.Tensor, **inputs: Any) -> Any:
+        behind = labels.shape[1] - own.shape[1]
+        return model(**inputs, labels=labels.masked_fill(pad(own, (behind, 0)) == 0, IGNORED))
+
+    return called

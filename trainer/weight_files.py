@@ -1,11 +1,8 @@
 """Weights as files that transformers and vLLM load, and LoRA: small matrices trained beside frozen weights.
 
-With LoRA (`policy.lora_rank`, through peft) whoever loads a checkpoint still finds plain weights: what was learnt is
-added to a copy of the frozen weights when they are saved. The model itself is never merged and unmerged, which would
-accumulate rounding errors. The files are transformers' own. It names and splits weights differently in files and models
-(a model keeps all experts of a layer of a mixture in one tensor, its files each in one of its own), so it must read
-them, too.
-"""
+With LoRA whoever loads a checkpoint still finds plain weights: what was learnt is added to a copy of the frozen weights
+when they are saved. (Merging and unmerging the model itself would accumulate rounding errors.) Files are transformers'
+own, which names and splits weights differently in files and models, so it must read them, too."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ ADAPTER = "adapter.pt"  # no .safetensors: servers load all of those in a folder
 
 
 def adapted(model: Any, rank: int, random_seed: int) -> Any:
-    """`model` with matrices of `rank` beside all its linear layers, of which only they are trained; scale 2. Half of
+    """`model` with matrices of `rank` beside all its linear layers, of which only they are trained; scale 2; half of
     them begin with draws of `random_seed`, the others at 0. The model itself for rank 0."""
     if not rank:
         return model
@@ -32,8 +29,7 @@ def adapted(model: Any, rank: int, random_seed: int) -> Any:
 
 
 def save_plain(model: Any, folder: Path, dtype: torch.dtype | None = None) -> None:
-    """Writes plain weights and their config into `folder`, as transformers and vLLM load them; rounded to `dtype` when
-    one is given."""
+    """Writes plain weights and their config into `folder`, as transformers and vLLM load them; rounded to `dtype`."""
     base, plain = _plain(model) if _is_adapted(model) else (model, model.state_dict())
     if dtype is not None:  # on the CPU, where there is room for a copy; tied weights stay one
         copies = {(value.data_ptr(), value.shape): value.to("cpu", dtype) for value in plain.values()}
@@ -42,9 +38,8 @@ def save_plain(model: Any, folder: Path, dtype: torch.dtype | None = None) -> No
 
 
 def load_plain(model: Any, folder: Path) -> None:
-    """Restores what `save_plain` wrote, unrounded, into a model without an adapter: the same parameters get its values,
-    so that an optimizer keeps them. Raises OSError, RuntimeError, ValueError for files that lack a weight, have one too
-    many, or one of another shape."""
+    """Restores what `save_plain` wrote, unrounded, in place, so that an optimizer keeps its parameters. Raises OSError,
+    RuntimeError, ValueError for files that lack a weight, have one too many, or one of another shape."""
     options = {"dtype": model.dtype, "output_loading_info": True, "ignore_mismatched_sizes": True}
     with _unpartitioned():
         written, found = type(model).from_pretrained(folder, local_files_only=True, **options)
@@ -70,11 +65,8 @@ def _unpartitioned() -> Iterator[None]:
 
 
 def _plain(model: Any) -> tuple[Any, dict[str, torch.Tensor]]:
-    """The model under its adapter, and its weights with what was learnt added.
-
-    peft puts itself around what it adapts: a linear layer, or a module of which it adapts a parameter, as it does with
-    the experts of a mixture; around those once for each of their parameters.
-    """
+    """The model under its adapter, and its weights with what was learnt added. peft puts itself around what it adapts:
+    a linear layer, or a module of which it adapts a parameter (experts of a mixture), once for each of these."""
     from peft.tuners.lora import LoraLayer
 
     base = model.get_base_model()

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rods.canonical import canonical
 from rods.gates.similarity import Match, SimilarityIndex, held_out_index
-from rods.tasks import HELD_OUT_SPLITS, AnyTask, Task, read_tasks
+from rods.tasks import HELD_OUT_SPLITS, AnyTask, Task
 
 LISTED = 20  # pairs of a kind, in the lines for a terminal
 
@@ -88,15 +87,6 @@ class Audit:
             yield f"  {' ~ '.join(names)}: {', '.join(pair.rules)}{f' [{pair.file}]' if pair.file else ''}"
         if len(pairs) > LISTED:
             yield f"  … and {len(pairs) - LISTED} more (--json has all)"
-
-
-def read(name: str) -> list[AnyTask]:
-    """The tasks of a file, or BFCL's 800. Raises UserError."""
-    if name == "bfcl":
-        from worlds import bfcl
-
-        return list(bfcl.tasks())
-    return list(read_tasks(Path(name)))
 
 
 def audit(tasks: Sequence[AnyTask], against: Sequence[tuple[str, Sequence[AnyTask]]], subject: str) -> Audit:

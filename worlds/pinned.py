@@ -6,15 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rods.calls import Call, parse_python_call
-from rods.environments.base import Parameter, Tool
-from rods.errors import UserError
-from rods.files import open_regular
+from rods.environments.base import Environment, Parameter, Tool
+from rods.environments.replay import Replayed
+from rods.errors import Unsupported, UserError
+from rods.files import read_regular
 
 _DEPTH = 6  # of references that are written out in a parameter's schema
 
@@ -39,15 +40,13 @@ class Pinned(BaseModel):
     @classmethod
     def read(cls, name: str) -> Self:
         """The description in the file `name`. Raises UserError."""
-        where, remedy = f"environment {name!r}", f"`rods env add` writes it ({cls.page})"
         try:
-            with open_regular(Path(name)) as file:
-                written = orjson.loads(file.read())
+            return cls.of(name, orjson.loads(read_regular(Path(name))))
         except OSError as error:
-            raise UserError(f"cannot be read ({error.strerror})", where=where, remedy=remedy) from None
+            what = f"cannot be read ({error.strerror})"
         except orjson.JSONDecodeError as error:
-            raise UserError(f"is no JSON ({error})", where=where, remedy=remedy) from None
-        return cls.of(name, written)
+            what = f"is no JSON ({error})"
+        raise UserError(what, where=f"environment {name!r}", remedy=f"`rods env add` writes it ({cls.page})")
 
     @classmethod
     def of(cls, name: str, fields: Any) -> Self:
@@ -62,6 +61,10 @@ class Pinned(BaseModel):
 
     def probe_calls(self) -> tuple[Call, ...] | None:
         return None if self.probes is None else tuple(map(_call, self.probes))
+
+    def replayed(self, inner: Environment) -> Replayed:
+        """The environment with worlds that can be copied and compared, of one whose worlds only answer calls."""
+        return Replayed(inner, reads=self.reads, probes=self.probe_calls(), minted=self.minted)
 
     def written(self) -> bytes:
         return orjson.dumps(self.model_dump(exclude_defaults=True), option=orjson.OPT_INDENT_2) + b"\n"
@@ -128,3 +131,25 @@ def _written_out(schema: Any, definitions: Mapping[str, Any], depth: int = 0) ->
         rest = {key: value for key, value in schema.items() if key != "$ref"}
         return {**_written_out(target or {}, definitions, depth + 1), **rest}
     return {key: _written_out(value, definitions, depth) for key, value in schema.items() if key != "$schema"}
+
+
+def json_value(text: str | bytes) -> Any:
+    """The object or list that a text is the JSON of; None for any other text."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, (dict, list)) else None
+
+
+class OnlyCalled:
+    """A world of which only calls can be asked: `rods.environments.replay` adds the rest of an `Instance`."""
+
+    def snapshot(self) -> NoReturn:
+        raise Unsupported("what lies outside of this process cannot be asked for its state")
+
+    def fork(self) -> NoReturn:
+        raise Unsupported("what lies outside of this process cannot be copied")
+
+    def same_state(self, other: object) -> NoReturn:
+        raise Unsupported("what lies outside of this process cannot be compared")

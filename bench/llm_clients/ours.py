@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from bench.llm_clients.drive import MESSAGES, asked, drive
-from buffers.usage import UsageLog
+from rods.buffers.usage import UsageLog
 from rods.config import Endpoint
 from rods.llm import Client, Request
 

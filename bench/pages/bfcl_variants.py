@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.bfcl_variants import Written, write
 from rods.canonical import keyed_random
 from rods.tasks import Task
-from worlds.bfcl import tasks
+from rods.worlds.bfcl import tasks
 
 PAGE = Path(__file__).parents[2] / "docs" / "bfcl-variants.md"
 COUNT = 20

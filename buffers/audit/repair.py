@@ -3,29 +3,38 @@
 Whatever a kill leaves behind is repaired by an ordinary start too, with the same code. Only damage inside a log is not:
 no program goes on with it until a person has agreed here. Nothing is deleted: what is replaced or moved lies in
 `recovered/<n>/` afterwards, under its old name.
+
+Whole records behind damage are kept where they stand. Each that is missing gets a `lost` record with its seq in its
+place, so that everything that names a seq stays right; folds pass over `lost` records, and `rods verify` says what they
+lacked. A lost `start` is written again, since what follows tells it.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from buffers.audit.rederive import Findings, Rederivation
-from buffers.log.disk import replace, sync_folder
-from buffers.log.parts import first_seq, segments
-from buffers.log.records import CLOSING, LOST, line
-from buffers.log.salvage import PartContents, mended, salvage
-from buffers.log.tail import read_raw
-from buffers.log.writer import LogWriter
-from buffers.run import runfolder
-from buffers.run.heartbeat import Heartbeat
-from buffers.run.locks import Ownership, buffer_lock, owner, stale_owners
-from buffers.run.run import Run
+import orjson
+
+from rods.buffers.audit.rederive import Findings, Rederivation
+from rods.buffers.log.disk import replace, sync_folder
+from rods.buffers.log.parts import first_seq, segments
+from rods.buffers.log.records import CLOSING, LOST, Record, is_record, leading_record, line, record
+from rods.buffers.log.tail import read_raw
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run import runfolder
+from rods.buffers.run.heartbeat import Heartbeat
+from rods.buffers.run.locks import Ownership, buffer_lock, owner, stale_owners
+from rods.buffers.run.run import Run
 from rods.errors import RefusedError, RodsError
+from rods.extension import extensions
 from rods.files import read_regular
 
 PROCESS = "recover"
@@ -53,15 +62,19 @@ class Repair:
 def examine(run: Run) -> list[Repair]:
     """What there is to do, in the order in which it is done. Changes nothing; an empty list is the normal answer."""
     folder = run.path
-    found = _broken(run)
-    found += [
-        Repair(path.name, "a file that was never finished", "moved aside", _mover(path)) for path in _leftovers(folder)
+    unfinished = {*folder.glob(".*.tmp"), *folder.glob("*.tmp"), *(folder / runfolder.SNAPSHOTS).glob(".*.tmp")}
+    return [
+        *_broken(run),
+        *(
+            Repair(path.name, "a file that was never finished", "moved aside", _mover(path))
+            for path in sorted(unfinished)
+            if path.is_file()
+        ),
+        *(
+            Repair(f"{runfolder.LOCKS}/{path.name}", f"held by {gone}, whose heartbeat has stopped", "moved aside")
+            for path, gone in stale_owners(folder)
+        ),
     ]
-    found += [
-        Repair(f"{runfolder.LOCKS}/{path.name}", f"held by {gone}, whose heartbeat has stopped", "moved aside")
-        for path, gone in stale_owners(folder)
-    ]
-    return found
 
 
 def carry_out(run: Run, repairs: list[Repair]) -> Path:
@@ -71,15 +84,23 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
     for name in OWNED:
         if (present := owner(folder, name)) is not None:
             raise RefusedError(f"{present} is at work", where=str(folder), remedy="stop it first")
-    aside = _aside(folder)
+    number = 1
+    while (aside := folder / runfolder.RECOVERED / str(number)).exists():
+        number += 1
+    aside.mkdir(parents=True)
     for path, _ in stale_owners(folder):
         _mover(path)(aside)  # before anything else: what they hold could not be owned
     heartbeat = Heartbeat(folder, PROCESS).start()
-    held: list[Ownership] = []
     try:
-        held += [Ownership(folder, name, PROCESS, heartbeat) for name in OWNED]
-        with buffer_lock(folder):
-            for repair in [*_as_agreed(run, repairs), *(one for one in repairs if not one.mends)]:
+        with ExitStack() as held:
+            for name in OWNED:
+                held.enter_context(Ownership(folder, name, PROCESS, heartbeat))
+            held.enter_context(buffer_lock(folder))
+            broken = _broken(run)  # again, now that nobody else writes
+            if [str(repair) for repair in broken] != [str(repair) for repair in repairs if repair.mends]:
+                what, remedy = "the run has changed since it was looked at", "start the same command again"
+                raise RefusedError(what, where=str(folder), remedy=remedy)
+            for repair in [*broken, *(repair for repair in repairs if not repair.mends)]:
                 repair.act(aside)
             sync_folder(folder)
         return aside
@@ -88,20 +109,7 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
             aside.rmdir()  # nothing was done
         raise
     finally:
-        for one in held:
-            one.release()
         heartbeat.stop()
-
-
-def _as_agreed(run: Run, repairs: list[Repair]) -> list[Repair]:
-    """The repairs of logs, examined again now that nobody else writes. Raises RefusedError when they are not those that
-    the user has agreed to."""
-    found = _broken(run)
-    if [str(one) for one in found] != [str(one) for one in repairs if one.mends]:
-        raise RefusedError(
-            "the run has changed since it was looked at", where=str(run.path), remedy="start the same command again"
-        )
-    return found
 
 
 def _broken(run: Run) -> list[Repair]:
@@ -112,7 +120,7 @@ def _broken(run: Run) -> list[Repair]:
 def logs(folder: Path) -> list[Path]:
     """Every log of the run, by the name of its live part."""
     names = {runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS, runfolder.EXPANDED, runfolder.REJECTED}
-    names |= {runfolder.FEEDBACK, runfolder.DROPPED, runfolder.DRAWN, runfolder.CONTROL}
+    names |= {runfolder.CONTROL, *(log for extension in extensions() for log in extension.logs)}
     for pattern in (runfolder.usage("*"), runfolder.operation("*")):
         names |= {".".join([*path.name.split(".")[:2], "jsonl"]) for path in folder.glob(pattern)}
     return [folder / name for name in sorted(names) if segments(folder / name)]
@@ -121,16 +129,12 @@ def logs(folder: Path) -> list[Path]:
 def _damage(run: Run, log: Path) -> Iterator[Repair]:
     parts = salvage(log)
     damaged = [part for part in parts if part.damaged]
-    for part in damaged:
-        yield Repair(
-            part.path.name,
-            str(part),
-            "the whole records stay, each lost one is marked as such; the old file is kept aside",
-            _mender(part.path, parts),
-            mends=True,
-        )
     if not damaged:
         return
+    remedy = "the whole records stay, each lost one is marked as such; the old file is kept aside"
+    for path, data in mended(parts):
+        what = str(next(part for part in damaged if part.path == path))
+        yield Repair(path.name, what, remedy, partial(_replace, path, data), mends=True)
     for snapshot in sorted((log.parent / runfolder.SNAPSHOTS).glob(f"{log.name.removesuffix('.jsonl')}.*")):
         yield Repair(snapshot.name, "made before the repair", "moved aside; it is made again", _mover(snapshot), True)
     if log.name == runfolder.POOL and any(part.missing for part in damaged):
@@ -139,13 +143,9 @@ def _damage(run: Run, log: Path) -> Iterator[Repair]:
             "decisions were lost",
             "derived again from the observations where the merge's own record stands; from where it does not, later "
             "merges are moved aside and made again",
-            lambda aside: restore_pool(run, aside),
+            partial(restore_pool, run),
             mends=True,
         )
-
-
-def _mender(path: Path, parts: list[PartContents]) -> Callable[[Path], object]:
-    return lambda aside: _replace(path, dict(mended(parts))[path], aside)
 
 
 def _torn(log: Path) -> Iterator[Repair]:
@@ -153,15 +153,9 @@ def _torn(log: Path) -> Iterator[Repair]:
     data = read_regular(live)
     size = len(data) - (data.rfind(b"\n") + 1)
     if size:
-        remedy = f"moved to {live.name}.torn.{len(data) - size}, as at every start"
-        yield Repair(
-            live.name, f"the last {size} bytes are a line cut short", remedy, lambda _: _reopen(log, live), True
-        )
-
-
-def _reopen(log: Path, live: Path) -> None:
-    """What every start of a writer does."""
-    LogWriter(live, log=log).close()
+        what, remedy = f"the last {size} bytes are a line cut short", f"moved to {live.name}.torn.{len(data) - size}"
+        # Every start of a writer does it.
+        yield Repair(live.name, what, f"{remedy}, as at every start", lambda _: LogWriter(live, log=log).close(), True)
 
 
 def restore_pool(run: Run, aside: Path) -> None:
@@ -181,13 +175,13 @@ def restore_pool(run: Run, aside: Path) -> None:
 
 def _cut_before_lost_merge(log: Path, aside: Path) -> None:
     after, lost = 0, False  # the last `epoch` record, and whether one was lost behind it
-    for record in read_raw(log):
-        if record["kind"] == LOST:
+    for known in read_raw(log):
+        if known["kind"] == LOST:
             lost = True
-        elif record["kind"] in CLOSING:
-            if lost and record["first"] != after + 1:
+        elif known["kind"] in CLOSING:
+            if lost and known["first"] != after + 1:
                 break
-            after, lost = record["seq"], False
+            after, lost = known["seq"], False
     else:
         return
     for part in reversed(segments(log)):
@@ -199,12 +193,6 @@ def _cut_before_lost_merge(log: Path, aside: Path) -> None:
             _replace(part, b"".join(read_regular(part).splitlines(keepends=True)[:keep]), aside)
             if first <= after + 1:
                 return
-
-
-def _leftovers(folder: Path) -> list[Path]:
-    """Temporary files of replacements that a kill cut short."""
-    found = [*folder.glob(".*.tmp"), *folder.glob("*.tmp"), *(folder / runfolder.SNAPSHOTS).glob(".*.tmp")]
-    return sorted({path for path in found if path.is_file()})
 
 
 def _replace(path: Path, data: bytes, aside: Path) -> None:
@@ -230,10 +218,116 @@ def _free_name(path: Path) -> Path:
     return path
 
 
-def _aside(folder: Path) -> Path:
-    """A new folder `recovered/<n>`."""
-    number = 1
-    while (place := folder / runfolder.RECOVERED / str(number)).exists():
-        number += 1
-    place.mkdir(parents=True)
-    return place
+BEGINNING = re.compile(rb'\{"seq":\d+,"id":"')
+
+
+@dataclass(slots=True)
+class PartContents:
+    """A file of the log: its bytes up to the last newline, and the records among them (seq → the line's text)."""
+
+    path: Path
+    data: bytes
+    records: dict[int, bytes]
+    missing: list[int] = field(default_factory=list)  # seqs whose place is here
+
+    @property
+    def damaged(self) -> bool:
+        return bool(self.missing) or self.data != b"".join(text + b"\n" for text in self.records.values())
+
+    @property
+    def offset(self) -> int:
+        """The start of the first line that is not as it should be."""
+        sound = b"".join(text + b"\n" for text in self.records.values())
+        pairs = enumerate(zip(self.data, sound, strict=False))
+        differs = next((place for place, (one, other) in pairs if one != other), min(len(self.data), len(sound)))
+        return self.data.rfind(b"\n", 0, differs) + 1
+
+    def __str__(self) -> str:
+        first, count = min(self.missing, default=0), len(self.missing)
+        which = "no record" if not count else f"record {first}" if count == 1 else f"{count} records from {first} on"
+        return f"damaged from byte {self.offset} on, {which} lost"
+
+
+def salvage(log: Path) -> list[PartContents]:
+    """Looks at every byte of a log; changes nothing. An incomplete last line is no damage."""
+    parts: list[PartContents] = []
+    last = 0
+    files = segments(log)
+    for path in files:
+        data = read_regular(path)
+        torn = data[data.rfind(b"\n") + 1 :] if path == files[-1] else b""
+        if torn and not 0 < len(leading_record(torn)) < len(torn):  # otherwise it was whole, its newline is damaged
+            data = data[: -len(torn)]
+        part = PartContents(path, data, {})
+        for text in _records(data):
+            seq = orjson.loads(text)["seq"]
+            if seq > last:  # else a second copy of what is there
+                part.records[seq] = text
+                last = seq
+        parts.append(part)
+    _place_missing(parts)
+    return parts
+
+
+def mended(parts: list[PartContents]) -> Iterator[tuple[Path, bytes]]:
+    """The damaged parts with their new bytes."""
+    known = _starts(parts)
+    for part in parts:
+        if part.damaged:
+            lines = {seq: text + b"\n" for seq, text in part.records.items()}
+            for seq in part.missing:
+                lines[seq] = line(seq, known.get(seq) or record(LOST, log=part.path.name, number=seq))
+            yield part.path, b"".join(lines[seq] for seq in sorted(lines))
+
+
+def _records(data: bytes) -> Iterator[bytes]:
+    """Whole records, also those between which a newline was damaged."""
+    for text in data.split(b"\n"):
+        if is_record(text):
+            yield text
+            continue
+        done = 0
+        for begin in BEGINNING.finditer(text):
+            if begin.start() < done:
+                continue
+            if found := leading_record(text[begin.start() :]):
+                yield found
+                done = begin.start() + len(found)
+
+
+def _place_missing(parts: list[PartContents]) -> None:
+    """Gives every missing seq a part: a damaged one next to the gap, if there is one. How many records stood behind
+    the last whole one, only the number of lines tells."""
+    filled = [part for part in parts if part.records]
+    due = 1
+    for part in filled:
+        first = min(part.records)
+        part.missing += range(due, first)
+        part.missing += (seq for one, other in pairwise(part.records) for seq in range(one + 1, other))
+        due = max(part.records) + 1
+    if parts:
+        live, place = parts[-1], max(parts[-1].records, default=0)
+        behind = (
+            live.data[live.data.rfind(live.records[place]) + len(live.records[place]) + 1 :] if place else live.data
+        )
+        live.missing += range(due, due + behind.count(b"\n"))
+
+
+def _starts(parts: list[PartContents]) -> dict[int, Record]:
+    """The `start` records among the missing ones: an attempt whose steps are there has begun."""
+    missing = {seq for part in parts for seq in part.missing}
+    found: dict[int, Record] = {}
+    begun: set[int] = set()
+    gap = 0  # the latest missing seq
+    for part in parts if missing else ():
+        for seq, text in part.records.items():
+            gap = seq - 1 if seq - 1 in missing else gap
+            content = orjson.loads(text)
+            if content["kind"] == "start":
+                begun.add(content["attempt"])
+            elif content["kind"] in ("group", "step") and content["attempt"] not in begun:
+                begun.add(content["attempt"])
+                if gap:
+                    start = record("start", attempt=content["attempt"], from_step=content["step"] - 1, time=None)
+                    found[gap] = start
+    return found

@@ -16,18 +16,16 @@ from typing import Any
 
 import orjson
 
-from buffers.folds.snapshots import Snapshot, Snapshots
-from buffers.log.parts import last_record, segments
-from buffers.log.records import Record, is_record
-from buffers.log.tail import BLOCK, Tail
-from buffers.run.run import Run
-from buffers.run.runfolder import OBSERVATIONS
+from rods.buffers.folds.snapshots import Snapshots
+from rods.buffers.log.parts import last_record, segments
+from rods.buffers.log.records import Record, is_record
+from rods.buffers.log.tail import BLOCK, Tail
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.canonical import ID_DIGITS
+from rods.extension import Told, extensions, new_folds, told_of
 from rods.files import open_regular
 from rods.observations import Group
-from rods.rules.difficulty import Difficulty
-from rods.rules.evolution import Evolution
-from rods.rules.mining import Mining
 from rods.rules.tracker import Tracker
 
 START = b'"kind":"start"'
@@ -63,7 +61,7 @@ class ClosedStep:
         return [Group.from_json(record) for record in self.records]
 
 
-class Lineage:
+class AttemptHistory:
     """The starts of a run, in order: which attempt's steps still count."""
 
     def __init__(self) -> None:
@@ -88,26 +86,29 @@ class Lineage:
         """Whether no later start has dropped what `attempt` did at `step`."""
         return step <= self.limit(attempt)
 
+    def counts(self, record: Record) -> bool:
+        """Whether no later start has dropped `record`, which names its attempt and step."""
+        return self.keeps(record["attempt"], record["step"])
+
     def as_json(self) -> Any:
         return [self.attempt, sorted(self._limits.items())]
 
     @staticmethod
-    def from_json(state: Any) -> Lineage:
-        found = Lineage()
-        found.attempt, found._limits = state[0], dict(state[1])
-        return found
+    def from_json(state: Any) -> AttemptHistory:
+        history = AttemptHistory()
+        history.attempt, history._limits = state[0], dict(state[1])
+        return history
 
 
 class Observations:
     """Follows a run's observations. What it knows covers the live steps that `steps` or `catch_up` have passed."""
 
-    lineage: Lineage
-    tracker: Tracker
-    mining: Mining  # of failures, where a stage shows feedback of agents
-    evolution: Evolution
-    difficulty: Difficulty  # of drawn tasks
+    tracker: Tracker  # what the live steps say about each task; another object after a rewind, as the folds are
+    folds: dict[str, Any]  # of extensions, by name (rods.extension.StepFold)
     last_step: int  # live and closed; 0 before the first
     update: Record | None  # the latest live one that was read: when a step is yielded, that of the step before
+    rewound: bool  # whether the last look met a start that dropped steps
+    lineage: AttemptHistory
     snapshot: int  # the seq up to which closed parts need not be read again
     tail: Tail
     _digests: bytearray  # of the live steps, one behind the other
@@ -115,21 +116,20 @@ class Observations:
     def __init__(
         self, run: Run, *, strict: bool = False, every_step: bool = True, recent: int = 0, keep: bool = False
     ) -> None:
-        """`strict`: damage is an error in every form (buffers.log.tail.Tail). `every_step`: whether `steps` is to yield
-        them from the first on; without it, a fold begins behind the latest snapshot that so many `recent` steps follow.
-        `keep`: write snapshots, for the owner of the log."""
-        self.path = run.path / OBSERVATIONS
-        self._config, self._strict, self._every_step, self._keep = run.config, strict, every_step, keep
-        self._recent = recent
-        evolves = run.config.curriculum.model_dump(include={"evolve_steps", "evolve_above", "evolve_below"})
-        key = [run.config.zones.model_dump(), run.config.selection.boundary, evolves]
-        if run.config.source.drawn:
-            key.append(run.config.difficulty.model_dump(mode="json"))
-        if run.config.by_agents:
-            key.append(run.config.feedback.model_dump())
-        self._snapshots = Snapshots(self.path, key)
-        self.rewound = False  # whether the last look met a start that dropped steps
+        """`strict`: damage is an error in every form (rods.buffers.log.tail.Tail). `every_step`: whether `steps` is to
+        yield them from the first on; without it, a fold begins behind the latest snapshot that so many `recent` steps
+        follow. `keep`: write snapshots, for the owner of the log."""
+        self.run, self._strict, self._every_step, self._keep, self._recent = run, strict, every_step, keep, recent
+        self._log = run.path / OBSERVATIONS
+        keys = {extension.name: extension.fold_key(run.config) for extension in extensions()}
+        self._snapshots = Snapshots(self._log, [run.config.zones.model_dump(), run.config.selection.boundary, keys])
+        self.rewound = False
         self._fold_anew()
+
+    @property
+    def attempt(self) -> int:
+        """The latest attempt; 0 before the first start."""
+        return self.lineage.attempt
 
     def live(self, attempt: int, step: int) -> bool:
         """Whether `step` is closed, counts, and was made by `attempt`. Step 0 always is: nothing was done yet."""
@@ -141,14 +141,21 @@ class Observations:
         found = self._digests[(step - 1) * DIGEST : step * DIGEST] if step > 0 else NO_DIGEST
         return found.hex() if found and found != NO_DIGEST else None
 
-    def steps(self, *, wanted: bool = True) -> Iterator[ClosedStep]:
+    def steps(self) -> Iterator[ClosedStep]:
         """Live steps that were closed since the last look, one by one as they are folded. The caller must exhaust it.
-        After a rewind (`rewound`) the tracker holds what is left, and only steps after the ones left are yielded. None
-        are unless they are `wanted`."""
+        After a rewind (`rewound`) the tracker holds what is left, and only steps after the ones left are yielded."""
+        return self._read_on(wanted=True)
+
+    def catch_up(self) -> None:
+        """The same without making steps, which makes a long history cheaper."""
+        for _ in self._read_on(wanted=False):
+            pass
+
+    def _read_on(self, *, wanted: bool) -> Iterator[ClosedStep]:
         self.rewound = False
         known = 0.0  # up to here the caller has seen what still counts
         while True:
-            attempt = self.lineage.attempt
+            attempt = self.attempt
             for step in self._follow(wanted):
                 if step is None:
                     self._fold_anew()
@@ -161,79 +168,59 @@ class Observations:
             else:
                 return
 
-    def catch_up(self) -> None:
-        """The same without yielding steps, which makes a long history cheaper."""
-        for _ in self.steps(wanted=False):
-            pass
-
     def _follow(self, wanted: bool) -> Iterator[ClosedStep | None]:
         """Folds what is new; yields it when `wanted`, and None when a start drops steps that were folded."""
-        for block in self.tail.blocks():
+        for record, groups in self.tail.groups():
             if self.tail.closed > self.snapshot:  # up to there, all is folded
                 self.snapshot = self.tail.closed
                 if self._keep:
                     self._snapshots.write(self.snapshot, self.state())
-            for index, record in enumerate(block):
-                kind = record["kind"]
-                if kind == "group":
-                    continue
-                if kind == "start":
-                    if self.lineage.add(record) and record["from_step"] < self.last_step:
-                        yield None
-                elif kind == "update":
-                    if self.lineage.keeps(record["attempt"], record["step"]):
-                        self.update = record
-                elif kind == "step" and self.lineage.keeps(record["attempt"], record["step"]):
-                    groups = block[index - (record["seq"] - record["first"]) : index]
-                    self.tracker.apply(groups)
-                    if self._config.by_agents:
-                        self.mining.apply(record["step"], groups)
-                    whole = [one for one in groups if one["kind"] == "group"]  # none that is lost
-                    self.evolution.apply(whole)
-                    self.difficulty.apply(record["step"], whole)
-                    self.last_step = record["step"]
-                    self._digests += NO_DIGEST * (self.last_step - 1 - len(self._digests) // DIGEST)  # lost to damage
-                    self._digests += bytes.fromhex(record["digest"])
-                    if wanted:
-                        yield ClosedStep(record, whole)
-                    del groups, whole
+            if record["kind"] == "start":
+                if self.lineage.add(record) and record["from_step"] < self.last_step:
+                    yield None
+            elif record["kind"] == "update" and self.lineage.counts(record):
+                self.update = record
+            elif record["kind"] == "step" and self.lineage.counts(record):
+                self.tracker.apply(groups)
+                for fold in self.folds.values():
+                    fold.apply(record["step"], groups)
+                self.last_step = record["step"]
+                self._digests += NO_DIGEST * (self.last_step - 1 - len(self._digests) // DIGEST)  # lost to damage
+                self._digests += bytes.fromhex(record["digest"])
+                if wanted:
+                    yield ClosedStep(record, groups)
 
     def _fold_anew(self) -> None:
-        self.snapshot, self.update = 0, None
-        self.tracker = Tracker(self._config.zones, self._config.selection.boundary)
-        self.mining = Mining(self._config.feedback)
-        self.evolution = Evolution(self._config.curriculum)
-        self.difficulty = Difficulty(self._config.difficulty)
+        self.update = None
+        self.tracker = Tracker(self.run.config.zones, self.run.config.selection.boundary)
+        self.folds = new_folds(self.run.config)
         for snapshot in self._snapshots.newest() if not self._every_step else ():
-            if self._begin_behind(snapshot):
-                return
-        self.lineage = known_starts(self.path)
-        self.last_step = 0
-        self._digests = bytearray()
-        self.tail = Tail(self.path, strict=self._strict)
+            lineage, last_step, digests, tracker, folds = snapshot.state
+            before = AttemptHistory.from_json(lineage).attempt
+            known = known_starts(self._log, AttemptHistory.from_json(lineage), snapshot.parts)
+            if known.limit(before) < last_step or self._written() - last_step < self._recent:
+                continue  # a later start has dropped steps that the snapshot holds, or too few follow it
+            self.lineage, self.last_step, self._digests = known, last_step, bytearray.fromhex(digests)
+            self.tracker.load(tracker)
+            for name, fold in self.folds.items():
+                fold.load(folds[name])
+            self.snapshot, skip = snapshot.seq, snapshot.parts
+            break
+        else:
+            self.lineage, self.last_step, self._digests = known_starts(self._log), 0, bytearray()
+            self.snapshot, skip = 0, frozenset()
+        self.tail = Tail(self._log, strict=self._strict, after=self.snapshot, skip=skip)
 
-    def _begin_behind(self, snapshot: Snapshot) -> bool:
-        """False when a later start has dropped steps that the snapshot holds, and when too few follow it."""
-        lineage, last_step, digests, tracker, evolution, mined, difficulty = snapshot.state
-        before = Lineage.from_json(lineage)
-        known = known_starts(self.path, Lineage.from_json(lineage), snapshot.parts)
-        if known.limit(before.attempt) < last_step or self._written() - last_step < self._recent:
-            return False
-        self.lineage, self.last_step, self._digests = known, last_step, bytearray.fromhex(digests)
-        self.snapshot = snapshot.seq
-        self.tracker.load(tracker)
-        self.mining.load(mined)
-        self.evolution.load(evolution)
-        self.difficulty.load(difficulty)
-        self.tail = Tail(self.path, strict=self._strict, after=snapshot.seq, skip=snapshot.parts)
-        return True
+    def of_folds(self, where: Told) -> dict[str, Any]:
+        """What all extensions tell there of their folds."""
+        return told_of(self.folds, self.run.config, where)
 
     def _written(self) -> float:
         """The step that the last record of the live part names; infinite where nobody asks for `recent` steps."""
         if not self._recent:
             return math.inf
         with suppress(FileNotFoundError):
-            if (found := last_record(self.path)[0]) is not None:
+            if (found := last_record(self._log)[0]) is not None:
                 return float(found.get("step") or found.get("from_step") or 0)
         return 0.0
 
@@ -244,17 +231,17 @@ class Observations:
             self.last_step,
             self._digests.hex(),
             self.tracker.state(),
-            self.evolution.state(),
-            self.mining.state(),
-            self.difficulty.state(),
+            {name: fold.state() for name, fold in self.folds.items()},
         ]
 
 
-def known_starts(path: Path, lineage: Lineage | None = None, skip: Container[str] = frozenset()) -> Lineage:
+def known_starts(
+    path: Path, lineage: AttemptHistory | None = None, skip: Container[str] = frozenset()
+) -> AttemptHistory:
     """Adds to `lineage` (default: an empty one) the starts in a log of observations, but for the parts named in `skip`.
     They are found without parsing the rest: folds that know them beforehand read the log once, however often it was
     rewound. Relies on records being compact JSON (docs/protocol.md)."""
-    lineage = lineage or Lineage()
+    lineage = lineage or AttemptHistory()
     for part in segments(path):
         if part.name in skip:
             continue

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import astuple, dataclass, replace
 from typing import Any, NamedTuple
 
-from buffers.folds.observations import Lineage
-from buffers.log.records import Record
-from buffers.log.tail import read
-from buffers.run.run import Run
-from buffers.run.runfolder import POOL
+from rods.buffers.folds.observations import AttemptHistory
+from rods.buffers.log.records import Record
+from rods.buffers.log.tail import Tail
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import POOL
+from rods.extension import extensions
 from rods.rules.retirement import TOO_HARD
 from rods.tasks import AnyTask, TaskType
+
+# Of an `epoch` record: how far the merge has read other logs. The first closed record of an epoch number fixes it, also
+# when a later start has dropped that record: the epoch merged again decides by the same.
+FIXED = ("expanded_seq", "admissions")  # and the fields of extensions
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +77,8 @@ class Pool:
 
     def copy(self) -> Pool:
         other = Pool(())
-        other.active, other.revivable = dict(self.active), dict(self.revivable)
-        other.injected, other.decided, other.epochs = dict(self.injected), set(self.decided), list(self.epochs)
-        other.latest, other.totals = self.latest, self.totals.copy()
+        for name, value in vars(self).items():
+            setattr(other, name, copy(value))
         return other
 
     def state(self) -> Any:
@@ -134,14 +139,8 @@ class Pool:
         if kind == "injected":
             self.decided.add(record["expanded"])
             self.injected[record["task"]] = record["expanded"]
-            self.active[record["task"]] = Member(
-                record["task"],
-                record["type"],
-                record["generation"],
-                record["epoch"],
-                record["step"],
-                record["expanded"],
-            )
+            named = (record[name] for name in ("task", "type", "generation", "epoch", "step", "expanded"))
+            self.active[record["task"]] = Member(*named)
         elif kind == "refused":
             self.decided.add(record["expanded"])
         elif kind == "retired":
@@ -162,21 +161,19 @@ def initial(run: Run) -> list[Member]:
     return [Member.given(task) for task in run.training.values()]
 
 
-def merges(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """The merges in pool.jsonl: each merge's decisions and, last, its `epoch` record."""
-    group: list[Record] = []
-    for record in records:
-        group.append(record)
-        if record["kind"] == "epoch":
-            yield group
-            group = []
+def fix(fixed: dict[int, Record], closing: Record) -> None:
+    """Adds to `fixed` (epoch number → its FIXED fields) what the record `closing` says for the first time. A record
+    without `admissions` has read none, which is fixed too."""
+    names = (*FIXED, *(name for extension in extensions() for name in extension.epoch_fields))
+    told = {"admissions": 0} | {name: closing[name] for name in names if name in closing}
+    fixed[closing["epoch"]] = told | fixed.get(closing["epoch"], {})
 
 
-def live_merges(run: Run, lineage: Lineage) -> Iterator[list[Record]]:
-    """Those that no later start has dropped, read from the beginning."""
-    for group in merges(read(run.path / POOL)):
-        if lineage.keeps(group[-1]["attempt"], group[-1]["step"]):
-            yield group
+def live_merges(run: Run, lineage: AttemptHistory) -> Iterator[tuple[Record, list[Record]]]:
+    """The `epoch` records that no later start has dropped, each with the decisions of its merge, from the beginning."""
+    return (
+        (closing, group) for closing, group in Tail(run.path / POOL, strict=True).groups() if lineage.counts(closing)
+    )
 
 
 def counts(pool: Pool) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from buffers.log.records import Record
-from buffers.log.tail import Tail
-from buffers.run.runfolder import EXPANDED, SEEDS
+from rods.buffers.log.records import Record
+from rods.buffers.log.tail import Tail
+from rods.buffers.run.runfolder import EXPANDED, SEEDS
 
 
 @dataclass(slots=True)

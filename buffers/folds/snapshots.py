@@ -17,14 +17,14 @@ from typing import Any
 
 import orjson
 
-from buffers.log.disk import replace
-from buffers.log.parts import segments
-from buffers.log.records import Record
-from buffers.run.runfolder import SNAPSHOTS
+from rods.buffers.log.disk import replace
+from rods.buffers.log.parts import segments
+from rods.buffers.log.records import Record
+from rods.buffers.run.runfolder import SNAPSHOTS
 from rods.errors import RodsError, UserError
 from rods.files import read_regular
 
-VERSION = 6  # of what the folds keep: another version is read anew
+VERSION = 7  # of what the folds keep: another version is read anew
 KEPT = 2
 
 

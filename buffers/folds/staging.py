@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from buffers.log.parts import Lookup, segments
-from buffers.log.records import Record
-from buffers.log.tail import Tail
-from buffers.run.runfolder import EXPANDED
+from rods.buffers.log.parts import Lookup
+from rods.buffers.log.tail import Tail
+from rods.buffers.run.runfolder import EXPANDED
 from rods.tasks import AnyTask
 
 
@@ -31,17 +31,14 @@ class Candidate:
         """The task as JSON, not yet believed; read from the log. Raises KeyError, CorruptLogError."""
         return self._log[self.seq]["task"]
 
-    @property
-    def pick_order(self) -> tuple[int, int, int, int]:
-        return self.step, self.index, self.rank, self.seq
-
 
 class Staging:
     """Follows the expanded log. Its length is the number of variants that wait."""
 
-    def __init__(self, folder: Path, *, strict: bool = False) -> None:
+    def __init__(self, folder: Path, *, strict: bool = False, newest: Callable[[], int | None] = lambda: None) -> None:
+        """`strict`, `newest`: as for a Tail."""
         self.path = folder / EXPANDED
-        self.tail = Tail(self.path, strict=strict)
+        self.tail = Tail(self.path, strict=strict, newest=newest)
         self._log = Lookup(self.path)
         self._waiting: dict[int, Candidate] = {}
         self._begun = False
@@ -63,7 +60,8 @@ class Staging:
         self._begun = True
         for record in self.tail.records():
             if record["seq"] not in decided:
-                self._waiting[record["seq"]] = self._candidate(record)
+                where = record["step"], record["rank"], record["index"]
+                self._waiting[record["seq"]] = Candidate(record["seq"], record["pick"], *where, self._log)
 
     def decide(self, seq: int) -> None:
         """A merge has injected or refused the variant at `seq`."""
@@ -71,17 +69,10 @@ class Staging:
 
     def candidates(self, upto: int, *, by_pick: bool) -> list[Candidate]:
         """What waits up to seq `upto`: in the order of the log, or of the picks."""
-        waiting = [one for one in self._waiting.values() if one.seq <= upto]
-        return sorted(waiting, key=lambda one: one.pick_order) if by_pick else waiting
+        waiting = [candidate for candidate in self._waiting.values() if candidate.seq <= upto]
+        return sorted(waiting, key=attrgetter("step", "index", "rank", "seq")) if by_pick else waiting
 
     def task(self, seq: int) -> AnyTask:
         """The variant at `seq`, decided about or not, from the log. Raises KeyError when it is not there or was lost to
         damage, ValueError when it is no task."""
         return AnyTask.from_json(self._log[seq]["task"])
-
-    def parts(self) -> list[Path]:
-        """The files of the log."""
-        return segments(self.path)
-
-    def _candidate(self, record: Record) -> Candidate:
-        return Candidate(record["seq"], record["pick"], record["step"], record["rank"], record["index"], self._log)

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from contextlib import suppress
 from pathlib import Path
 
-from buffers.log.records import LOST, Record, parsed
+from rods.buffers.log.records import LOST, Record, parsed
 from rods.files import open_regular
 
 LOOKS = 20  # how often a reader looks again for a part that is being renamed
@@ -73,6 +73,12 @@ def last_record(part: Path) -> tuple[Record | None, int]:
             if start == 0:
                 return None, 0
             reach *= 4
+
+
+def last_of(log: Path, but: Path | None = None) -> Record | None:
+    """The last record of a log, `but` for one of its parts; None for a log without any. Raises CorruptLogError."""
+    parts = (part for part in reversed(segments(log)) if part != but)
+    return next((record for part in parts if (record := last_record(part)[0]) is not None), None)
 
 
 class Lookup:

@@ -13,6 +13,7 @@ import orjson
 
 from rods.canonical import content_id
 from rods.errors import CorruptLogError
+from rods.extension import extensions
 
 Record = dict[str, Any]
 END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
@@ -24,7 +25,6 @@ KEYS: dict[str, tuple[str, ...]] = {
     "group": ("attempt", "step", "index"),
     "step": ("attempt", "step"),
     "update": ("attempt", "step"),
-    "drawn": ("step", "slot", "difficulty"),
     "picked": ("step", "task"),
     "considered": ("step",),
     "finished": ("pick",),
@@ -37,12 +37,6 @@ KEYS: dict[str, tuple[str, ...]] = {
     "epoch": ("attempt", "epoch"),
     "extended": ("number",),
     "admitted": ("name",),
-    "asked": ("failure", "number"),
-    "unanswered": ("failure", "number"),
-    "objected": ("failure", "number"),
-    "approved": ("failure",),
-    "given_up": ("failure",),
-    "dropped": ("failure",),
     "started": ("process", "host", "pid", "time"),
     "control": ("number",),
     "changed": ("process", "host", "pid", "time", "number", "endpoint"),
@@ -50,6 +44,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "episode": ("task", "sample"),
     "card": ("card",),
     "lost": ("log", "number"),
+    **{kind: key for extension in extensions() for kind, key in extension.record_keys.items()},
 }
 
 # Kinds that count only inside a group, and the kind that closes it.
@@ -62,7 +57,8 @@ CLOSED_BY = {
     "refused": "epoch",
 }
 CLOSING = frozenset(CLOSED_BY.values())
-LOST = "lost"  # stands for a record that damage took (buffers.log.salvage), perhaps one of a group; folds pass over it
+# stands for a record that damage took (rods.buffers.audit.repair), perhaps one of a group; folds pass over it
+LOST = "lost"
 OPEN = frozenset(CLOSED_BY) | {LOST}  # what may stand inside a group
 
 

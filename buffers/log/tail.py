@@ -7,16 +7,17 @@ naming file and byte offset.
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 from zlib import crc32
 
 import orjson
 
-from buffers.log.parts import LOOKS, PROBED, epoch_of, first_seq, part_of, segments
-from buffers.log.records import (
+from rods.buffers.log.parts import LOOKS, PROBED, epoch_of, first_seq, part_of, segments
+from rods.buffers.log.records import (
     CLOSED_BY,
     CLOSING,
     LOST,
@@ -44,47 +45,20 @@ def read_raw(path: Path) -> Iterator[Record]:
     return Tail(path, strict=True, raw=True).records()
 
 
-def settled(records: Iterable[Record]) -> Iterator[Record]:
-    """Of `records`, those that a fold may believe: what closing records cover, and kinds that need no closing."""
+def groups(records: Iterable[Record]) -> Iterator[tuple[Record, list[Record]]]:
+    """Of `records`, those that a fold may believe: each closing record with what it closes, and, with nothing, each of
+    a kind that needs no closing. What damage took is left out."""
     waiting: list[Record] = []
-    for found in records:
-        kind = found["kind"]
-        if kind == LOST:
-            continue
+    for record in records:
+        kind = record["kind"]
         if kind in CLOSED_BY:
-            waiting.append(found)
+            waiting.append(record)
         elif kind in CLOSING:
-            first = found["first"]
-            yield from (member for member in waiting if member["seq"] >= first and CLOSED_BY[member["kind"]] == kind)
-            waiting.clear()
-            yield found
-        else:
-            yield found
-
-
-class Disk:
-    """Where a tail finds a log's parts; a subclass may answer from memory (daemon.watching). An inode tells a part
-    under whichever name."""
-
-    def parts(self, path: Path, since: str) -> list[Path]:
-        return segments(path, since)
-
-    def inode(self, part: Path) -> int:
-        return part.stat().st_ino
-
-    @contextmanager
-    def open(self, part: Path) -> Iterator[tuple[BinaryIO, int]]:
-        with open_regular(part) as file:
-            yield file, os.fstat(file.fileno()).st_ino
-
-
-class Ahead(NamedTuple):
-    """A part that a tail has not read to its end."""
-
-    part: Path
-    inode: int
-    begin: int  # the byte from which it is wanted
-    size: int
+            first = record["first"]
+            yield record, [one for one in waiting if one["seq"] >= first and CLOSED_BY[one["kind"]] == kind]
+            waiting = []
+        elif kind != LOST:
+            yield record, []
 
 
 class Tail:
@@ -102,13 +76,13 @@ class Tail:
         raw: bool = False,
         after: int = 0,
         skip: Container[str] = frozenset(),
+        newest: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Begins behind the record `after`, with which the parts named in `skip` end (buffers.folds.snapshots)."""
+        """Begins behind the record `after`, with which the parts named in `skip` end (rods.buffers.folds.snapshots).
+        `newest`: of a log with a part an epoch, says before each read the highest epoch that a part can be of, so that
+        the next part is looked for by its number; None: the folder is listed."""
         self.path, self.strict, self.raw = path, strict, raw
-        self.files = Disk()
-        self.newest: int | None = (
-            None  # the highest epoch that a part can be of, to look for the next one by its number
-        )
+        self._newest = newest
         self._blank: int | None = None  # the inode of a live part without a record, when all there was was looked at
         self._part: Path | None = None  # where the position lies
         self._offset = 0  # bytes of that part that are done
@@ -139,28 +113,36 @@ class Tail:
 
     def records(self) -> Iterator[Record]:
         """The same, one by one: for logs that do not fit into memory. The caller must exhaust it."""
-        for block in self.blocks():
-            yield from block if self.raw else settled(block)
+        if self.raw:
+            yield from chain.from_iterable(self._blocks())
+            return
+        for closing, members in self.groups():
+            yield from members
+            yield closing
 
-    def blocks(self) -> Iterator[list[Record]]:
-        """The same in lists that end where no group is open. Records that no closing record covers are among them: a
-        group is what stands between its `first` and its closing record."""
+    def groups(self) -> Iterator[tuple[Record, list[Record]]]:
+        """The same, each closing record with what it closes."""
+        for block in self._blocks():
+            yield from groups(block)
+
+    def _blocks(self) -> Iterator[list[Record]]:
+        """All that has come, in lists that end where no group is open."""
         looks = 0
         parts: list[Path] = []  # from the one at the position on; listed once, however many there are
         while looks < LOOKS:
             looks += 1
             try:
-                parts = parts or self._remaining(self.files)
+                parts = parts or self._remaining()
                 if self._part is not None:
                     if not parts:
                         continue  # being renamed: look again
-                    with self.files.open(parts[0]) as (file, inode):
+                    with _opened(parts[0]) as (file, inode):
                         if inode != self._inode:
                             parts = []
                             continue
                         yield from self._from(file, parts[0])
                     parts = parts[1:]
-                entered = self._enter_first(parts)
+                entered = next((moved for part in parts if (moved := self._enter(part)) is not None), None)
             except FileNotFoundError:
                 parts = []
                 continue
@@ -177,64 +159,46 @@ class Tail:
         """The last record of the closed parts, once the position has come to the live part; 0 before."""
         return self._before if self._part == self.path else 0
 
-    def _remaining(self, files: Disk) -> list[Path]:
+    def _remaining(self) -> list[Path]:
         """The log's parts from the one on that holds the position; none while that one is being renamed."""
         if self._part is not None and self._is_last():
             with suppress(FileNotFoundError):
-                if files.inode(self._part) == self._inode:
+                if self._part.stat().st_ino == self._inode:
                     return [self._part]
-        if self._part is None and self._is_blank(files):
+        if self._part is None and self._is_blank():
             return []
         since = "" if self._part is None else self._part.name
-        parts = [part for part in files.parts(self.path, since) if part.name not in self._skip]
+        parts = [part for part in segments(self.path, since) if part.name not in self._skip]
         if self._part is None:
             self._blank = None if parts else ABSENT
             return parts
-        here = (index for index, part in enumerate(parts) if files.inode(part) == self._inode)
+        here = (index for index, part in enumerate(parts) if part.stat().st_ino == self._inode)
         return parts[next(here, len(parts)) :]
 
     def _is_last(self) -> bool:
         """Whether the part at the position is the log's last one, unless it was renamed; False also where only a look
         through the folder can say it."""
-        if self._part == self.path or self._part is None or self.newest is None:
+        if self._part == self.path or self._part is None or (newest := self._newest()) is None:
             return self._part == self.path
         epoch = epoch_of(self.path, self._part)
-        if epoch is None or self.newest - epoch > PROBED:
+        if epoch is None or newest - epoch > PROBED:
             return False
-        return not any(part_of(self.path, later).exists() for later in range(epoch + 1, self.newest + 1))
+        return not any(part_of(self.path, later).exists() for later in range(epoch + 1, newest + 1))
 
-    def _is_blank(self, files: Disk) -> bool:
+    def _is_blank(self) -> bool:
         """Whether a log without records is as it was: records first stand in the live part, and a closed part keeps
         the inode of the live one that it was."""
         try:
-            if self._blank is None or files.inode(self.path) != self._blank:
+            if self._blank is None or self.path.stat().st_ino != self._blank:
                 return False
-            with files.open(self.path) as (file, inode):
+            with _opened(self.path) as (file, inode):
                 return inode == self._blank and not file.read(1)
         except FileNotFoundError:
             return self._blank == ABSENT and "*" not in self.path.name
 
-    def ahead(self) -> list[Ahead]:
-        """What the disk itself holds from the position on. Nothing while the part at the position is being renamed."""
-        try:
-            parts = [(part, part.stat()) for part in self._remaining(Disk())]
-        except FileNotFoundError:
-            return []
-        begins = [0 if self._part is None else self._offset] + [0] * len(parts)
-        return [
-            Ahead(part, stat.st_ino, begin, stat.st_size) for (part, stat), begin in zip(parts, begins, strict=False)
-        ]
-
-    def _enter_first(self, parts: list[Path]) -> bool | None:
-        """Moves the position to the first of `parts` that is not empty, if the next record stands there."""
-        for part in parts:
-            if (entered := self._enter(part)) is not None:
-                return entered
-        return None
-
     def _enter(self, part: Path) -> bool | None:
         """Moves the position to the start of `part` if that is where the next record stands; None: still empty."""
-        with self.files.open(part) as (file, inode):
+        with _opened(part) as (file, inode):
             first = file.readline()
         if not first.endswith(b"\n"):
             check_newline(first, part, 0)
@@ -296,6 +260,13 @@ class Tail:
                 raise Damage(part, _end(offset, lines, found), f"seq {record['seq']} stands where {seq} is due")
             found.append(record)
         return found
+
+
+@contextmanager
+def _opened(part: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """The file, and its inode, which tells a part under whichever name."""
+    with open_regular(part) as file:
+        yield file, os.fstat(file.fileno()).st_ino
 
 
 def _end(offset: int, lines: list[bytes], found: list[Record]) -> int:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from buffers.folds.feedback import FeedbackFold
-from buffers.folds.pool import Pool
-from buffers.folds.seeds import Seeds
-from buffers.log.disk import sync_file
-from buffers.log.parts import LOOKS, first_seq, segments
-from buffers.log.records import Damage, Record, record
-from buffers.log.writer import LogWriter
-from buffers.merging.rules import Admission, derive
-from buffers.run.heartbeat import Heartbeat, read_heartbeat
-from buffers.run.locks import Ownership, buffer_lock
-from buffers.run.run import Run, admitted_of
-from buffers.run.runfolder import ADMITTED, DROPPED, FEEDBACK, POOL
-from buffers.state import RunState
+from rods.buffers.folds.pool import Pool
+from rods.buffers.folds.seeds import Seeds
+from rods.buffers.log.disk import sync_file
+from rods.buffers.log.parts import LOOKS, first_seq, segments
+from rods.buffers.log.records import Damage, Record, record
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.merging.rules import Admission, Derived, derive
+from rods.buffers.run.heartbeat import Heartbeat, read_heartbeat
+from rods.buffers.run.locks import Ownership, buffer_lock
+from rods.buffers.run.run import Run, admitted_of
+from rods.buffers.run.runfolder import ADMITTED, POOL
+from rods.buffers.state import RunState
+from rods.config import Config
 from rods.deadlines import ARRIVAL
 from rods.errors import DeadlineError, InfrastructureError, RefusedError
-from rods.interfaces.approved import NOTHING_APPROVED, Approved
+from rods.extension import EpochNotes, epoch_notes, opened_by
 from rods.rules import order
 from rods.rules.curriculum import stage_rules
 
@@ -43,7 +44,7 @@ class Epoch:
     pool_seq: int  # of the closing record
     expanded_seq: int
     recorded: bool  # whether it had been decided before
-    approved: Approved = NOTHING_APPROVED  # the texts of agents that are in force
+    opened: Mapping[str, Any] = field(default_factory=dict)  # what extensions have fixed for its steps, by name
 
 
 class Merger:
@@ -54,7 +55,7 @@ class Merger:
         run = state.run
         self.run, self.state = run, state
         self._ownership = Ownership(run.path, POOL, process, heartbeat)
-        self._seeds, self._feedback = Seeds(run.path), FeedbackFold(run.path)
+        self._seeds, self._notes = Seeds(run.path), epoch_notes(run)
         self._admission: Admission | None = None
         self._pool: Pool | None = None  # the one that it follows
         try:
@@ -68,23 +69,20 @@ class Merger:
         if 0 <= number <= self.state.epoch:
             return self._recorded(number, stage)
         if number != self.state.epoch + 1:
-            raise RefusedError(
-                f"epoch {number} does not follow epoch {self.state.epoch}",
-                where=str(self._writer.path),
-                remedy=f"merge epoch {self.state.epoch + 1} first",
-            )
+            what = f"epoch {number} does not follow epoch {self.state.epoch}"
+            raise self._refused(what, f"merge epoch {self.state.epoch + 1} first")
         step = self.state.last_step
         filling = self.run.config.pool.static and self.state.static_pool_due
         if filling and (left := self.state.unvisited()):
-            raise RefusedError(
-                f"epoch {number - 1} has not visited {len(left)} of its tasks, and a static pool is written from all",
-                where=str(self._writer.path),
-                remedy="record their groups first",
-            )
+            told = f"epoch {number - 1} has not visited {len(left)} of its tasks"
+            raise self._refused(f"{told}, and a static pool is written from all", "record their groups first")
         if filling or self.run.config.sync == "lockstep":
             self._await_daemon(step, waiting, filling=filling)
         with buffer_lock(self.run.path):
             return self._derive(number, stage, step)
+
+    def _refused(self, what: str, remedy: str) -> RefusedError:
+        return RefusedError(what, where=str(self._writer.path), remedy=remedy)
 
     def close(self) -> None:
         self._writer.close()
@@ -93,13 +91,13 @@ class Merger:
     def _derive(self, number: int, stage: int, step: int) -> Epoch:
         state, config = self.state, self.run.config
         state.read_merges()
-        expanded_seq = state.fixed.get(number, state.staging.seq)
+        fixed = state.fixed.get(number, {})
+        expanded_seq = fixed.get("expanded_seq", state.staging.seq)
         self._await_variants(expanded_seq)
         candidates = state.staging.candidates(expanded_seq, by_pick=config.sync == "lockstep")
-        attempt = state.attempt
-        admission, admitted = self._admit(), state.admitted_fixed.get(number)
+        admission, admitted = self._admit(), fixed.get("admissions")
         if admitted is None:  # behind the variants: what they name was admitted before them
-            admitted = max((one["seq"] for one in admitted_of(self.run.path)), default=0)
+            admitted = admissions(self.run.path)
         admission.environments = self.run.named(admitted)
         self._admission = None  # made anew unless all of this succeeds: deriving teaches it what was admitted
         derived = derive(
@@ -116,39 +114,29 @@ class Merger:
         self._sync_variants()
         for part in segments(self.run.path / ADMITTED):
             sync_file(part)
-        shown = self._shown(number, stage)
-        closing = epoch_record(attempt, derived.epoch | shown | admitted_record(admitted))
-        self._writer.append_group(group_records(attempt, derived.decisions), closing)
+        for note in self._notes.values():
+            for file in note.files():
+                sync_file(file)
+            note.poll()
+        *decisions, closing = merge_records(state.attempt, derived, config, self._notes, fixed, admitted)
+        self._writer.append_group(decisions, closing)
         self._admission = admission
         state.read_merges()
         closing = _latest(state.pool)
-        return _epoch(closing, derived.slots, approved_in(self._feedback, self.run, closing), recorded=False)
-
-    def _shown(self, number: int, stage: int) -> Record:
-        """What the closing record says of the feedback that the epoch shows: how far its logs were read, fixed by the
-        epoch's first record, and the version. Empty where the stage shows none of agents."""
-        config = self.run.config
-        if stage_rules(config.curriculum, stage).feedback != "agents":
-            return {}
-        for part in (*segments(self.run.path / FEEDBACK), *segments(self.run.path / DROPPED)):
-            sync_file(part)
-        self._feedback.poll()
-        return feedback_record(self._feedback, self.run, self.state.feedback_fixed.get(number))
+        return _epoch(closing, derived.slots, opened_by(self._notes, closing), recorded=False)
 
     def _recorded(self, number: int, stage: int) -> Epoch:
         pool = self.state.pool_at(number)
         closing = _latest(pool)
         if closing["stage"] != stage:
-            raise RefusedError(
-                f"epoch {number} was opened in stage {closing['stage']}, not {stage}",
-                where=str(self._writer.path),
-                remedy=f"use stage {closing['stage']}, or go back to a step before {closing['step']}",
-            )
+            what = f"epoch {number} was opened in stage {closing['stage']}, not {stage}"
+            raise self._refused(what, f"use stage {closing['stage']}, or go back to a step before {closing['step']}")
         slots = recorded_slots(self.run, pool)
         if order.order_hash(slots) != closing["order"]:
             raise Damage(self._writer.path, 0, f"the order of epoch {number} is not the one that its record names")
-        self._feedback.poll()
-        return _epoch(closing, slots, approved_in(self._feedback, self.run, closing), recorded=True)
+        for note in self._notes.values():
+            note.poll()
+        return _epoch(closing, slots, opened_by(self._notes, closing), recorded=True)
 
     def _admit(self) -> Admission:
         if self._admission is None or self._pool is not self.state.pool:  # perhaps folded anew
@@ -159,10 +147,10 @@ class Merger:
     def _sync_variants(self) -> None:
         """Makes durable what the merge will name: the parts of the expanded log that may hold more than the latest
         merge on record has named, whoever made it."""
-        named = max(self.state.fixed.values(), default=0)
+        named = max((fixed["expanded_seq"] for fixed in self.state.fixed.values()), default=0)
         for _ in range(LOOKS):
             with suppress(FileNotFoundError):  # the daemon has just closed a part: look again
-                for part in reversed(self.state.staging.parts()):
+                for part in reversed(segments(self.state.staging.path)):
                     sync_file(part)
                     if (first := first_seq(part)) is not None and first <= named + 1:
                         break
@@ -205,25 +193,26 @@ class Merger:
             self.state.staging.poll(self.state.pool.decided)
 
 
-def group_records(attempt: int, decisions: list[Record]) -> list[Record]:
-    """A merge's decisions as records."""
+def merge_records(
+    attempt: int, derived: Derived, config: Config, notes: Mapping[str, EpochNotes], fixed: Record, admitted: int
+) -> list[Record]:
+    """The records of a merge: its decisions, and the `epoch` record that closes them. `notes`: what extensions say in
+    it; `fixed`: what the epoch's first record has fixed; `admitted`: how many environments were read, named where there
+    are any."""
+    fields = derived.epoch
+    for note in notes.values():
+        fields = fields | note.fields(stage_rules(config.curriculum, fields["stage"]), fixed)
+    told = {"admissions": admitted} if admitted else {}
+    made: Record = {"attempt": attempt}
     return [
-        record(
-            decision["kind"],
-            attempt=attempt,
-            **{key: value for key, value in decision.items() if key != "kind"},
-        )
-        for decision in decisions
+        *(record(**(made | decision)) for decision in derived.decisions),
+        record("epoch", **made, **fields, **told),
     ]
 
 
-def epoch_record(attempt: int, fields: dict[str, Any]) -> Record:
-    return record("epoch", attempt=attempt, **fields)
-
-
-def admitted_record(seq: int) -> Record:
-    """What the closing record of an epoch says of admissions: how far they were read, nothing where there is none."""
-    return {"admissions": seq} if seq else {}
+def admissions(folder: Path) -> int:
+    """How many environments were admitted to the run in `folder` so far."""
+    return max((admission["seq"] for admission in admitted_of(folder)), default=0)
 
 
 def recorded_slots(run: Run, pool: Pool) -> tuple[order.EpochSlot, ...]:
@@ -234,29 +223,12 @@ def recorded_slots(run: Run, pool: Pool) -> tuple[order.EpochSlot, ...]:
     return order.slots(run.config.random_seeds.order, closing["epoch"], active, closing["retests"])
 
 
-def feedback_record(fold: FeedbackFold, run: Run, fixed: Record | None) -> Record:
-    """What the record of an epoch says of feedback; `fixed` is what its first record said."""
-    seqs = fold.seqs if fixed is None else (fixed["approved"], fixed["dropped"])
-    found = fold.in_force(seqs, in_place=run.config.feedback.form == "in_place")
-    return {"feedback": {"approved": seqs[0], "dropped": seqs[1], "texts": len(found.texts), "version": found.version}}
-
-
-def approved_now(run: Run, closing: Record) -> Approved:
-    """The texts of agents that the epoch of the record `closing` shows, by the logs as they stand."""
-    feedback = FeedbackFold(run.path)
-    feedback.poll()
-    return approved_in(feedback, run, closing)
-
-
-def approved_in(fold: FeedbackFold, run: Run, closing: Record) -> Approved:
-    """The texts that the epoch of this record shows. Raises Damage where the logs no longer hold them."""
-    said = closing.get("feedback")
-    if said is None:
-        return NOTHING_APPROVED
-    found = fold.in_force((said["approved"], said["dropped"]), in_place=run.config.feedback.form == "in_place")
-    if found.version != said["version"]:
-        raise Damage(run.path / FEEDBACK, 0, f"its texts are not those of version {said['version']}")
-    return found
+def opened_now(run: Run, closing: Record) -> dict[str, Any]:
+    """What the epoch of the record `closing` has fixed for its steps, by the logs as they stand."""
+    notes = epoch_notes(run)
+    for note in notes.values():
+        note.poll()
+    return opened_by(notes, closing)
 
 
 def _latest(pool: Pool) -> Record:
@@ -264,16 +236,8 @@ def _latest(pool: Pool) -> Record:
     return pool.latest
 
 
-def _epoch(closing: Record, slots: tuple[order.EpochSlot, ...], approved: Approved, *, recorded: bool) -> Epoch:
-    return Epoch(
-        closing["epoch"],
-        closing["stage"],
-        closing["step"],
-        slots,
-        closing["order"],
-        closing["counts"],
-        closing["seq"],
-        closing["expanded_seq"],
-        recorded,
-        approved,
+def _epoch(closing: Record, slots: tuple[order.EpochSlot, ...], opened: Mapping[str, Any], *, recorded: bool) -> Epoch:
+    number, stage, step, order_hash, counts, seq, expanded_seq = (
+        closing[name] for name in ("epoch", "stage", "step", "order", "counts", "seq", "expanded_seq")
     )
+    return Epoch(number, stage, step, slots, order_hash, counts, seq, expanded_seq, recorded, opened)

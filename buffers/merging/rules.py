@@ -14,18 +14,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
-from buffers.folds.pool import Member, Pool, counts
-from buffers.folds.staging import Candidate
-from buffers.log.records import Record
-from buffers.run.run import Run
+from rods.buffers.folds.pool import Member, Pool, counts
+from rods.buffers.folds.staging import Candidate
+from rods.buffers.log.records import Record
+from rods.buffers.run.run import Run
 from rods.config import Config, Stage
-from rods.gates.similarity import SimilarityIndex
+from rods.gates import SimilarityIndex, varied
 from rods.rules import order, retirement
 from rods.rules.curriculum import opening, selects, stage_rules
 from rods.rules.retirement import Decision
-from rods.rules.tracker import Standing, Tracker
+from rods.rules.tracker import RetirementStats, Tracker
 from rods.tasks import AnyTask, TaskType
-from worlds.checking.variants import varied
 
 Reason = Literal["schema", "split", "unknown_environment", "duplicate", "near_duplicate", "contaminated"]
 
@@ -127,17 +126,11 @@ class _Merge:
     def by_rule(self, kind: str, decision: Decision | None) -> bool:
         if decision is None:
             return False
-        self.decide(
-            kind,
-            decision.task,
-            rule=decision.rule,
-            groups=decision.groups,
-            mean=decision.mean,
-            variance=decision.variance,
-        )
+        told = {name: getattr(decision, name) for name in ("rule", "groups", "mean", "variance")}
+        self.decide(kind, decision.task, **told)
         return True
 
-    def standing(self, member: Member) -> Standing:
+    def standing(self, member: Member) -> RetirementStats:
         return self.tracker.standing(member.task_id, member.since)
 
     def revive(self) -> None:

@@ -21,11 +21,11 @@ import orjson
 import tomli_w
 
 import rods
-from buffers.log.disk import sync_folder, write
-from buffers.run import runfolder
-from buffers.run.run import Run
-from buffers.run.world_files import bring
 from rods import interfaces
+from rods.buffers.log.disk import sync_folder, write
+from rods.buffers.run import runfolder
+from rods.buffers.run.run import Run
+from rods.buffers.run.world_files import bring
 from rods.canonical import content_id
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
@@ -34,11 +34,12 @@ from rods.environments.base import Environment, parameters, reference
 from rods.environments.loading import Environments
 from rods.episode.rewards import COMPARES_CALLS
 from rods.errors import UserError, disk_error
+from rods.extension import extensions
 from rods.gates import Reason, replay, unjudgeable
 from rods.rules.curriculum import writes
 from rods.rules.selection import reachable_maximum
-from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Task, task_lines
-from worlds.sources import beside, drawn_from, load_tasks
+from rods.tasks import AnyTask, OpenTask, Task, task_lines
+from rods.worlds.sources import beside, load_tasks
 
 FEW = 4  # rollouts on which no variant should be judged
 
@@ -67,7 +68,8 @@ def create_run(
     warnings = check(config, tasks, environments)
     fresh = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{os.urandom(4).hex()}")
     lines = task_lines(tasks)
-    named = _environments(config, tasks, environments)
+    needed = (one for extension in extensions() for one in extension.check(config, environments))
+    named = {task.environment for task in tasks} | {reference(environment) for environment in needed}
     manifest = {
         "protocol": PROTOCOL,
         "created": round(time.time(), 3),
@@ -104,12 +106,6 @@ def create_run(
     return Run(path, config, manifest, list(tasks), environments)
 
 
-def _environments(config: Config, tasks: Sequence[AnyTask], environments: Environments) -> set[EnvironmentRef]:
-    """Those of the tasks, and that of the tasks that will be drawn."""
-    drawn = {reference(drawn_from(config.source.repository, environments))} if config.source.drawn else set()
-    return {task.environment for task in tasks} | drawn
-
-
 def open_or_create(path: Path, config_file: Path) -> Run:
     """The run in `path`, created with the tasks that `config_file` names where there is none, joined where another
     process was faster. Raises UserError, and RefusedError where a run of another identity is there."""
@@ -132,12 +128,8 @@ def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) 
             where="operation.endpoints",
             remedy='give one [[operation.endpoints]] with model and urls (docs/endpoints.md), or author = "procedural"',
         )
-    if (modelled := config.simulation.by_model) and not (config.operation.players or config.operation.endpoints):
-        raise UserError(
-            f'simulation.{modelled[0]} is "model", and no model is named that could play',
-            where="operation.players",
-            remedy='give one [[operation.players]] with model and urls (docs/endpoints.md), or "procedural"',
-        )
+    for extension in extensions():
+        extension.check(config, environments)
     for task in tasks:
         environment = environments.load(task.environment.name)
         if reference(environment) != task.environment:

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from buffers.log.disk import sync_folder
+from rods.buffers.log.disk import sync_folder
 from rods.errors import Finding, UserError, disk_error
 
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "9p", "fuse.sshfs"})
@@ -53,24 +53,19 @@ def _kind(folder: Path) -> Finding:
 def _locks(inside: Path) -> Finding:
     """Two openings of one file exclude each other, and a closed one gives the lock back."""
     path = inside / "lock"
-    one, other = (os.open(path, os.O_RDWR | os.O_CREAT) for _ in range(2))
-    try:
-        fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with path.open("w") as one, path.open("w") as other:
         try:
+            fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return Finding("locks", False, "two processes get the same lock at once", "use another file system")
+            except BlockingIOError:
+                pass
+            one.close()
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return Finding("locks", False, "two processes get the same lock at once", "use another file system")
-        except BlockingIOError:
-            pass
-        os.close(one)
-        one = -1
-        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        text = f"there is no flock here ({error.strerror}): heartbeats alone keep a second process out"
-        return Finding("locks", None, text, "never start two trainers or two daemons at the same moment")
-    finally:
-        for descriptor in (one, other):
-            if descriptor >= 0:
-                os.close(descriptor)
+        except OSError as error:
+            text = f"there is no flock here ({error.strerror}): heartbeats alone keep a second process out"
+            return Finding("locks", None, text, "never start two trainers or two daemons at the same moment")
     return Finding("locks", True, "flock excludes and is given back; whether other machines see it, heartbeats tell")
 
 
@@ -92,16 +87,13 @@ def _renames(inside: Path) -> Finding:
 
 
 def _syncs(inside: Path) -> Finding:
-    descriptor = os.open(inside / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    try:
-        taken = []
+    taken = []
+    with (inside / "log").open("ab", buffering=0) as log:
         for _ in range(SYNCS):
             began = time.perf_counter()
-            os.write(descriptor, bytes(4096))
-            os.fdatasync(descriptor)
+            log.write(bytes(4096))
+            os.fdatasync(log.fileno())
             taken.append(time.perf_counter() - began)
-    finally:
-        os.close(descriptor)
     median = statistics.median(taken)
     text = f"4 kB are on the disk after {median * 1000:.2f} ms, at worst {max(taken) * 1000:.1f} ms"
     if median > SLOW:

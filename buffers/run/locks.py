@@ -1,12 +1,9 @@
-"""Who owns which file, and the lock around merges.
+"""Who owns which file (`Ownership`), and the lock around merges (`buffer_lock`), which the daemon never takes.
 
-Correctness rests on none of these: logs have one writer, groups have closing records, merges are idempotent. They keep
-a second trainer or daemon from starting by mistake, and tell people who is there.
-
-- `Ownership`: one process writes a log. On the machine itself flock decides, which the system gives back when a process
-  dies. What another machine has recorded holds for as long as its heartbeat's counter moves by our own clock, since
-  locks need not reach us from there. Where a file system has no flock, the counter decides alone.
-- `buffer_lock`: a file lock around merges and recovery, a second guard; the daemon never takes it.
+Correctness rests on neither: logs have one writer, groups have closing records, merges are idempotent. They keep a
+second trainer or daemon from starting by mistake, and tell people who is there. On the machine itself flock decides,
+which the system gives back when a process dies. What another machine has recorded holds for as long as its heartbeat's
+counter moves by our own clock, since locks need not reach us from there. Without flock the counter decides alone.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,8 +21,8 @@ from typing import Any
 import orjson
 from filelock import FileLock, Timeout
 
-from buffers.run.heartbeat import Heartbeat, ProcessLocation, local_time, moves
-from buffers.run.runfolder import LOCKS
+from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation, local_time, moves
+from rods.buffers.run.runfolder import LOCKS
 from rods.deadlines import BEATS_SEEN, MERGE_LOCK, OWNER_LOOK
 from rods.errors import RefusedError, RodsError, UserError, disk_error
 from rods.files import descriptor_of, open_regular
@@ -136,7 +133,7 @@ class Ownership:
             return
         if self._own:
             self.heartbeat.stop()
-        self._record = Owner(self._record.process, self._record.place, self._record.since, released=True)
+        self._record = replace(self._record, released=True)
         with suppress(RodsError):  # a full disk: the free lock, or the silent heartbeat, says it too
             self._write()
         os.close(self._descriptor)  # closing gives the lock back
@@ -157,13 +154,10 @@ def owner(folder: Path, name: str, seconds: float = BEATS_SEEN) -> Owner | None:
     except OSError:
         return None
     try:
-        free = _lock(descriptor, fcntl.LOCK_SH)
-        present = _read_owner(descriptor)
+        present, free = _held(descriptor)
     finally:
         os.close(descriptor)
-    if present is None or present.released:
-        return None
-    if present.place.this_machine and free is not None:
+    if present is None or (free is not None and present.place.this_machine):
         return None if free else present
     return present if moves(folder, present.process, present.place, seconds) else None
 
@@ -171,36 +165,36 @@ def owner(folder: Path, name: str, seconds: float = BEATS_SEEN) -> Owner | None:
 def stale_owners(folder: Path) -> list[tuple[Path, Owner]]:
     """Locks that keep out or slow down whoever comes next, though their holders' heartbeats have stopped: files and
     holders. What a dead process of this machine held is free by itself."""
-    found = []
+    stale = []
     for path in sorted((folder / LOCKS).glob("*.owner")):
         with open_regular(path) as file:
-            present = _read_owner(file.fileno())
-            free = _lock(file.fileno(), fcntl.LOCK_SH)
-        if present is None or present.released or (free is not None and present.place.this_machine):
-            continue
-        if not moves(folder, present.process, present.place):
-            found.append((path, present))
-    return found
+            present, free = _held(file.fileno())
+        ours = present is None or (free is not None and present.place.this_machine)
+        if present is not None and not ours and not moves(folder, present.process, present.place):
+            stale.append((path, present))
+    return stale
 
 
-def buffer_lock(folder: Path, timeout: float = MERGE_LOCK) -> FileLock:
-    """The lock around merges and recovery, to be used with `with`. Raises RefusedError after `timeout` seconds."""
-    (folder / LOCKS).mkdir(exist_ok=True)
-    return _BufferLock(folder / LOCKS / "buffer.lock", timeout=timeout, fallback_to_soft=False)
-
-
-class _BufferLock(FileLock):
-    def acquire(self, *arguments: Any, **options: Any) -> Any:
-        try:
-            return super().acquire(*arguments, **options)
-        except Timeout as error:
-            raise RefusedError(
-                "another process has been merging or recovering for too long",
-                where=self.lock_file,
-                remedy="see `rods status`; when nothing runs, start the command again",
-            ) from error
-        except OSError as error:
-            raise disk_error(error, Path(self.lock_file)) from error
+@contextmanager
+def buffer_lock(folder: Path, timeout: float = MERGE_LOCK) -> Iterator[None]:
+    """Holds the lock around merges and recovery. Raises RefusedError after `timeout` seconds."""
+    path = folder / LOCKS / "buffer.lock"
+    path.parent.mkdir(exist_ok=True)
+    lock = FileLock(path, timeout=timeout, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise RefusedError(
+            "another process has been merging or recovering for too long",
+            where=str(path),
+            remedy="see `rods status`; when nothing runs, start the command again",
+        ) from error
+    except OSError as error:
+        raise disk_error(error, path) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _refused(folder: Path, name: str, present: Owner | None) -> RefusedError:
@@ -225,6 +219,12 @@ def _lock(descriptor: int, mode: int) -> bool | None:
     except OSError:
         return None
     return True
+
+
+def _held(descriptor: int) -> tuple[Owner | None, bool | None]:
+    """Who has recorded itself as the owner and not left, and whether the lock is free (None: there is none)."""
+    free, present = _lock(descriptor, fcntl.LOCK_SH), _read_owner(descriptor)
+    return None if present is None or present.released else present, free
 
 
 def _read_owner(descriptor: int) -> Owner | None:

@@ -10,7 +10,8 @@ import hashlib
 import platform
 import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 import rods
-from buffers.log.records import Record, record
-from buffers.log.tail import read
-from buffers.log.writer import LogWriter
-from buffers.run import runfolder
-from buffers.run.heartbeat import ProcessLocation
 from rods import dialects
+from rods.buffers.log.records import Record, record
+from rods.buffers.log.tail import read
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run import runfolder
+from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
 from rods.environments import addressed
 from rods.environments.loading import Environments
@@ -62,8 +63,16 @@ class Run:
         """Who plays and judges its tasks."""
         from rods.players import Players  # with the client of language models, which few commands need
 
-        config = self.config
-        return Players(self.environments, config.simulation, config.roles, config.random_seeds.rollouts)
+        return Players(self.environments, self.config)
+
+    @contextmanager
+    def playing(self, process: str, heartbeat: Heartbeat | None = None) -> Iterator[None]:
+        """While this is open, `process` can play episodes whoever takes part in them; how things stand is noted in
+        `heartbeat`. Raises UserError where somebody who plays cannot be asked."""
+        with ExitStack() as stack:
+            for player in self.players.others:
+                stack.enter_context(player.opened(self, process, heartbeat))
+            yield
 
     def episode(self, task: AnyTask) -> Job:
         """An episode of `task` as it is scored, and as gates play it: with the prompt of the last stage."""
@@ -86,14 +95,17 @@ class Run:
         if not runfolder.exists(path):
             raise UserError("is not a run folder", where=str(path), remedy=f"`rods new {path} --config FILE` makes one")
         manifest = _manifest(path)
-        recorded = _recorded(manifest, path)
+        identity = {key: value for key, value in manifest["identity"].items() if key != "protocol"}
+        recorded = parse_config(identity, where=str(path / runfolder.MANIFEST))
         if not (path / runfolder.CONFIG).exists():
             raise UserError("is missing", where=str(path / runfolder.CONFIG), remedy="restore it from a copy")
         written = read_config(path / runfolder.CONFIG)
         _same(recorded, written, path, "config.toml was edited: ")
         extensions = extensions_of(path)
         if extensions:
-            recorded = _extended(recorded, extensions[-1], path)
+            steps, stages = (extensions[-1].get(name) for name in ("steps", "stages"))
+            length = {"training": {"steps": steps}, "curriculum": {"stages": stages}}
+            recorded = recorded.lasting_as(parse_config(length, where=str(path / runfolder.EXTENSIONS)))
         if config is not None:
             _same(recorded, config, path, "")
         data = read_regular(path / runfolder.TASKS)
@@ -186,11 +198,6 @@ def admitted_of(path: Path) -> list[Record]:
     return list(read(path / runfolder.ADMITTED))
 
 
-def _extended(recorded: Config, extension: Record, path: Path) -> Config:
-    length = {"training": {"steps": extension.get("steps")}, "curriculum": {"stages": extension.get("stages")}}
-    return recorded.lasting_as(parse_config(length, where=str(path / runfolder.EXTENSIONS)))
-
-
 def _manifest(path: Path) -> dict[str, Any]:
     file = path / runfolder.MANIFEST
     try:
@@ -211,11 +218,6 @@ def _manifest(path: Path) -> dict[str, Any]:
         if not isinstance(found, kind) or not all(isinstance(item, inner) for item in items):
             raise UserError(f"{key!r} is missing or holds nonsense", where=str(file), remedy="restore it from a copy")
     return manifest
-
-
-def _recorded(manifest: dict[str, Any], path: Path) -> Config:
-    identity = {key: value for key, value in manifest["identity"].items() if key != "protocol"}
-    return parse_config(identity, where=str(path / runfolder.MANIFEST))
 
 
 def _same(recorded: Config, asked: Config, path: Path, why: str) -> None:

@@ -18,11 +18,8 @@ EXPANDED = "expanded_epoch_*.jsonl"
 REJECTED = "rejected.jsonl"
 EXTENSIONS = "extensions.jsonl"
 ADMITTED = "admitted.jsonl"  # environments that the manifest does not name
-FEEDBACK = "feedback.jsonl"
-DROPPED = "dropped.jsonl"  # texts of agents that a person has taken out of force
 CONTROL = "control.jsonl"  # what `rods ctl` has asked of processes at work
 POOL = "pool.jsonl"
-DRAWN = "drawn.jsonl"  # tasks made for a step, outside the pool
 
 LOCKS = "locks"  # ownership and heartbeat files, the lock around merges
 RECOVERED = "recovered"  # what `rods recover` has moved aside

@@ -1,16 +1,29 @@
 """The files of generated worlds in a run folder: environments/<address>/world.py, immutable, there before a task or a
-record names the world. So a run goes on wherever it is started from, and its folder may be moved whole."""
+record names the world. So a run goes on wherever it is started from, and its folder may be moved whole.
+
+Environments may join a run while it goes on (`admit`): a task may name one that the manifest lacks only behind its
+admission, which says what the manifest says of the others, and who admitted it, and why. A merge's closing record says
+how far it has read admissions.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
-from buffers.log.disk import sync_folder, write
+from rods.buffers.log.disk import sync_folder, write
+from rods.buffers.log.records import Record, record
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.locks import Ownership
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import ADMITTED
 from rods.environments import addressed
-from rods.errors import UserError, disk_error
+from rods.environments.base import parameters
+from rods.errors import RefusedError, UserError, disk_error
 
 
 def bring(names: Iterable[str], folders: Sequence[Path], target: Path) -> int:
@@ -59,3 +72,24 @@ def damaged(names: Iterable[str], folder: Path) -> Iterator[tuple[str, str]]:
             addressed.source_of(name, [folder])
         except UserError as error:
             yield where, error.what
+
+
+PROCESS = "admission"
+
+
+def admit(run: Run, name: str, *, by: str, why: str = "") -> Record:
+    """Lets tasks of `run` name the environment that is called `name` from the current folder; of a generated world the
+    file is brought into the run before. Raises RefusedError for one that the run knows already, in whatever version,
+    and UserError where there is none."""
+    with Ownership(run.path, ADMITTED, PROCESS):
+        environment = run.environments.load(name)
+        known = run.named().get(environment.name)
+        if known is not None:
+            what = f"environment {environment.name!r} is known already, in version {known}"
+            raise RefusedError(what, where=str(run.path))
+        bring([name], run.environments.folders, run.path)
+        told = {"name": environment.name, "hash": environment.hash, "parameters": parameters(environment)}
+        made = record("admitted", **told, by=by, why=why, time=round(time.time(), 3))
+        with closing(LogWriter(run.path / ADMITTED)) as writer:
+            writer.append([made])
+        return made

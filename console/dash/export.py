@@ -6,7 +6,6 @@ Such a file opens with the run's report; `rods report` writes one of one run.
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from buffers.run.run import Run
-from console.dash.server import MODULES, Registry, import_map, static
+from rods.buffers.run.run import Run
+from rods.console.dash.server import MODULES, Registry, hashed, import_map, static
 from rods.errors import RodsError
 
 STOPS = 60  # steps of the boundary's slider; boundary.js counts alike
@@ -41,10 +40,8 @@ def export_report(run: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def _all_answers(registry: Registry) -> dict[str, Any]:
-    answers: dict[str, Any] = {"/api/runs": registry.listing()}
-    for name in registry.names():
-        answers |= _answers(registry, name)
-    return answers
+    every = (answer for name in registry.names() for answer in _answers(registry, name))
+    return {"/api/runs": registry.listing(), **dict(every)}
 
 
 def _written(answers: dict[str, Any], folder: Path) -> Path:
@@ -93,11 +90,10 @@ def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
 
 def _page(answers: dict[str, Any]) -> str:
     """The page with everything inside. Scripts run by their hashes, modules from data: addresses alone."""
-    modules = {name: _data(static(f"{name}.js")) for name in MODULES}
+    encoded = {name: base64.b64encode(static(f"{name}.js").encode()).decode() for name in MODULES}
+    modules = {name: f"data:text/javascript;base64,{text}" for name, text in encoded.items()}
     inline = {"map": import_map(modules), "chart": static("uPlot.min.js"), "start": START}
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in inline.values()
-    )
+    hashes = " ".join(map(hashed, inline.values()))
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src data: {hashes}"
     held = orjson.dumps(answers, default=str, option=orjson.OPT_NON_STR_KEYS).decode().replace("<", "\\u003c")
     page = static("index.html")
@@ -118,7 +114,3 @@ def _page(answers: dict[str, Any]) -> str:
         assert page.count(living) == 1, living
         page = page.replace(living, inside)
     return page
-
-
-def _data(text: str) -> str:
-    return f"data:text/javascript;base64,{base64.b64encode(text.encode()).decode()}"

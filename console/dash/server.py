@@ -27,17 +27,16 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from console.dash import variants, views
-from console.follower import Follower
-from console.runs import find_runs
+from rods.console.dash.views import VIEWS
+from rods.console.follower import Follower
+from rods.console.runs import find_runs
 from rods.errors import RodsError, UserError
 
 TICK = 1.0  # seconds between looks at a run
 BEAT = 5.0  # seconds after which an event is sent though nothing has moved
 COOKIE = "rods_token"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
-VIEWS = {**views.VIEWS, **variants.VIEWS}
-STATIC = files("console.dash").joinpath("static")
+STATIC = files("rods.console.dash").joinpath("static")
 MODULES = (
     *("source", "dom", "chart", "conversation", "keys", "main"),
     *("run", "boundary", "pool", "funnel", "lineage", "task", "models", "compare", "logs", "report"),
@@ -75,10 +74,9 @@ class Registry:
 
     def answer(self, name: str, view: str, query: Mapping[str, str]) -> Any:
         """What a view says of a run. Raises as `follower`, and for a run that is damaged."""
-        if view != "positions" and view not in VIEWS:
+        if view not in VIEWS:
             raise UserError("there is no such view", where=view, remedy=f"there are {', '.join(VIEWS)}")
-        follower = self.follower(name)
-        return follower.positions() if view == "positions" else VIEWS[view](follower, query)
+        return VIEWS[view](self.follower(name), query)
 
 
 def import_map(addresses: Mapping[str, str]) -> str:
@@ -86,13 +84,9 @@ def import_map(addresses: Mapping[str, str]) -> str:
     return orjson.dumps({"imports": dict(addresses)}).decode().replace("<", "\\u003c")
 
 
-def policy(map_text: str) -> str:
-    """The page's content security policy: scripts of its own, and the import map by its hash."""
-    digest = base64.b64encode(hashlib.sha256(map_text.encode()).digest()).decode()
-    return (
-        f"default-src 'none'; connect-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
-        f"script-src 'self' 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
+def hashed(script: str) -> str:
+    """How a content security policy names a script that stands in the page."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def static(name: str) -> str:
@@ -102,21 +96,23 @@ def static(name: str) -> str:
 
 def application(registry: Registry, *, hosts: list[str], token: str = "") -> Starlette:
     """The page over `registry`. `hosts`: names under which it may be asked for; `token`: what a reader must show."""
-    addresses = {name: f"/static/{name}.js" for name in MODULES}
-    map_text = import_map(addresses)
+    map_text = import_map({name: f"/static/{name}.js" for name in MODULES})
     page = static("index.html").replace("{{map}}", map_text)
+    policy = (
+        f"default-src 'none'; connect-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
+        f"script-src 'self' {hashed(map_text)}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
 
     async def index(request: Request) -> Response:
-        headers = {"content-security-policy": policy(map_text), "referrer-policy": "no-referrer"}
+        headers = {"content-security-policy": policy, "referrer-policy": "no-referrer"}
         return Response(page, media_type="text/html", headers=headers)
 
     async def asset(request: Request) -> Response:
         name = request.path_params["name"]
         try:
-            text = static(name)
+            return Response(static(name), media_type=TYPES.get(Path(name).suffix, "text/plain"))
         except OSError as error:
             raise HTTPException(404) from error
-        return Response(text, media_type=TYPES.get(Path(name).suffix, "text/plain"))
 
     async def runs(request: Request) -> Response:
         return _json(await run_in_threadpool(registry.listing))
@@ -126,8 +122,7 @@ def application(registry: Registry, *, hosts: list[str], token: str = "") -> Sta
         return await run_in_threadpool(_answered, registry, name, wanted, dict(request.query_params))
 
     async def events(request: Request) -> Response:
-        name = request.query_params.get("run", "latest")
-        stream = _events(registry, name)
+        stream = _events(registry, request.query_params.get("run", "latest"))
         return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
     routes = [

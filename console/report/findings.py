@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from console.report.history import History
-from console.stub_model import NAME as STUB
-from evaluation.scoring import too_few
+from rods.console.report.history import History
+from rods.daemon.stand_ins.model import NAME as STUB
+from rods.evaluation.scoring import too_few
 from rods.observations import Dynamics, shares
 from rods.rules.zones import ZONES, zone_of
 
-RULE_NAMES = {
-    "burn_in": "burn-in: too hard at once",
-    "drift_mastered": "drift: mastered",
-    "drift_too_hard": "drift: too hard",
-    "unsampled": "unsampled",
-    "capacity": "capacity: least variance",
-}
+TEXTS: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+RULE_NAMES = TEXTS["rules"]
 
 
 def numbers(history: History) -> dict[str, Any]:
@@ -29,23 +26,19 @@ def numbers(history: History) -> dict[str, Any]:
     first, delays, moves = history.landing.first, history.landing.delays, history.landing.moves
     inside = [zone_of(mean, zones) == "boundary" for mean in first.tolist()]
     went = sum(history.dynamics.values(), Dynamics())
-    entropies = [one.entropy for one in history.updates.values() if one.entropy is not None]
-    by_zone = {}
-    for index, zone in enumerate(ZONES):
-        chosen = groups.variance[(groups.zone == index) & ~np.isnan(groups.variance)]
-        if len(chosen):
-            by_zone[zone] = {"groups": len(chosen), "mean_variance": float(chosen.mean())}
+    entropies = [update.entropy for update in history.updates.values() if update.entropy is not None]
+    known = ~np.isnan(groups.variance)
+    parts = {zone: groups.variance[known & (groups.zone == index)] for index, zone in enumerate(ZONES)}
+    by_zone = {zone: {"groups": len(part), "mean_variance": _mean(part)} for zone, part in parts.items() if len(part)}
     return {
-        "steps": max([*groups.step[-1:].tolist(), *(one.step for one in history.difficulty[-1:])], default=0),
+        "steps": max([*groups.step[-1:].tolist(), *(faced.step for faced in history.difficulty[-1:])], default=0),
         "epochs": len(history.epochs),
         "attempts": history.attempts,
         "picks": sum(history.picks.values()),
         "picks_by_type": dict(history.picks),
         "accepted": history.accepted,
         "rejected": sum(history.failures.values()),
-        "injected": sum(epoch.injected for epoch in history.epochs),
-        "revived": sum(epoch.revived for epoch in history.epochs),
-        "refused": sum(epoch.refused for epoch in history.epochs),
+        **{name: sum(getattr(epoch, name) for epoch in history.epochs) for name in ("injected", "revived", "refused")},
         "retired": dict(retired),
         "first_reward": {"variants": len(first), "mean": _mean(first), "in_boundary": _mean(inside)},
         "delay_steps": _mean(delays),
@@ -58,66 +51,46 @@ def numbers(history: History) -> dict[str, Any]:
         "difficulty": [history.difficulty[0].difficulty, history.difficulty[-1].difficulty]
         if history.difficulty
         else None,
-        "drawn": sum(one.tasks for one in history.difficulty),
+        "drawn": sum(faced.tasks for faced in history.difficulty),
         "interface_versions": len(history.versions),
         "heldout": history.heldout,
     }
 
 
-def findings(history: History) -> list[str]:
-    """What the run shows, one plain sentence each; nothing where there is no data."""
-    found = numbers(history)
-    said = []
-    if history.heldout:
-        said.append(heldout_sentence(history.heldout))
-    if found["injected"]:
+def findings(history: History, figures: dict[str, Any]) -> list[str]:
+    """What the run shows by its figures (`numbers`), one plain sentence each; nothing where there is no data."""
+    said = [heldout_sentence(history.heldout)] if history.heldout else []
+
+    def say(name: str, **more: object) -> None:
+        said.append(TEXTS["findings"][name].format(**{**figures, **more}))
+
+    if figures["injected"]:
         order = history.config.selection.order
         seeds = "boundary seeds" if order in ("proxy", "variance") else f"{order} seeds"
         merges = sum(epoch.number > 0 for epoch in history.epochs)  # epoch 0 opens before there is a variant
-        said.append(
-            f"{found['picks']} picks of {seeds} gave {found['accepted']} accepted variants; "
-            f"{found['injected']} of them were injected at {merges} merges."
-        )
-    elif found["picks"]:
-        said.append(
-            f"{found['picks']} seeds were picked and {found['accepted']} variants accepted; none is injected yet."
-        )
-    if found["retired"]:
-        rules = ", ".join(f"{count} {RULE_NAMES[rule]}" for rule, count in sorted(found["retired"].items()))
-        said.append(f"{sum(found['retired'].values())} variants retired ({rules}); {found['revived']} came back.")
-    first = found["first_reward"]
-    if first["variants"]:
-        said.append(
-            f"At their first group after injection {first['variants']} variants earned {first['mean']:.2f} on average; "
-            f"{100 * first['in_boundary']:.0f} % of them landed in the boundary zone."
-        )
-    if found["difficulty"]:
-        begin, end = found["difficulty"]
-        said.append(
-            f"{found['drawn']} tasks were drawn, the first at difficulty {begin}, the last at {end} (1 to 100)."
-        )
-    if turns := sum(found["labels"].values()):
-        said.append(f"What became of {turns:,} turns: {shares(found['labels'])}.")
-    if found["calling"] is not None:
-        said.append(
-            f"The policy wrote a call in {found['calling']:.0%} of the turns, and took {found['replies']:.2f} replies "
-            "a turn."
-        )
-    if found["entropy"]:
-        begin, end = found["entropy"]
-        said.append(f"Its entropy was {begin:.3f} nats a token in the first update and {end:.3f} in the last.")
-    by_zone = found["variance_by_zone"]
+        say("injected", seeds=seeds, merges=merges)
+    elif figures["picks"]:
+        say("waiting")
+    if retired := figures["retired"]:
+        rules = ", ".join(f"{count} {RULE_NAMES[rule]}" for rule, count in sorted(retired.items()))
+        say("retired", count=sum(retired.values()), rules=rules)
+    if (first := figures["first_reward"])["variants"]:
+        say("landed", **first, percent=100 * first["in_boundary"])
+    if figures["difficulty"]:
+        say("drawn")
+    if turns := sum(figures["labels"].values()):
+        say("turns", turns=turns, shares=shares(figures["labels"]))
+    for name in ("calling", "entropy"):
+        if figures[name] is not None:
+            say(name)
+    by_zone = figures["variance_by_zone"]
     if "boundary" in by_zone and len(by_zone) > 1:
         parts = [f"{zone.replace('_', ' ')} {row['mean_variance']:.3f}" for zone, row in by_zone.items()]
-        said.append(f"Mean variance of the reward within a group, by zone: {', '.join(parts)}.")
-    if found["delay_steps"] is not None:
-        drift = (
-            ""
-            if found["seed_drift"] is None
-            else f"; meanwhile the seeds' own reward moved by {signed(found['seed_drift'])}"
-        )
-        said.append(f"From pick to injection a variant took {found['delay_steps']:.1f} steps on average{drift}.")
-    return said or ["Nothing to say yet: no step is recorded."]
+        say("variance", zones=", ".join(parts))
+    if figures["delay_steps"] is not None:
+        drift = figures["seed_drift"]
+        say("delay", drift="" if drift is None else TEXTS["findings"]["drift"].format(signed=signed(drift)))
+    return said or [TEXTS["findings"]["none"]]
 
 
 def heldout_sentence(heldout: dict[str, Any]) -> str:
@@ -139,33 +112,8 @@ def heldout_sentence(heldout: dict[str, Any]) -> str:
 def limits(history: History) -> list[str]:
     """What must not be concluded from this run."""
     kind = history.config.policy.kind
-    said = []
-    if kind == "simulated":
-        said.append(
-            "The policy is simulated: it has no weights, and its rewards are drawn from a formula. This run shows how "
-            "the loop works; it is no evidence that the method helps."
-        )
-    if kind == "nano":
-        said.append(
-            "nano is a policy of under a million parameters on a small synthetic world. Its warm start was limited on "
-            "purpose: more supervised warm-up would beat reinforcement learning here."
-        )
-    if STUB in history.authors:
-        said.append(
-            f"{STUB} wrote variants here, which is rules and no model: what became of them says nothing of variants "
-            "that a model writes."
-        )
-    said.append(
-        "One run says nothing about the worth of synthesised variants. That needs the same run on static data and with "
-        "randomly selected seeds, over several random seeds; `python -m bench.nano_loop` makes those comparisons."
-    )
-    if history.heldout:
-        said.append(
-            "The held-out interval covers the chance of which tasks were drawn, for one training run; "
-            "it does not cover the chance of training itself."
-        )
-    said.append("The zones rest on few rollouts a group, so a task near a bound changes its zone by chance.")
-    return said
+    holds = {"stub": STUB in history.authors, "one_run": True, "heldout": bool(history.heldout), "zones": True}
+    return [text.format(stub=STUB) for name, text in TEXTS["limits"].items() if holds.get(name, name == kind)]
 
 
 def signed(value: float) -> str:

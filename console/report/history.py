@@ -1,4 +1,4 @@
-"""What the report is made of: a run's history from the columns of its follower (console.follower).
+"""What the report is made of: a run's history from the columns of its follower (rods.console.follower).
 
 Only live records count: a restart of the trainer takes back the steps and epochs beyond its checkpoint.
 """
@@ -6,25 +6,35 @@ Only live records count: a restart of the trainer takes back the steps and epoch
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from console.follower import COUNTS, DECISIONS, DYNAMICS, Follower
-from console.versions import InterfaceVersion
-from evaluation.heldout import scored
 from rods.config import Config
+from rods.console.columns import Columns
+from rods.console.follower import COUNTS, DECISIONS, DYNAMICS, Follower
+from rods.console.versions import InterfaceVersion
+from rods.evaluation.heldout import scored
 from rods.faults import LABELS
 from rods.observations import ROLES, Dynamics, Update
-from rods.rules.difficulty import Faced
 from rods.tasks import TASK_TYPES, AnyTask
 
 NONE = -1  # in place of a step
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
 Flags = NDArray[np.bool_]
+
+
+class Faced(NamedTuple):
+    """What a step's drawn tasks came to; `mean`: of their rewards, −1 to 1, None where no rollout says anything."""
+
+    step: int
+    difficulty: int
+    tasks: int
+    mean: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +56,9 @@ class Groups:
         return len(self.step)
 
 
-@dataclass(frozen=True, slots=True)
-class EpochRow:
-    """The pool as one merge left it. `step` is the last step before it; `injected` counts variants, `retired` them by
-    rule."""
+class EpochRow(NamedTuple):
+    """The pool as one merge left it, after `step`. `injected` counts variants, `retired` them by rule, `staged` those
+    that still wait."""
 
     number: int
     step: int
@@ -57,16 +66,15 @@ class EpochRow:
     generated: int
     revived: int
     refused: int
-    staged: int  # accepted and still waiting after this merge
+    staged: int
     injected: int
     retired: Counter[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Variants:
-    """One entry an accepted variant, in order: its number, that of its seed, its generation, its type (an index of
-    `TASK_TYPES`), the step of the pick; `injected` the last step before the merge that injected it, `NONE` while it
-    waits."""
+class Variants(NamedTuple):
+    """Columns of the accepted variants, in order: number, that of the seed, generation, type (an index of
+    `TASK_TYPES`), step of the pick, and `injected`, the last step before the merge that injected it (`NONE` while it
+    waits)."""
 
     task: Integers
     seed: Integers
@@ -74,9 +82,6 @@ class Variants:
     type: Integers
     picked: Integers
     injected: Integers
-
-    def __len__(self) -> int:
-        return len(self.task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +95,7 @@ class Landing:
     moves: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(NamedTuple):
     """A variant beside its seed. `injected` as in `Variants`, None while it waits."""
 
     seed: AnyTask
@@ -136,181 +140,152 @@ class History:
         return self.config.policy.kind == "simulated"
 
 
-def recorded(one: Follower) -> History:
-    """What the run that `one` follows has recorded up to now. Raises CorruptLogError for a damaged log."""
-    with one.whole():
-        groups, variants = _groups(one), _variants(one)
+def recorded(follower: Follower) -> History:
+    """What the run of `follower` has recorded up to now. Raises CorruptLogError for a damaged log."""
+    with follower.whole():
+        groups, variants, run = _groups(follower), _variants(follower), follower.run
+        progress, steps = follower.progress, follower.steps
         return History(
-            name=one.run.name,
-            config=one.run.config,
-            originals=sum(task.split == "train" for task in one.run.tasks),
-            held_out=sum(task.split != "train" for task in one.run.tasks),
+            name=run.name,
+            config=run.config,
+            originals=len(run.training),
+            held_out=len(run.held_out),
             groups=groups,
-            epochs=_epochs(one),
-            accepted=len(variants),
-            authors=sorted(one.authors),
+            epochs=_epochs(follower),
+            accepted=len(variants.task),
+            authors=sorted(follower.authors),
             landing=_landing(groups, variants),
-            examples=_examples(one, variants),
-            picks=one.progress.picks.copy(),
-            failures=Counter({key: kind.count for key, kind in one.progress.failures.items()}),
-            attempts=one.attempt,
-            labels=_labels(one),
-            dynamics=_dynamics(one),
-            updates=_updates(one),
-            versions=tuple(one.versions.found),
-            difficulty=_difficulty(one),
-            heldout=scored(one.path),
+            examples=_examples(follower, variants),
+            picks=progress.totals.picks.copy(),
+            failures=Counter({key: kind.count for key, kind in progress.totals.failures.items()}),
+            attempts=follower.attempt,
+            labels=_labels(follower),
+            dynamics={step: Dynamics(*went) for step, *went in _rows(steps, "step", *DYNAMICS, where="turns")},
+            updates={
+                step: Update(_known(entropy), _known(norm))
+                for step, entropy, norm in _rows(follower.updates, "step", "entropy", "norm")
+            },
+            versions=tuple(follower.versions.found),
+            difficulty=tuple(
+                Faced(step, int(difficulty), tasks, _known(mean))
+                for step, difficulty, tasks, mean in _rows(
+                    steps, "step", "difficulty", "drawn", "earned", where="drawn"
+                )
+            ),
+            heldout=scored(follower.path),
         )
 
 
-def _groups(one: Follower) -> Groups:
-    """Views of the follower's columns where all groups are of the pool, which only grow by new rows."""
-    table, progress = one.groups, one.groups if one.progress_only is None else one.progress_only
-    drawn = table["role"] == ROLES.index("drawn")
-    rows = np.flatnonzero(~drawn) if drawn.any() else slice(None)
-    step, task = table["step"][rows], table["task"][rows]
-    return Groups(
-        step=step,
-        epoch=_epoch_of(one, step),
-        task=task,
-        mean=progress["mean"][rows],
-        variance=progress["variance"][rows],
-        zone=table["zone"][rows],
-        generated=task >= one.originals,
-        retest=table["role"][rows] == ROLES.index("retest"),
-    )
-
-
-def _epoch_of(one: Follower, steps: Integers) -> Integers:
-    """The epoch of each of `steps`, which are live."""
-    epochs: Integers = one.steps["epoch"][np.searchsorted(np.ascontiguousarray(one.steps["step"]), steps)]
-    return epochs
-
-
-def _epochs(one: Follower) -> tuple[EpochRow, ...]:
-    """One row an `epoch` record, with the decisions before it."""
-    table = one.epochs
-    merges = np.searchsorted(np.ascontiguousarray(table["seq"]), one.decisions["seq"])
-    kind, rule = one.decisions["kind"], one.decisions["rule"]
-    injected = np.bincount(merges[kind == DECISIONS.index("injected")], minlength=len(table)).tolist()
-    retired: list[Counter[str]] = [Counter() for _ in range(len(table))]
-    left = kind == DECISIONS.index("retired")
-    for place, count in zip(*_counted(merges[left] * len(one.rules) + rule[left]), strict=True):
-        merge, number = divmod(place, len(one.rules))
-        retired[merge][one.rules[number]] = count
-    columns = (table[name].tolist() for name in ("epoch", "step", *COUNTS, "staged"))
-    return tuple(EpochRow(*row) for row in zip(*columns, injected, retired, strict=True))
-
-
-def _counted(places: Integers) -> tuple[list[int], list[int]]:
-    """Distinct values and how often each is there."""
-    values, counts = np.unique(places, return_counts=True)
-    return values.tolist(), counts.tolist()
-
-
-def _variants(one: Follower) -> Variants:
-    """The latest record of each variant."""
-    table = one.variants
-    latest = one.newest_variant.rows(len(one.ids))[table["task"]] == np.arange(len(table))
-    rows = np.flatnonzero(latest & (table["type"] >= 0))
-    injected = np.full(len(one.ids), NONE, np.int32)
-    inside = one.decisions["kind"] == DECISIONS.index("injected")
-    injected[one.decisions["task"][inside]] = one.decisions["step"][inside]
-    task, seed, generation, kind, picked = (
-        table[name][rows] for name in ("task", "seed", "generation", "type", "step")
-    )
-    return Variants(task, seed, generation, kind, picked, injected[task])
-
-
-def _examples(one: Follower, variants: Variants) -> tuple[Example, ...]:
-    """Of each type the latest injected variant that can be read, or else one that waits: the policy was at its best
-    then."""
-    known = (variants.seed < one.originals) | (one.newest_variant.rows(len(one.ids))[variants.seed] >= 0)
-    found = []
-    for kind in range(len(TASK_TYPES)):
-        of_kind = known & (variants.type == kind)
-        inside = of_kind & (variants.injected != NONE)
-        for row in np.flatnonzero(inside if inside.any() else of_kind)[::-1].tolist():
-            seed, variant = one.content(int(variants.seed[row])), one.content(int(variants.task[row]))
-            if seed is None or variant is None:
-                continue
-            injected = int(variants.injected[row])
-            when = int(variants.picked[row]), None if injected == NONE else injected
-            found.append(Example(seed, variant, *when, int(variants.generation[row])))
-            break
-    return tuple(found)
-
-
-def _labels(one: Follower) -> dict[int, Counter[str]]:
-    """Those of all turns, by epoch."""
-    table = one.labels
-    found: dict[int, Counter[str]] = {}
-    epochs = _epoch_of(one, table["step"])
-    counts = np.column_stack([table[label] for label in LABELS])
-    for epoch in np.unique(epochs).tolist():
-        totals = counts[epochs == epoch].sum(axis=0).tolist()
-        found[epoch] = Counter({label: count for label, count in zip(LABELS, totals, strict=True) if count})
-    return found
-
-
-def _dynamics(one: Follower) -> dict[int, Dynamics]:
-    rows = np.flatnonzero(one.steps["turns"])
-    columns = (one.steps[name][rows].tolist() for name in ("step", *DYNAMICS))
-    return {step: Dynamics(*went) for step, *went in zip(*columns, strict=True)}
-
-
-def _updates(one: Follower) -> dict[int, Update]:
-    columns = (one.updates[name].tolist() for name in ("step", "entropy", "norm"))
-    return {step: Update(*map(_known, said)) for step, *said in zip(*columns, strict=True)}
-
-
-def _difficulty(one: Follower) -> tuple[Faced, ...]:
-    rows = np.flatnonzero(one.steps["drawn"])
-    columns = (one.steps[name][rows].tolist() for name in ("step", "difficulty", "drawn", "earned"))
-    return tuple(
-        Faced(step, int(value), tasks, _known(mean)) for step, value, tasks, mean in zip(*columns, strict=True)
-    )
+def _rows(table: Columns, *names: str, where: str = "step") -> Iterator[tuple[Any, ...]]:
+    """These columns of the rows in which `where` is not 0."""
+    rows = np.flatnonzero(table[where])
+    return zip(*(table[name][rows].tolist() for name in names), strict=True)
 
 
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else value
 
 
-class Means:
-    """The mean reward of the counted groups, to look up by task and step."""
+def _groups(follower: Follower) -> Groups:
+    """Views of the follower's columns where all groups are of the pool, which only grow by new rows."""
+    table, progress = follower.groups, follower.groups if follower.progress_only is None else follower.progress_only
+    drawn = table["role"] == ROLES.index("drawn")
+    rows = np.flatnonzero(~drawn) if drawn.any() else slice(None)
+    step, task = table["step"][rows], table["task"][rows]
+    return Groups(
+        step=step,
+        epoch=_epoch_of(follower, step),
+        task=task,
+        mean=progress["mean"][rows],
+        variance=progress["variance"][rows],
+        zone=table["zone"][rows],
+        generated=task >= follower.originals,
+        retest=table["role"][rows] == ROLES.index("retest"),
+    )
 
-    def __init__(self, groups: Groups) -> None:
-        counted = np.flatnonzero(~np.isnan(groups.mean))
-        places = _place(groups.task[counted], groups.step[counted])
-        order = np.argsort(places, kind="stable")
-        self._places, self._rows, self._mean = places[order], counted[order], groups.mean
 
-    def behind(self, task: Integers, step: Integers) -> Floats:
-        """That of each task's first group behind the step; NaN where there is none."""
-        return self._at(np.searchsorted(self._places, _place(task, step), "right"), task)
+def _epoch_of(follower: Follower, steps: Integers) -> Integers:
+    """The epoch of each of `steps`, which are live."""
+    epochs: Integers = follower.steps["epoch"][np.searchsorted(np.ascontiguousarray(follower.steps["step"]), steps)]
+    return epochs
 
-    def until(self, task: Integers, step: Integers) -> Floats:
-        """That of its last group up to the step."""
-        return self._at(np.searchsorted(self._places, _place(task, step), "right") - 1, task)
 
-    def _at(self, found: Integers, task: Integers) -> Floats:
-        inside = (found >= 0) & (found < len(self._places))
-        there = np.flatnonzero(inside)
-        there = there[self._places[found[there]] >> 32 == task[there]]
-        means = np.full(len(task), np.nan)
-        means[there] = self._mean[self._rows[found[there]]]
-        return means
+def _epochs(follower: Follower) -> tuple[EpochRow, ...]:
+    """One row an `epoch` record, with the decisions before it."""
+    table, decisions = follower.epochs, follower.decisions
+    merges = np.searchsorted(np.ascontiguousarray(table["seq"]), decisions["seq"])
+    injected, left = (decisions["kind"] == DECISIONS.index(kind) for kind in ("injected", "retired"))
+    counts = np.bincount(merges[injected], minlength=len(table)).tolist()
+    retired: list[Counter[str]] = [Counter() for _ in range(len(table))]
+    for merge, rule in zip(merges[left].tolist(), decisions["rule"][left].tolist(), strict=True):
+        retired[merge][follower.rules[rule]] += 1
+    columns = (table[name].tolist() for name in ("epoch", "step", *COUNTS, "staged"))
+    return tuple(EpochRow(*row) for row in zip(*columns, counts, retired, strict=True))
+
+
+def _variants(follower: Follower) -> Variants:
+    """The latest record of each variant."""
+    table, decisions = follower.variants, follower.decisions
+    latest = follower.newest_variant.rows(len(follower.ids))[table["task"]] == np.arange(len(table))
+    rows = np.flatnonzero(latest & (table["type"] >= 0))
+    injected = np.full(len(follower.ids), NONE, np.int32)
+    inside = decisions["kind"] == DECISIONS.index("injected")
+    injected[decisions["task"][inside]] = decisions["step"][inside]
+    columns = (table[name][rows] for name in ("task", "seed", "generation", "type", "step"))
+    return Variants._make([*columns, injected[table["task"][rows]]])
+
+
+def _examples(follower: Follower, variants: Variants) -> tuple[Example, ...]:
+    """Of each type the latest injected variant that can be read, or else one that waits: the policy was at its best
+    then."""
+    known = (variants.seed < follower.originals) | (follower.newest_variant.rows(len(follower.ids))[variants.seed] >= 0)
+    examples = []
+    for kind in range(len(TASK_TYPES)):
+        of_kind = known & (variants.type == kind)
+        inside = of_kind & (variants.injected != NONE)
+        for row in np.flatnonzero(inside if inside.any() else of_kind)[::-1].tolist():
+            number, origin, generation, _, picked, injected = (int(column[row]) for column in variants)
+            seed, variant = follower.content(origin), follower.content(number)
+            if seed is not None and variant is not None:
+                examples.append(Example(seed, variant, picked, None if injected == NONE else injected, generation))
+                break
+    return tuple(examples)
+
+
+def _labels(follower: Follower) -> dict[int, Counter[str]]:
+    """Those of all turns, by epoch."""
+    table = follower.labels
+    totals: dict[int, Counter[str]] = {}
+    epochs = _epoch_of(follower, table["step"])
+    counts = np.column_stack([table[label] for label in LABELS])
+    for epoch in np.unique(epochs).tolist():
+        told = zip(LABELS, counts[epochs == epoch].sum(axis=0).tolist(), strict=True)
+        totals[epoch] = Counter({label: count for label, count in told if count})
+    return totals
+
+
+def _landing(groups: Groups, variants: Variants) -> Landing:
+    counted = np.flatnonzero(~np.isnan(groups.mean))
+    places = _place(groups.task[counted], groups.step[counted])
+    order = np.argsort(places, kind="stable")
+    places, rows = places[order], counted[order]
+
+    def means(task: Integers, step: Integers, behind: int) -> Floats:
+        """The mean of each task's last counted group up to the step (-1), or of its first one behind it (0); NaN where
+        there is none."""
+        place = np.searchsorted(places, _place(task, step), "right") + behind
+        there = np.flatnonzero((place >= 0) & (place < len(places)))
+        there = there[places[place[there]] >> 32 == task[there]]
+        values = np.full(len(task), np.nan)
+        values[there] = groups.mean[rows[place[there]]]
+        return values
+
+    first = means(variants.task, np.zeros(len(variants.task), np.int32), 0)
+    _, seed, _, _, picked, injected = (column[variants.injected != NONE] for column in variants)
+    moves = means(seed, injected, 0) - means(seed, picked, -1)
+    return Landing(first[~np.isnan(first)], (injected - picked).astype(float), moves[~np.isnan(moves)])
 
 
 def _place(task: Integers, step: Integers) -> Integers:
     places: Integers = (task.astype(np.int64) << 32) + step
     return places
-
-
-def _landing(groups: Groups, variants: Variants) -> Landing:
-    means = Means(groups)
-    first = means.behind(variants.task, np.zeros(len(variants), np.int32))
-    inside = np.flatnonzero(variants.injected != NONE)
-    seed, picked, injected = variants.seed[inside], variants.picked[inside], variants.injected[inside]
-    moves = means.behind(seed, injected) - means.until(seed, picked)
-    return Landing(first[~np.isnan(first)], (injected - picked).astype(float), moves[~np.isnan(moves)])

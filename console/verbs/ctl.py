@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from buffers.control import CONFIGURED, SETTINGS, AskedChanges, ask
-from buffers.run.heartbeat import local_time
-from buffers.run.locks import owner
-from buffers.run.run import Run
-from buffers.run.runfolder import OBSERVATIONS, SEEDS, operation
-from buffers.state import RunState
-from console.output import RunFolder, print_json, print_lines
+from rods.buffers.run.control import CONFIGURED, SETTINGS, AskedChanges, ask
+from rods.buffers.run.heartbeat import local_time
+from rods.buffers.run.locks import owner
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import OBSERVATIONS, SEEDS, operation
+from rods.buffers.state import RunState
 from rods.commands import Json
+from rods.console.output import RunFolder, print_result
 from rods.errors import UserError
 
 SHORT = {"pause": ("picking", "paused"), "resume": ("picking", "on")}
@@ -45,10 +45,8 @@ def ctl(
         )
     made = ask(opened, name, SETTINGS[name].parsed(name, text or ""), endpoint)
     taken = {process: _taken_up(opened, process, made["number"]) for process in SETTINGS[name].processes}
-    if as_json:
-        print_json({"run": str(run), **_told(made), "processes": taken})
-        return
-    print_lines([_line(made), *(f"  {process}: {_SAYS[state]}" for process, state in taken.items())])
+    lines = [_line(made), *(f"  {process}: {_SAYS[state]}" for process, state in taken.items())]
+    print_result(as_json, {"run": str(run), **_told(made), "processes": taken}, lines)
 
 
 _SAYS = {
@@ -62,15 +60,12 @@ _SAYS = {
 def _list(run: Run, as_json: bool) -> None:
     asked = AskedChanges(run.path)
     asked.poll()
-    held = [one for one in asked.holds.values() if one["value"] is not None]
-    if as_json:
-        print_json({"run": str(run.path), "asked": [_told(one) for one in held], "settings": list(SETTINGS)})
-        return
-    print_lines(map(_line, held) if held else ["everything is as configured"])
-    print_lines(["", "what can be set:"])
+    held = [made for made in asked.holds.values() if made["value"] is not None]
+    lines = [*(map(_line, held) if held else ["everything is as configured"]), "", "what can be set:"]
     for name, setting in SETTINGS.items():
         numbers = [] if setting.least is None else [f"{setting.least}…"]
-        print_lines([f"  {name:12} {' | '.join([*numbers, *setting.words, CONFIGURED]):42} {setting.about}"])
+        lines.append(f"  {name:12} {' | '.join([*numbers, *setting.words, CONFIGURED]):42} {setting.about}")
+    print_result(as_json, {"run": str(run.path), "asked": list(map(_told, held)), "settings": list(SETTINGS)}, lines)
 
 
 def _told(made: dict[str, Any]) -> dict[str, Any]:
@@ -92,8 +87,8 @@ def _taken_up(run: Run, process: str, number: int) -> str:
         return "another trainer"
     log, seen, deadline = RunState(run).follow(operation(process)), False, time.monotonic() + WAIT
     while True:
-        for one in log.records():
-            seen = (seen and one["kind"] != "started") or one.get("number") == number
+        for record in log.records():
+            seen = (seen and record["kind"] != "started") or record.get("number") == number
         if seen or time.monotonic() > deadline:
             return "taken up" if seen else "not yet"
         time.sleep(LOOK)

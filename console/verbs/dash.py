@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import secrets
+import socket
+from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
+from zipfile import ZipFile
 
+import uvicorn
 from cyclopts import Parameter
-from cyclopts.types import UInt16
 
+from rods.console.dash.export import export_page
+from rods.console.dash.server import Registry, application, local
+from rods.console.output import FoldersOfRuns, Port
 from rods.errors import UserError
 
-if TYPE_CHECKING:
-    from console.dash.server import Registry
-
-Runs = Annotated[
-    list[Path] | None,
-    Parameter(help="Run folders, and folders that hold some; runs/ where none is named."),
-]
+# The recorded run: that of `make demo`, but with `rods stub-endpoint` as author, so that calls of models are on record
+# too (docs/generate/recorded_run.py).
+ARCHIVE = files("rods.console.dash").joinpath("example.zip")
 Host = Annotated[str, Parameter(help="The address to listen at; any other than this machine's own needs a token.")]
-Port = Annotated[UInt16, Parameter(help="The port; 0 takes a free one.")]
 Export = Annotated[
     Path | None,
     Parameter(help="Write the page as files into this folder, which open from the disk, and serve nothing."),
@@ -29,7 +30,7 @@ Example = Annotated[bool, Parameter(negative="", help="Show a small recorded run
 
 
 def dash(
-    runs: Runs = None,
+    runs: FoldersOfRuns = None,
     /,
     *,
     host: Host = "127.0.0.1",
@@ -41,27 +42,23 @@ def dash(
 
     Reads files only, and only while somebody looks. Prints the page's address; Ctrl-C ends it.
     """
-    from console.dash.example import unpacked
-    from console.dash.server import Registry
-
     with TemporaryDirectory() as folder:
         recorded = [unpacked(Path(folder))] if example else []
         registry = Registry([*(runs or ([] if example else [Path("runs")])), *recorded])
         if export is None:
             _serve(registry, host, port)
         else:
-            from console.dash.export import export_page
-
             print(export_page(registry, export))
 
 
+def unpacked(folder: Path) -> Path:
+    """Writes the recorded run into `folder`; the run's own folder there."""
+    with ARCHIVE.open("rb") as file, ZipFile(file) as archive:
+        archive.extractall(folder / "example")
+    return folder / "example"
+
+
 def _serve(registry: Registry, host: str, port: int) -> None:
-    import socket
-
-    import uvicorn
-
-    from console.dash.server import application, local
-
     own = local(host)
     token = "" if own else secrets.token_urlsafe(24)
     hosts = ["127.0.0.1", "localhost", "[::1]", "::1", host] if own else ["*"]

@@ -1,23 +1,51 @@
-"""`rods doctor`: checks the installation, the file system of a run, and the language models of a configuration."""
+"""`rods doctor`: checks the installation, the file system of a run, and the language models of a configuration.
+
+An endpoint is asked whether it is fit for work: address, key, model, room for prompts, constrained answers, speed; a
+rollout server whether it gives token ids with log-probabilities and takes weights. Every question is a `Finding`; the
+first that fails usually explains the rest, so what depends on it is not asked.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import os
 import platform
 import resource
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
+import aiohttp
+import jsonschema_rs
+import orjson
 from cyclopts import Parameter
 
-from console.output import ConfigFile, print_json, print_lines
+import rods
+from rods import logs, model_json
+from rods.buffers.run.filesystem import check_folder
 from rods.commands import LIBRARIES, Json, installing
-from rods.errors import EXIT_FAILED, EXIT_OK, Finding, UserError
+from rods.config import Config, Endpoint, base_address, read_config
+from rods.console.output import ConfigFile, print_lines, print_result
+from rods.environments import registry
+from rods.environments.loading import Environments
+from rods.errors import EXIT_FAILED, EXIT_OK, Finding, InfrastructureError, UserError
+from rods.functions import named_function
+from rods.llm.client import Client
+from rods.llm.connections import read_key, read_reply, reason
+from rods.llm.records import Completion, Request
+from rods.players import Players
 
-ROOMS = ("prompts", "rods", "worlds", "buffers", "daemon", "trainer", "evaluation", "console")
 ENOUGH_FILES = 4096
+LONGEST = 120.0  # seconds for an answer; a server that has just started takes long over the first one
+ENOUGH_CONTEXT = 16_384  # tokens; below, prompts need compact signatures: BFCL's are 21,000 characters long
+SCHEMA = {
+    "type": "object",
+    "properties": {"colour": {"enum": ["red", "green"]}, "count": {"type": "integer", "minimum": 1, "maximum": 9}},
+    "required": ["colour", "count"],
+    "additionalProperties": False,
+}
 
 RunFolder = Annotated[
     Path | None, Parameter(help="A folder whose file system is tried out, that of a run for instance.")
@@ -49,10 +77,6 @@ def doctor(
     Exits 1 when something needs mending. With --synthesis a language model writes variants, which takes a while: exits
     1 when the model is not fit to be asked, or none of its variants was accepted.
     """
-    from buffers.run.filesystem import check_folder
-    from console.endpoints import check_endpoints
-    from rods.config import read_config
-
     if synthesis is not None:
         return _synthesis(*synthesis, seeds, keep, config, as_json)
 
@@ -65,29 +89,23 @@ def doctor(
         wanted = read_config(config)
         parts |= check_endpoints(wanted)
         if not wanted.operation.endpoints:
-            writes, plays = wanted.pipeline.author == "llm", wanted.simulation.by_model and not wanted.operation.players
+            outside = Players(Environments(), wanted).outside
+            writes, plays = wanted.pipeline.author == "llm", outside and not wanted.operation.players
             needed = bool(writes or plays)
             does = "write" if writes else "play"
             text = f"none, and a language model is to {does}" if needed else "none: only a model that writes needs one"
             remedy = "name one (docs/endpoints.md)" if needed else ""
             parts["endpoints"] = [Finding("operation.endpoints", False if needed else None, text, remedy)]
-    if as_json:
-        print_json({part: [finding.as_json() for finding in findings] for part, findings in parts.items()})
-    else:
-        for part, findings in parts.items():
-            print(part)
-            print_lines(map(str, findings), indent="  ")
+    facts = {part: [finding.as_json() for finding in findings] for part, findings in parts.items()}
+    lines = (line for part, findings in parts.items() for line in (part, *(f"  {finding}" for finding in findings)))
+    print_result(as_json, facts, lines)
     sound = all(finding.ok is not False for findings in parts.values() for finding in findings)
     return EXIT_OK if sound else EXIT_FAILED
 
 
 def _synthesis(url: str, model: str, seeds: int, keep: Path, file: Path | None, as_json: bool) -> int:
     """What comes of `seeds` seeds of which `model` at `url` writes."""
-    import asyncio
-
-    from console import synthesis
-    from console.endpoints import check_endpoint
-    from rods.config import Endpoint, base_address, read_config
+    from rods.console import synthesis  # the daemon
 
     config = read_config(file) if file is not None else None
     try:
@@ -95,7 +113,7 @@ def _synthesis(url: str, model: str, seeds: int, keep: Path, file: Path | None, 
     except ValueError as error:
         raise UserError(str(error), where="--synthesis", remedy="give URL and MODEL") from None
     given = config.operation.endpoints if config else ()
-    known = [*(one for one in given if one.model == model), *given][:1]
+    known = [*(same for same in given if same.model == model), *given][:1]
     endpoint = known[0].model_copy(update=asked) if known else Endpoint.model_validate(asked)
     findings = asyncio.run(check_endpoint(endpoint))
     if any(finding.ok is False for finding in findings):
@@ -104,52 +122,189 @@ def _synthesis(url: str, model: str, seeds: int, keep: Path, file: Path | None, 
     made = synthesis.trial_run(keep, endpoint, seeds, config, file.parent if file else Path())
     print(f"kept in {made.path}: the same command goes on after a stop", file=sys.stderr)
     asyncio.run(synthesis.synthesise(made, watch=synthesis.telling()))
-    found = synthesis.SynthesisTrial(made).as_json()
-    if as_json:
-        print_json(found)
-    else:
-        print_lines(synthesis.yield_table({model: found, **synthesis.references()}))
-    return EXIT_OK if found["accepted"] else EXIT_FAILED
+    figures = synthesis.SynthesisTrial(made).as_json()
+    print_result(as_json, figures, synthesis.yield_table({model: figures, **synthesis.references()}))
+    return EXIT_OK if figures["accepted"] else EXIT_FAILED
 
 
 def installation() -> list[Finding]:
-    """Python, packages, training libraries, limits and sandbox of this machine."""
-    root = Path(__file__).parents[2]
-    foreign = [f"{name} ({place})" for name in ROOMS if (place := _place(name)) != root / name]
+    """Python, packages, training libraries and limits of this machine, and what folders of rods/worlds find here."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return [
         Finding("python", True, f"{platform.python_version()} on {os.cpu_count()} cores"),
-        Finding("packages", False, f"not this project's: {', '.join(foreign)}", "use an environment of its own")
-        if foreign
-        else Finding("packages", True, f"{', '.join(ROOMS)} in {root}"),
+        Finding("package", True, f"rods {rods.__version__} in {Path(rods.__file__).parent}"),
         Finding("training", True, "PyTorch and TRL are installed")
         if all(map(importlib.util.find_spec, LIBRARIES))
         else Finding("training", None, "no PyTorch or TRL here: only simulated policies train", f"`{installing()}`"),
         Finding("open files", True, f"{files} allowed")
         if files >= ENOUGH_FILES or files == resource.RLIM_INFINITY
         else Finding("open files", None, f"{files} allowed: few for many calls in flight", f"ulimit -n {ENOUGH_FILES}"),
-        _sandbox(),
+        *(named_function(asked, where=name)() for name, asked in registry.having("doctor").items()),
     ]
 
 
-def _sandbox() -> Finding:
-    """The best tier of confinement here, what a better one lacks, and what this kernel leaves to a single lock
-    (docs/sandbox.md)."""
-    from rods.environments.sandbox.confined import offered
-    from rods.environments.workers import seccomp
-    from rods.environments.workers.confining import landlock_version, left_to_seccomp
+async def check_endpoint(endpoint: Endpoint, rolls_out: Config | None = None) -> list[Finding]:
+    """Findings about one endpoint, in the order of the questions; with `rolls_out` about the rollout server of that
+    configuration. Sends three short requests. Raises nothing."""
+    findings: list[Finding] = []
+    try:
+        await read_key(endpoint)
+        # Impatient: a person is waiting. Everything else is as in a run.
+        limits = {"retry_seconds": 0.0, "patience_seconds": 0.1, "read_seconds": min(LONGEST, endpoint.read_seconds)}
+        hurried = endpoint.model_copy(update=limits)
+        async with Client([hurried]) as client:
+            servers = client.status()[0]["servers"]
+            if not servers:
+                text = f"none in {endpoint.url_file}"
+                return [Finding("address", False, text, "write the server's address into that file")]
+            for base in servers:
+                findings += await _models(endpoint, base, rolls_out)
+            if all(finding.ok is not False for finding in findings):
+                findings += await (_answers(client) if rolls_out is None else _tokens(client))
+                if rolls_out is not None and rolls_out.operation.weight_transfer == "disk":
+                    findings += [await _weights(base) for base in servers]
+                findings += await _queue(servers)
+    except UserError as error:
+        findings.append(Finding("settings", False, error.what, error.remedy))
+    return findings
 
-    tier, missing = offered()
-    text = f"tier {tier!r}" + "".join(f"; no {name}: {why}" for name, why in missing.items())
-    if tier != "limits" and not seccomp.available():
-        text += "; no seccomp for this processor: namespaces alone keep it from sockets and other processes"
-    elif tier != "limits" and (single := left_to_seccomp()):
-        text += f"; Landlock {landlock_version()} leaves to seccomp alone: {', '.join(single)}"
-    remedy = "install bubblewrap, or ask for user namespaces" if missing else ""
-    return Finding("sandbox", None if missing else True, text, remedy)
+
+async def _models(endpoint: Endpoint, base: str, rolls_out: Config | None) -> list[Finding]:
+    """What /models says: whether someone answers, which models, how long a prompt may be."""
+    key = await read_key(endpoint)
+    began = time.monotonic()
+    try:
+        status, content = await _get(f"{base}/models", endpoint, key.headers())
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        said = key.scrub(reason(error))
+        return [Finding("reachable", False, f"{base}: {said}", "is the server running, and is this its address?")]
+    seconds = time.monotonic() - began
+    if status in (401, 403):
+        return [Finding("key", False, f"{base} refuses it (HTTP {status})", "check key_env or key_file")]
+    try:
+        models = {card["id"]: card for card in orjson.loads(content)["data"]}
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        text = f"{base}/models answers with HTTP {status} and no list of models"
+        return [Finding("reachable", False, text, "an address ends in /v1 as a rule")]
+    found = [Finding("reachable", True, f"{base} in {seconds * 1000:.0f} ms")]
+    if endpoint.model not in models:
+        served = key.scrub(", ".join(sorted(map(str, models))[:5])) or "none"
+        return [*found, Finding("model", False, f"{endpoint.model} is not served; served: {served}", "correct `model`")]
+    found.append(Finding("model", True, f"{endpoint.model} is served"))
+    room = models[endpoint.model].get("max_model_len")
+    if not isinstance(room, int):
+        return [*found, Finding("context", None, "the server does not say how long a prompt may be")]
+    if rolls_out is not None and room < (needed := rolls_out.rollouts.max_context_tokens):
+        text = f"{room} tokens: fewer than rollouts.max_context_tokens"
+        return [*found, Finding("context", False, text, f"serve with --max-model-len {needed}")]
+    enough = rolls_out is not None or room >= ENOUGH_CONTEXT
+    text = f"{room} tokens" + ("" if enough else ": short, so tools are shown by signature only")
+    return [*found, Finding("context", True if enough else None, text)]
 
 
-def _place(name: str) -> Path | None:
-    """The folder that `import name` would read: another project may have installed a package of that name."""
-    found = importlib.util.find_spec(name)
-    return Path(found.origin).parent if found is not None and found.origin is not None else None
+async def _answers(client: Client) -> list[Finding]:
+    """Whether it completes, how fast, and whether a schema binds it."""
+    plain = await _asked(client, Request("probe", _say("Count from one to ten."), max_tokens=64, temperature=0.0))
+    if isinstance(plain, str):
+        return [Finding("answer", False, plain, "see the server's log")]
+    speed = plain.tokens_out / plain.seconds if plain.seconds else 0.0
+    text = f"{plain.tokens_out} tokens in {plain.seconds:.2f} s ({speed:.0f} a second, alone)"
+    if plain.finish in ("empty", "other", "context"):
+        found = [Finding("answer", False, f"no usable answer ({plain.finish})", "is it a chat model with a template?")]
+    else:
+        found = [Finding("answer", True, text)]
+    if not client.settings[0].structured:
+        return [*found, Finding("structured output", None, "switched off (structured = false)")]
+    asked = Request("probe", _say("Name a colour and a count."), schema=SCHEMA, max_tokens=64)
+    bound = await _asked(client, asked)
+    return [*found, _structured(bound)]
+
+
+async def _tokens(client: Client) -> list[Finding]:
+    """Whether token ids are taken and given, with the log-probabilities that the loss is corrected by."""
+    extra = {"return_token_ids": True, "stop_token_ids": [], "logprobs": 0}
+    answer = await _asked(client, Request("probe", prompt=[1, 2, 3], max_tokens=8, temperature=1.0, extra=extra))
+    if isinstance(answer, str):
+        return [Finding("tokens", False, answer, "see the server's log")]
+    if not answer.token_ids or len(answer.token_ids) != len(answer.logprobs):
+        return [Finding("tokens", False, "no token ids with their log-probabilities", "serve with vLLM 0.22 or later")]
+    return [Finding("tokens", True, f"{len(answer.token_ids)} with log-probabilities in {answer.seconds:.2f} s")]
+
+
+async def _weights(base: str) -> Finding:
+    """Whether weights can be loaded in place. Nothing is loaded."""
+    server = base.removesuffix("/v1")
+    try:
+        version, _ = await _get(f"{server}/weight_info", None, {})
+        loads, _ = (version, b"") if version == 200 else await _get(f"{server}/collective_rpc", None, {})
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        return Finding("weights", False, f"{server}: {reason(error)}", "see the server's log")
+    if version == 200:
+        return Finding("weights", True, f"{server} takes them, and says which it has")
+    if loads == 404:
+        return Finding("weights", False, f"{server} does not take them", "start it with VLLM_SERVER_DEV_MODE=1")
+    return Finding("weights", None, f"{server} takes them; an older vLLM, so that its restart goes unnoticed")
+
+
+def _structured(bound: Completion | str) -> Finding:
+    remedy = "set structured = false, or serve with a grammar backend; unconstrained answers fail more often"
+    if isinstance(bound, str):
+        return Finding("structured output", False, bound, remedy)
+    if not bound.constrained:
+        return Finding("structured output", False, "the server refuses response_format json_schema", remedy)
+    try:
+        kept = jsonschema_rs.is_valid(SCHEMA, model_json.read_exact(bound.text))
+    except ValueError as error:
+        return Finding("structured output", False, f"the answer is no JSON ({error}): {bound.text[:80]!r}", remedy)
+    if not kept:
+        return Finding("structured output", False, f"the schema was not kept: {bound.text[:80]!r}", remedy)
+    return Finding("structured output", True, f"the schema was kept, {bound.seconds:.2f} s")
+
+
+async def _queue(servers: list[str]) -> list[Finding]:
+    """Whether the server tells how long its own queue is."""
+    try:
+        status, content = await _get(f"{servers[0].removesuffix('/v1')}/metrics", None, {})
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        status, content = 0, b""
+    if status == 200 and b"vllm:num_requests_waiting" in content:
+        return [Finding("queue", True, "the server tells how many calls wait in it")]
+    return [Finding("queue", None, "the server does not tell its queue's length: concurrency follows latency alone")]
+
+
+async def _asked(client: Client, request: Request) -> Completion | str:
+    try:
+        return await client.complete(request)
+    except InfrastructureError as error:
+        return str(error)
+
+
+async def _get(url: str, endpoint: Endpoint | None, headers: dict[str, str]) -> tuple[int, bytes]:
+    timeout = aiohttp.ClientTimeout(total=10.0, sock_connect=endpoint.connect_seconds if endpoint else 5.0)
+    async with (
+        aiohttp.ClientSession(trust_env=False, timeout=timeout) as session,
+        session.get(url, headers=headers, allow_redirects=False) as response,
+    ):
+        return response.status, await read_reply(response)
+
+
+def _say(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+def check_endpoints(config: Config) -> dict[str, list[Finding]]:
+    """The findings about the endpoints of `config`, those that write, those that play and those that roll out, by kind
+    and name, asked at the same time."""
+    asked: list[tuple[str, Endpoint, Config | None]] = [
+        *(("endpoint", one, None) for one in config.operation.endpoints),
+        *(("player", one, None) for one in config.operation.players),
+        *(("rollout server", one, config) for one in config.operation.rollout_servers),
+    ]
+    logs.configure("rods", "error")  # a finding says it all
+
+    async def ask() -> dict[str, list[Finding]]:
+        found = await asyncio.gather(*(check_endpoint(endpoint, whole) for _, endpoint, whole in asked))
+        names = [f"{kind} {endpoint.name or endpoint.model}" for kind, endpoint, _ in asked]
+        return dict(zip(names, found, strict=True))
+
+    return asyncio.run(ask())

@@ -8,59 +8,33 @@ from __future__ import annotations
 
 import gzip
 import math
+import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import orjson
 from cyclopts import Parameter
 
-from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, trace_file
-from buffers.run.world_files import bring
-from buffers.state import ClosedStep, RunState, read_state
-from console.output import RunFolder, print_json
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, trace_file
+from rods.buffers.run.world_files import bring
+from rods.buffers.state import RunState, read_state
 from rods.commands import Json
+from rods.console.output import RunFolder, print_result
+from rods.environments import registry
 from rods.errors import RefusedError, UserError
-from rods.tasks import AnyTask, scripted
+from rods.extension import extensions
+from rods.functions import named_function
 
-Format = Literal["jsonl", "parquet", "bfcl"]
 Row = dict[str, Any]
 ROWS = 2_000  # written to Parquet at once
-# The columns of each table but `record`, with their type: text, whole number, number, or a list of messages.
-TABLES: Mapping[str, Mapping[str, str]] = {
-    "tasks": {"task": "text", "type": "text", "origin": "text", "generation": "int", "environment": "text"},
-    "variants": {
-        **dict.fromkeys(("task", "type", "seed", "root", "model", "state", "why"), "text"),
-        **dict.fromkeys(("generation", "picked", "injected"), "int"),
-    },
-    "groups": {
-        **dict.fromkeys(("attempt", "step", "epoch", "stage", "rollouts"), "int"),
-        **dict.fromkeys(("task", "role", "kind"), "text"),
-        "reward": "number",
-    },
-    "traces": {
-        **dict.fromkeys(("attempt", "step", "slot", "rollout", "resolved", "expected"), "int"),
-        **dict.fromkeys(("task", "end"), "text"),
-        "reward": "number",
-    },
-    "chats": {
-        **dict.fromkeys(("step", "slot", "rollout"), "int"),
-        **dict.fromkeys(("task", "end", "tools"), "text"),
-        "reward": "number",
-        "messages": "messages",
-    },
-}
-ABOUT = {
-    "tasks": "the active tasks of the pool; `record` is a task",
-    "variants": "every variant that was accepted, and what became of it (`state`, `why`); `record` is a task",
-    "groups": "every group of live steps; `reward` is its mean; `record` is the record of observations.jsonl",
-    "traces": "the rollouts whose traces were kept; `record` is the trace: turns, calls, results, verdicts",
-    "chats": "the same rollouts as conversations: `messages`, and `tools` as a JSON list of function documents",
-}
-LICENCES = {"desk": "Apache-2.0", "repository": "Apache-2.0", "bfcl": "Apache-2.0"}  # of the tasks that come along
+TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+FORMATS = "jsonl, parquet (what datasets and DuckDB read best)" + "".join(
+    f", {name} (the pool in that benchmark's own)" for name in registry.having("format")
+)
 
 
 def export(
@@ -68,40 +42,38 @@ def export(
     folder: Annotated[Path, Parameter(help="A new folder for the tables.")],
     /,
     *,
-    format: Annotated[
-        Format, Parameter(help="parquet: what datasets and DuckDB read best. bfcl: the pool in BFCL's own.")
-    ] = "jsonl",
+    format: Annotated[str, Parameter(help=FORMATS)] = "jsonl",
     as_json: Json = False,
 ) -> None:
     """Write tasks, variants, groups and kept traces of a run as tables, with a data card that `datasets` reads, and the
     files of generated worlds as they lie in the run."""
     if folder.exists() and any(folder.iterdir()):
         raise RefusedError("is not empty", where=str(folder), remedy="name a new folder")
-    opened = Run.open(run)
-    tables = _Tables(opened)
-    if format == "bfcl":
-        from worlds.bfcl import export as own
+    own = registry.having("format")
+    if format not in (known := ["jsonl", "parquet", *own]):
+        raise UserError(f"{format!r} is no known format", where="--format", remedy=f"use {', '.join(known)}")
+    tables = _Tables(Run.open(run))
+    if format in own:
+        write_own = named_function(own[format], where=f"--format {format}")
+        counts: Mapping[str, int] = write_own([tables.state.task(task) for task in tables.state.active], folder)
+    else:
+        counts = _written(tables, folder, format)
+    text = f"{folder}: {', '.join(f'{count} {name}' for name, count in counts.items())}"
+    print_result(as_json, {"folder": folder, "format": format, "rows": counts}, text)
 
-        counts: Mapping[str, int] = own.write([scripted(task, "BFCL's format") for task in tables.active()], folder)
-        _say(folder, format, counts, as_json)
-        return
+
+def _written(tables: _Tables, folder: Path, format: str) -> dict[str, int]:
+    """Writes all tables and the card; how many rows each has. Raises UserError where the folder cannot be written."""
+    write = _parquet if format == "parquet" else _jsonl
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write = _parquet if format == "parquet" else _jsonl
-        counts = {name: write(folder, name, rows) for name, rows in tables.all()}
-        (folder / "README.md").write_text(_card(opened, tables, counts, format), encoding="utf-8")
-        bring(opened.named(), [opened.path], folder)
+        counts = {name: write(folder, name, rows()) for name, rows in tables.rows.items()}
+        (folder / "README.md").write_text(_card(tables, counts, format), encoding="utf-8")
+        bring(tables.run.named(), [tables.run.path], folder)
     except OSError as error:
         what = f"cannot write ({error.strerror})"
         raise UserError(what, where=str(folder), remedy="choose another folder") from error
-    _say(folder, format, counts, as_json)
-
-
-def _say(folder: Path, format: Format, counts: Mapping[str, int], as_json: bool) -> None:
-    if as_json:
-        print_json({"folder": folder, "format": format, "rows": counts})
-    else:
-        print(f"{folder}: {', '.join(f'{count} {name}' for name, count in counts.items())}")
+    return counts
 
 
 class _Tables:
@@ -111,22 +83,19 @@ class _Tables:
         self.run, self.state = run, read_state(run)
         self.models: Counter[str] = Counter()
         self.prompts: Counter[str] = Counter()
-
-    def all(self) -> Iterator[tuple[str, Iterable[Row]]]:
-        yield "tasks", self._tasks()
-        yield "variants", self._variants()
-        yield "groups", self._groups()
-        yield "traces", self._traces()
-        yield "chats", self._chats()
-
-    def active(self) -> Iterator[AnyTask]:
-        return map(self.state.task, self.state.active)
+        self.rows: dict[str, Callable[[], Iterator[Row]]] = {
+            **{"tasks": self._tasks, "variants": self._variants, "groups": self._groups},
+            **{"traces": self._traces, "chats": self._chats},
+        }
 
     def _tasks(self) -> Iterator[Row]:
         for member in self.state.active.values():
             task = self.state.task(member.task_id)
             origin = "variant" if member.generated else "original"
-            yield {**_described(task), "origin": origin, "generation": member.generation, "record": task.as_json()}
+            yield {
+                **{"task": task.id, "type": task.type, "environment": task.environment.name},
+                **{"origin": origin, "generation": member.generation, "record": task.as_json()},
+            }
 
     def _variants(self) -> Iterator[Row]:
         fates: dict[int, tuple[str, str]] = {}  # by the variant's place in its log
@@ -145,26 +114,17 @@ class _Tables:
             self.models[about.get("model", "")] += 1
             self.prompts.update(f"{name} {mark}" for name, mark in about.get("prompts", {}).items())
             yield {
-                "task": task["id"],
-                "type": task["type"],
-                "seed": about.get("seed", ""),
-                "root": about.get("root", ""),
-                "model": about.get("model", ""),
-                "state": state,
-                "why": why,
-                "generation": about.get("generation", 1),
-                "picked": record["step"],
-                "injected": injected.get(record["seq"]),
-                "record": task,
+                **{"task": task["id"], "type": task["type"]},
+                **{name: about.get(name, "") for name in ("seed", "root", "model")},
+                **{"state": state, "why": why, "generation": about.get("generation", 1)},
+                **{"picked": record["step"], "injected": injected.get(record["seq"]), "record": task},
             }
 
-    def _steps(self) -> Iterator[ClosedStep]:
-        return RunState(self.run, strict=True).steps()
-
     def _groups(self) -> Iterator[Row]:
-        for step in self._steps():
+        for step in RunState(self.run, strict=True).steps():
             for record in step.records:
-                rewards = [one["reward"] for one in record["rollouts"] if one["reward"] is not None]
+                known = (rollout["reward"] for rollout in record["rollouts"])
+                rewards = [reward for reward in known if reward is not None]
                 yield {
                     **{name: record[name] for name in ("attempt", "step", "stage", "task", "role")},
                     "epoch": step.epoch,
@@ -175,7 +135,7 @@ class _Tables:
                 }
 
     def _traces(self) -> Iterator[Row]:
-        for step in self._steps():
+        for step in RunState(self.run, strict=True).steps():
             path = trace_file(self.run.path, step.step, step.attempt)
             groups = {record["index"]: record for record in step.records}
             for line in gzip.decompress(path.read_bytes()).splitlines() if path.is_file() else ():
@@ -200,10 +160,6 @@ class _Tables:
             }
 
 
-def _described(task: AnyTask) -> Row:
-    return {"task": task.id, "type": task.type, "environment": task.environment.name}
-
-
 def _jsonl(folder: Path, name: str, rows: Iterable[Row]) -> int:
     count = 0
     with (folder / f"{name}.jsonl").open("wb") as file:
@@ -222,7 +178,7 @@ def _parquet(folder: Path, name: str, rows: Iterable[Row]) -> int:
         raise UserError(what, where="--format", remedy="pip install pyarrow, or write jsonl") from error
     message = arrow.struct([("role", arrow.string()), ("content", arrow.string())])
     kinds = {"text": arrow.string(), "int": arrow.int64(), "number": arrow.float64(), "messages": arrow.list_(message)}
-    columns = {column: kinds[kind] for column, kind in TABLES[name].items()}
+    columns = {column: kinds[kind] for column, kind in TABLES[name]["columns"].items()}
     columns |= {} if name == "chats" else {"record": arrow.string()}
     count, schema = 0, arrow.schema(list(columns.items()))
     with parquet.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd") as writer:
@@ -234,29 +190,31 @@ def _parquet(folder: Path, name: str, rows: Iterable[Row]) -> int:
     return count
 
 
-def _card(run: Run, tables: _Tables, counts: Mapping[str, int], format: Format) -> str:
+def _card(tables: _Tables, counts: Mapping[str, int], format: str) -> str:
     """The data card, with the header by which `datasets` finds the tables."""
-    config, used = run.config, sorted({task.environment.name for task in run.tasks})
-    licences = {name: LICENCES.get(name, "not known here: say it before you pass this on") for name in used}
-    models = {name: count for name, count in tables.models.items() if name}
-    policy = config.policy.model or config.policy.kind
-    lines = ["---", "configs:"]
-    for name in counts:
-        lines += [f"- config_name: {name}", f"  data_files: {name}.{format}"]
-    lines += ["---", "", f"# {run.path.name}", ""]
-    lines += [f"Exported from a run of RODS {run.manifest['versions'].get('rods', '')}, created with the identity"]
-    lines += [f"{run.manifest.get('identity_hash', '')} (configuration: `config.toml` of the run).".lstrip(), ""]
-    lines += ["| table | rows | |", "|---|---|---|"]
-    lines += [f"| {name} | {count} | {ABOUT[name]} |" for name, count in counts.items()]
-    lines += ["", "| | |", "|---|---|", f"| policy | {policy}, dialect {config.policy.dialect} |"]
-    lines += [f"| tasks given | {len(run.tasks)}, from `{config.data.tasks}` |"]
-    lines += [f"| environment | {name} ({run.named()[name]}); licence {licences[name]} |" for name in used]
-    lines += [f"| author | {config.pipeline.author} |"]
-    lines += [f"| written by | {name}: {count} variants |" for name, count in sorted(models.items())]
-    lines += [f"| prompt | {name} in {count} variants |" for name, count in sorted(tables.prompts.items())]
-    lines += [
-        "",
-        "Held-out tasks are in none of the tables. Which gates a variant has passed stands in its provenance and",
+    run, config = tables.run, tables.run.config
+    licences = {name: held for extension in extensions() for name, held in extension.licences.items()}
+    licences |= registry.having("licence")
+    unknown = "not known here: say it before you pass this on"
+    facts = [("policy", f"{config.policy.model or config.policy.kind}, dialect {config.policy.dialect}")]
+    facts += [("tasks given", f"{len(run.tasks)}, from `{config.data.tasks}`")]
+    facts += [
+        ("environment", f"{name} ({run.named()[name]}); licence {licences.get(name, unknown)}")
+        for name in sorted({task.environment.name for task in run.tasks})
     ]
-    lines += ["in the configuration. Texts of models are data: nobody has read them.", ""]
-    return "\n".join(lines)
+    facts += [("author", config.pipeline.author)]
+    facts += [("written by", f"{name}: {count} variants") for name, count in sorted(tables.models.items()) if name]
+    facts += [("prompt", f"{name} in {count} variants") for name, count in sorted(tables.prompts.items())]
+    return (
+        Path(__file__)
+        .with_name("card.txt")
+        .read_text(encoding="utf-8")
+        .format(
+            files="\n".join(f"- config_name: {name}\n  data_files: {name}.{format}" for name in counts),
+            name=run.path.name,
+            version=run.manifest["versions"].get("rods", ""),
+            identity=f"{run.manifest.get('identity_hash', '')} (configuration: `config.toml` of the run).".lstrip(),
+            tables="\n".join(f"| {name} | {count} | {TABLES[name]['about']} |" for name, count in counts.items()),
+            facts="\n".join(f"| {name} | {value} |" for name, value in facts),
+        )
+    )

@@ -1,4 +1,4 @@
-"""`rods merge` and `rods observe`: any program can take the trainer's part (console.foreign_trainer).
+"""`rods merge` and `rods observe`: any program can take the trainer's part (rods.console.foreign_trainer).
 
 `rods merge` opens an epoch and prints the tasks to train on. `rods observe` reads lines of JSON from standard input and
 answers each closed step with one line.
@@ -12,9 +12,9 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
-from console import foreign_trainer
-from console.output import RunFolder, print_json
 from rods.commands import Json
+from rods.console import foreign_trainer
+from rods.console.output import RunFolder, print_json, print_result
 
 Number = Annotated[
     NonNegativeInt, Parameter(help="The epoch to open, from 0; an open one is printed again as it was recorded.")
@@ -53,9 +53,7 @@ def observe(run: RunFolder, /, *, from_step: FromStep = None, as_json: Json = Fa
     "recorded" false; a different one is refused with exit code 3.
     """
     for answer in foreign_trainer.observe(run, sys.stdin.buffer, from_step=from_step, source="standard input"):
-        if as_json:
-            print_json(answer)
-        else:
-            done = "recorded" if answer["recorded"] else "was recorded already"
-            print(f"step {answer['step']} of epoch {answer['epoch']} {done} (attempt {answer['attempt']})")
+        done = "recorded" if answer["recorded"] else "was recorded already"
+        text = f"step {answer['step']} of epoch {answer['epoch']} {done} (attempt {answer['attempt']})"
+        print_result(as_json, answer, text)
         sys.stdout.flush()

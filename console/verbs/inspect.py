@@ -11,14 +11,12 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from buffers.run.run import Run
-from buffers.state import RunState
-from console.follower import Follower
-from console.output import RunFolder, print_json, print_lines
-from console.task_history import TaskEpisodes, TaskHistory, task_episodes, task_history, task_list
-from console.versions import InterfaceVersion, InterfaceVersions
 from rods.calls import Call
 from rods.commands import Json
+from rods.console.follower import Follower
+from rods.console.output import RunFolder, print_result
+from rods.console.task_history import TaskEpisodes, TaskHistory, task_episodes, task_history, task_list
+from rods.console.versions import InterfaceVersion
 from rods.conversations import Checks, Persona
 from rods.errors import UserError
 from rods.observations import Dynamics, shares
@@ -58,41 +56,27 @@ def inspect(
     if (episodes and task in (None, "variants", "originals")) or (step is not None and not episodes):
         remedy = f"`rods inspect {run} TASK --episodes --step STEP`"
         raise UserError("episodes are those of one task", where="rods inspect", remedy=remedy)
-    if episodes and task is not None:
-        kept = task_episodes(Follower(run), task, step)
-        if as_json:
-            print_json(kept.as_json())
-        else:
-            print_lines(_episode_lines(kept))
-        return
     if interface:
         versions = interface_versions(run)
-        if as_json:
-            print_json({"versions": [asdict(version) for version in versions]})
-        else:
-            print_lines(line for version in versions for line in _version_lines(version))
-        return
-    if task in (None, "variants", "originals"):
-        listed = [one for one in task_list(run) if task is None or (one["generation"] > 0) is (task == "variants")]
-        if as_json:
-            print_json({"tasks": listed})
-        else:
-            print_lines(map(_list_line, listed))
-        return
-    found = task_history(Follower(run), task)
-    if as_json:
-        print_json(found.as_json())
+        lines = (line for version in versions for line in _version_lines(version))
+        print_result(as_json, {"versions": list(map(asdict, versions))}, lines)
+    elif task is None or task in ("variants", "originals"):
+        every = task_list(run)
+        listed = [known for known in every if task is None or (known["generation"] > 0) is (task == "variants")]
+        print_result(as_json, {"tasks": listed}, map(_list_line, listed))
+    elif episodes:
+        kept = task_episodes(Follower(run), task, step)
+        print_result(as_json, kept.as_json(), _episode_lines(kept))
     else:
-        print_lines(_lines(found))
+        history = task_history(Follower(run), task)
+        print_result(as_json, history.as_json(), _lines(history))
 
 
 def interface_versions(path: Path) -> list[InterfaceVersion]:
     """The versions of what the live steps have shown, in order."""
-    run = Run.open(path)
-    state, versions = RunState(run), InterfaceVersions(run.config)
-    for step in state.steps():
-        versions.add(step, state.shown)
-    return versions.found
+    follower = Follower(path)
+    with follower.whole():
+        return follower.versions.found
 
 
 def _version_lines(version: InterfaceVersion) -> list[str]:
@@ -104,28 +88,27 @@ def _version_lines(version: InterfaceVersion) -> list[str]:
     return lines
 
 
-def _list_line(one: dict[str, Any]) -> str:
-    now = "active" if one["active"] else "not active"
-    return f"{one['id']}  {one['type']:<12} {one['zone'] or 'no zone':<9} generation {one['generation']}  {now}"
+def _list_line(task: dict[str, Any]) -> str:
+    now = "active" if task["active"] else "not active"
+    return f"{task['id']}  {task['type']:<12} {task['zone'] or 'no zone':<9} generation {task['generation']}  {now}"
 
 
-def _lines(found: TaskHistory) -> list[str]:
-    task = found.task
-    made = "original" if len(found.lineage) == 1 and "seed" not in task.provenance else "variant"
-    made = "drawn" if any(event["event"] == "drawn" for event in found.history) else made
+def _lines(known: TaskHistory) -> list[str]:
+    task = known.task
+    made = "original" if len(known.lineage) == 1 and "seed" not in task.provenance else "variant"
+    made = "drawn" if any(event["event"] == "drawn" for event in known.history) else made
     lines = [f"{task.id}  {task.type}, {made}, {task.split}, environment {task.environment.name}"]
-    if world := found.environment:
-        made = ", ".join(
-            f"{key} {' '.join(value) if isinstance(value, list) else value}"
-            for key, value in world["parameters"].items()
-            if value
-        )
+    if world := known.environment:
+        texts = {
+            key: " ".join(value) if isinstance(value, list) else value for key, value in world["parameters"].items()
+        }
+        made = ", ".join(f"{key} {text}" for key, text in texts.items() if text)
         since = f"; admitted by {world['by']}: {world['why'] or 'no reason given'}" if "by" in world else ""
         lines.append(f"world     {made or 'of unknown kind'}; hash {world['hash']}{since}")
-    if len(found.lineage) > 1:
-        lines.append("lineage   " + " → ".join(one.id for one in found.lineage))
-    if found.variants:
-        lines.append("variants  " + ", ".join(found.variants))
+    if len(known.lineage) > 1:
+        lines.append("lineage   " + " → ".join(ancestor.id for ancestor in known.lineage))
+    if known.variants:
+        lines.append("variants  " + ", ".join(known.variants))
     lines.append(f"tools     {', '.join(task.tools)}")
     lines += [f"system    {task.system}"] if task.system else []
     lines.append("")
@@ -134,27 +117,26 @@ def _lines(found: TaskHistory) -> list[str]:
             lines.append(f"turn {turn}  now available: {', '.join(task.held_out[turn])}")
         lines.append(f"turn {turn}  user: {text}")
         if isinstance(task, Task):
-            truth = [f"        truth: {call}" for call in task.calls[turn]]
-            lines += truth or ["        truth: no call is right here"]
-        recent: Counter[str] = sum((Counter(one["turns"][turn]) for one in found.labels[-RECENT:]), Counter())
+            lines += [f"        truth: {call}" for call in task.calls[turn] or ["no call is right here"]]
+        recent: Counter[str] = sum((Counter(group["turns"][turn]) for group in known.labels[-RECENT:]), Counter())
         if recent:
             lines.append(f"        {shares(recent)}; of {recent.total()} rollouts in its last groups")
-    went = sum((Dynamics(**one["went"]) for one in found.labels[-RECENT:]), Dynamics())
+    went = sum((Dynamics(**group["went"]) for group in known.labels[-RECENT:]), Dynamics())
     if went.turns:
         lines.append(f"replies   {went.words()} in its last groups")
     if isinstance(task, OpenTask):
         lines += _open_lines(task)
     lines.append("")
-    for window in found.windows:
+    for window in known.windows:
         lines.append(
             f"window    {window.reward}: mean {window.mean:.3f}, variance {window.variance:.3f} over {window.count} of "
             f"{window.groups} groups; zone {window.zone or 'none'}, last step {window.last_step}, "
             f"trend {window.trend:+.3f}"
         )
-    for event in found.history:
+    for event in known.history:
         facts = ", ".join(f"{key} {_brief(value)}" for key, value in event.items() if key not in ("step", "event"))
         lines.append(f"step {event['step']:<5} {event['event']}" + (f" ({facts})" if facts else ""))
-    if not found.windows and not found.history:
+    if not known.windows and not known.history:
         lines.append("never rolled out, never picked")
     return lines
 
@@ -162,9 +144,9 @@ def _lines(found: TaskHistory) -> list[str]:
 def _brief(value: Any) -> Any:
     """What a record says of an event, its fractions to four digits."""
     if isinstance(value, dict):
-        return {name: _brief(one) for name, one in value.items()}
+        return {name: _brief(part) for name, part in value.items()}
     if isinstance(value, list):
-        return [_brief(one) for one in value]
+        return [_brief(part) for part in value]
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
@@ -182,26 +164,26 @@ def _open_lines(task: OpenTask) -> list[str]:
     return lines + [f"expects   {call}" for call in task.goal.calls]
 
 
-def _episode_lines(found: TaskEpisodes) -> Iterator[str]:
-    others = ", ".join(str(step) for step in found.steps if step != found.step)
-    yield f"{found.task}  step {found.step}" + (f" (there are episodes of steps {others}, too)" if others else "")
-    if not found.episodes:
+def _episode_lines(kept: TaskEpisodes) -> Iterator[str]:
+    others = ", ".join(str(step) for step in kept.steps if step != kept.step)
+    yield f"{kept.task}  step {kept.step}" + (f" (there are episodes of steps {others}, too)" if others else "")
+    if not kept.episodes:
         yield "the file of this step cannot be read any more"
-    for episode in found.episodes:
+    for episode in kept.episodes:
         yield ""
         yield from _episode(episode)
 
 
-def _episode(one: dict[str, Any]) -> Iterator[str]:
+def _episode(trace: dict[str, Any]) -> Iterator[str]:
     """What the policy wrote and called, turn by turn, what came back, and what it earned."""
-    record, spans = one["rollout_record"], iter(one["spans"])
+    record, spans = trace["rollout_record"], iter(trace["spans"])
     reward = "no reward" if record["reward"] is None else f"reward {record['reward']:.3f}"
     advantage = f", advantage {record['advantage']:+.3f}" if record.get("advantage") is not None else ""
-    tokens = f", {sum(end - start for start, end in one['spans'])} tokens" if one["spans"] else ""
-    earned = f"{one['resolved']} of {one['expected']}{' turns' if 'outcome' not in one else ''}"
-    yield f"rollout {one['rollout']}  {earned}, {reward}{advantage}, ended {one['end']}{tokens}"
-    labels = dict(enumerate(record.get("labels", ()), start=one.get("head", 0)))
-    for number, turn in enumerate(one["turns"], start=one.get("head", 0)):
+    tokens = f", {sum(end - start for start, end in trace['spans'])} tokens" if trace["spans"] else ""
+    earned = f"{trace['resolved']} of {trace['expected']}{' turns' if 'outcome' not in trace else ''}"
+    yield f"rollout {trace['rollout']}  {earned}, {reward}{advantage}, ended {trace['end']}{tokens}"
+    labels = dict(enumerate(record.get("labels", ()), start=trace.get("head", 0)))
+    for number, turn in enumerate(trace["turns"], start=trace.get("head", 0)):
         label = f", {labels[number].replace('_', ' ')}" if number in labels else ""
         yield f"  turn {number}  {_verdict(turn['verdict'])}{label}"
         for step in turn["steps"]:
@@ -213,7 +195,7 @@ def _episode(one: dict[str, Any]) -> Iterator[str]:
                 yield from _said("      call    ", str(Call.from_json(call)))
                 if result is not None:
                     yield from _said(f"      {'error ' if result['error'] else 'result'}  ", result["text"])
-    if outcome := one.get("outcome"):
+    if outcome := trace.get("outcome"):
         for note in outcome["notes"]:
             yield from _said("  judged: ", note)
 

@@ -4,14 +4,25 @@ another run; let a run go on longer."""
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from console.output import ConfigFile, RunFolder, print_json, print_lines
+from rods.buffers.checkpoints import Checkpoints
+from rods.buffers.lifecycle import extend as lengthen
+from rods.buffers.lifecycle import fork as forked
+from rods.buffers.log.disk import replace
+from rods.buffers.run.run import Run
+from rods.buffers.state import lineage
 from rods.commands import Json, check_libraries
+from rods.config import parse_config, read_config
+from rods.console.api import open_run
+from rods.console.output import ConfigFile, RunFolder, print_result
+from rods.environments.loading import Environments
 from rods.errors import UserError
+from rods.worlds.checking.files import rehashed
 
 TEMPLATE = Path(__file__).parent.parent / "new_world"
 Project = Annotated[Path, Parameter(help="The folder to make.")]
@@ -23,10 +34,6 @@ New = Annotated[Path, Parameter(help="The folder of the new run.")]
 
 def init(folder: Project, /) -> None:
     """Make a folder with a world of its own, tasks, configuration and a README, all of which run as they are."""
-    from buffers.log.disk import replace
-    from rods.environments.loading import Environments
-    from worlds.checking.files import rehashed
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
@@ -48,19 +55,21 @@ def new(run: RunFolder, /, *, config: Required, as_json: Json = False) -> None:
 
     When a run of the same identity is already there, it is left as it is.
     """
-    from console.api import open_run
-
     made = open_run(run, config)
-    originals, held_out = len(made.training), len(made.held_out)
-    if as_json:
-        print_json({"run": str(run), "originals": originals, "held_out": held_out, "manifest": made.manifest})
-    else:
-        print(f"{run}: {originals} original tasks, {held_out} held out; start it with `rods up {run}`")
-        print_lines(made.manifest["warnings"], indent="  note: ")
-        try:
-            check_libraries(made.config.policy.kind)
-        except UserError as error:  # another machine may train it, or another program
-            print_lines([str(error)], indent="  note: ")
+    print_result(
+        as_json,
+        {"run": str(run), "originals": len(made.training), "held_out": len(made.held_out), "manifest": made.manifest},
+        f"{run}: {len(made.training)} original tasks, {len(made.held_out)} held out; start it with `rods up {run}`",
+        (f"  note: {note}" for note in _notes(made)),
+    )
+
+
+def _notes(run: Run) -> Iterator[str]:
+    yield from run.manifest["warnings"]
+    try:
+        check_libraries(run.config.policy.kind)
+    except UserError as error:  # another machine may train it, or another program
+        yield str(error)
 
 
 def fork(
@@ -70,26 +79,17 @@ def fork(
 
     With --config the new run gets another identity; otherwise it has the old one's.
     """
-    from buffers.checkpoints import Checkpoints
-    from buffers.fork import fork as make
-    from buffers.run.run import Run
-    from buffers.state import lineage
-    from rods.config import read_config
-
     old = Run.open(run)
     newest = Checkpoints(run).newest(lineage(run).keeps) if weights else None
     if weights and newest is None:
         raise UserError("has no checkpoint yet", where=str(run), remedy="leave out --weights, or train it first")
-    made = make(old, new, read_config(config) if config else None)
+    made = forked(old, new, read_config(config) if config else None)
     if newest is not None:
         Checkpoints(new).adopt(newest)
     step = newest.position.step if newest else None
-    if as_json:
-        parent = made.manifest["parent"]
-        print_json({"run": str(new), "parent": parent, "tasks": len(made.training), "weights_of_step": step})
-    else:
-        policy = "" if step is None else f" and the policy of step {step}"
-        print(f"{new}: {len(made.training)} training tasks{policy} from {run}; start it with `rods up {new}`")
+    policy, tasks = "" if step is None else f" and the policy of step {step}", len(made.training)
+    result = {"run": str(new), "parent": made.manifest["parent"], "tasks": tasks, "weights_of_step": step}
+    print_result(as_json, result, f"{new}: {tasks} training tasks{policy} from {run}; start it with `rods up {new}`")
 
 
 def extend(run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None, as_json: Json = False) -> None:
@@ -98,10 +98,6 @@ def extend(run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None,
     With --config the run ends as that configuration says, which may differ in training.steps and curriculum.stages
     alone; later starts with a --config need one that agrees.
     """
-    from buffers.extend import extend as record
-    from buffers.run.run import Run
-    from rods.config import parse_config, read_config
-
     if (config is None) == (steps is None):
         raise UserError("nothing or too much says how long", remedy="give either --config FILE or --steps NUMBER")
     opened = Run.open(run)
@@ -109,8 +105,6 @@ def extend(run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None,
     if steps is not None:
         training = {**asked.training.model_dump(mode="json"), "steps": steps}
         asked = parse_config({**asked.model_dump(mode="json"), "training": training}, where="--steps")
-    changes = record(opened, asked)
-    if as_json:
-        print_json({"run": str(run), "changes": changes})
-    else:
-        print(f"{run}: {'; '.join(changes) or 'ends so already'}; `rods up {run}` goes on")
+    changes = lengthen(opened, asked)
+    text = f"{run}: {'; '.join(changes) or 'ends so already'}; `rods up {run}` goes on"
+    print_result(as_json, {"run": str(run), "changes": changes}, text)

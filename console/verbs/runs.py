@@ -1,49 +1,178 @@
-"""`rods ls` and `rods compare`: runs beside each other."""
+"""`rods status`, `rods watch`, `rods log`, `rods ls` and `rods compare`: where runs stand, from their files alone."""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from console.output import estimated, print_json, print_lines
-from console.progress import Progress
-from console.runs import condition, find_runs
+from rods.buffers.run.heartbeat import local_time
+from rods.buffers.run.run import Run
 from rods.commands import Json
-from rods.errors import RodsError
+from rods.console.events import GRAVE, Events, event_line, matches
+from rods.console.live import LiveView
+from rods.console.output import FoldersOfRuns, RunFolder, estimated, print_result
+from rods.console.progress import Progress
+from rods.console.runs import condition, find_runs, standing
+from rods.errors import RodsError, UserError
 
-Runs = Annotated[list[Path] | None, Parameter(help="Run folders, and folders that hold some; runs/ by default.")]
+FEW = 3  # environments that are named on a line
+SECONDS = 0.5  # between looks of who follows a run
+Level = Annotated[
+    Literal["debug", "info", "warning", "error", "critical"] | None, Parameter(help="Show this level alone.")
+]
+Process = Annotated[Literal["trainer", "daemon"] | None, Parameter(help="Show this process alone.")]
+Text = Annotated[str, Parameter(help="Show events that contain this, in capitals or not.")]
+Follow = Annotated[bool, Parameter(negative="", help="Go on with what is said from now on, until Ctrl-C.")]
+Watched = Annotated[Path | None, Parameter(help="The run folder; by default the latest in runs/.")]
 Compared = Annotated[list[Path], Parameter(help="Run folders, and folders that hold some.")]
 
 
-def ls(runs: Runs = None, /, *, as_json: Json = False) -> None:
-    """List runs, the latest first: state, last step, reward over the last ten steps, pool, variants."""
-    found = [_told(name, path) for name, path in find_runs(runs or [Path("runs")]).items()]
-    if as_json:
-        print_json({"runs": found})
+def status(run: RunFolder, /, *, as_json: Json = False) -> None:
+    """Say where a run stands: progress, zones, pool, staging, and which processes live. Reads files only."""
+    progress = Progress(run)
+    now = progress.poll()
+    facts: dict[str, Any] = {
+        "environments": progress.run.environment_records(),
+        "processes": {name: progress.process(name) for name in ("trainer", "daemon")},
+        "asked": progress.asked.words(),
+        "notes": progress.notes(),
+    }
+    print_result(
+        as_json,
+        {"run": str(run), **standing(now), **facts},
+        f"{run}: step {now.step} of {now.steps}, epoch {now.epoch}, stage {now.stage}, start {now.attempt}",
+        (f"  {line}" for name, process in facts["processes"].items() for line in _process_lines(name, process)),
+        f"  worlds   {_worlds(facts['environments'])}",
+        (f"  {line}" for line in now.lines()),
+        [f"  asked    {', '.join(facts['asked'])} (rods ctl)"] if facts["asked"] else [],
+        (f"  note     {note}" for note in facts["notes"]),
+    )
+
+
+def _worlds(environments: list[dict[str, Any]]) -> str:
+    """The line about environments: how many of which kind, by name where they are few."""
+    admitted = sum("by" in world for world in environments)
+    if len(environments) <= FEW:
+        told = ", ".join(
+            f"{world['name']} ({world['parameters'].get('kind', 'kind unknown')})" for world in environments
+        )
     else:
-        print_lines(_table(found) if found else ["there is no run → `rods new` makes one"])
+        kinds = Counter(world["parameters"].get("kind", "of unknown kind") for world in environments)
+        told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    return told + (f"; {admitted} of them admitted since the start" if admitted else "")
+
+
+def _process_lines(name: str, facts: dict[str, Any]) -> Iterator[str]:
+    """Whether trainer or daemon lives, where, since when; endpoints and budget of one that asks language models."""
+    yield f"{name:8} {_life(facts)}"
+    if not facts["alive"]:
+        return
+    for endpoint in facts.get("endpoints", ()):
+        calls = (
+            f"{endpoint['in_flight']} calls in flight (of at most {endpoint['limit']}), {endpoint['waiting']} waiting"
+        )
+        down = f", down for {endpoint['down_seconds']:.0f} s: {endpoint['why']}" if endpoint["why"] else ""
+        yield f"{'':8} endpoint {endpoint['endpoint']}: {calls}{down}"
+    budget = facts.get("budget", {})
+    for kind in ("tokens", "requests"):
+        if budget.get(kind) is not None:
+            yield f"{'':8} budget: {budget[f'used_{kind}']:,} of {budget[kind]:,} {kind} used"
+
+
+def _life(facts: dict[str, Any]) -> str:
+    life, state = facts["life"], f", {facts['state']}" if facts["state"] else ""
+    if life == "never started":
+        return "never started here"
+    if life == "no heartbeat":
+        return "not here; it has written its log, but left no heartbeat"
+    job = f", job {facts['job']}" if facts["job"] else ""
+    where = f"pid {facts['pid']} on {facts['host']}{job}"
+    if facts["alive"]:
+        stuck = f"; no progress for {facts['still']:.0f} s" if life == "stuck" else ""
+        return f"{life} ({where}, since {local_time(facts['since'])}{state}{stuck})"
+    at = local_time(facts["last_heartbeat"])
+    if life == "stopped":
+        return f"stopped (last sign of life {at})"
+    return f"dead: it ended without a word ({where}; last sign of life {at}{state}) → start the same command again"
+
+
+def watch(run: Watched = None, /, *, as_json: Json = False) -> None:
+    """Follow a run until it is finished: where it stands, redrawn in place, and warnings, errors and changes of its
+    state as they come. Ctrl-C ends it.
+
+    Where there is no terminal, or one that cannot be drawn on (TERM=dumb), in plain lines.
+    """
+    if run is None:
+        runs = find_runs([Path("runs")]) if Path("runs").is_dir() else {}
+        if not runs:
+            raise UserError("there is no run", where="runs", remedy="name its folder, or make one with `rods new`")
+        run = next(iter(runs.values()))
+    progress, events, state = Progress(run), Events(run), ""
+    events.poll()  # what was said before is in `rods log`
+    with LiveView(progress, as_json) as shown:
+        while state != "finished":
+            now = shown.look()
+            for event in events.poll():
+                if event.get("level") in GRAVE:
+                    shown.say(event_line(event))
+            if (seen := condition(now.step, now.steps, progress.process("trainer")["life"])) != state:
+                state = seen
+                if state == "finished":
+                    shown.look(finished=True)
+                shown.say(f"the run is {state}")
+            if state != "finished":
+                time.sleep(SECONDS)
+
+
+def log(
+    run: RunFolder,
+    /,
+    *,
+    level: Level = None,
+    process: Process = None,
+    text: Text = "",
+    follow: Follow = False,
+    as_json: Json = False,
+) -> None:
+    """Show the latest events of both processes in order of time: when, who, how grave, what, and its facts."""
+    Run.open(run)
+    events = Events(run)
+    wanted = {"level": level or "", "process": process or "", "text": text}
+    while True:
+        for event in events.poll():
+            if matches(event, wanted):
+                print_result(as_json, event, event_line(event))
+        if not follow:
+            return
+        time.sleep(SECONDS)
+
+
+def ls(runs: FoldersOfRuns = None, /, *, as_json: Json = False) -> None:
+    """List runs, the latest first: state, last step, reward over the last ten steps, pool, variants."""
+    listed = [_told(name, path) for name, path in find_runs(runs or [Path("runs")]).items()]
+    print_result(as_json, {"runs": listed}, _table(listed) if listed else "there is no run → `rods new` makes one")
 
 
 def compare(runs: Compared, /, *, as_json: Json = False) -> None:
     """Put runs beside each other: as `rods ls`, and held-out progress at start and end with the paired difference
     (95 % intervals), where `rods score` has scored both."""
-    from evaluation.heldout import scored
+    from rods.evaluation.heldout import scored  # scipy
 
-    found = [{**_told(name, path), "heldout": scored(path)} for name, path in find_runs(runs).items()]
-    if as_json:
-        print_json({"runs": found})
-        return
-    print_lines(_table(found))
-    for one in found:
-        if one["heldout"] is None:
-            print_lines([f"{one['name']}: held-out tasks are not scored → rods score {one['run']}"])
-        else:
-            start, end, difference = (one["heldout"][name]["progress"] for name in ("start", "end", "difference"))
-            told = f"held-out progress {estimated(start)} to {estimated(end)}, difference {estimated(difference, '+')}"
-            print_lines([f"{one['name']}: {told}"])
+    listed = [{**_told(name, path), "heldout": scored(path)} for name, path in find_runs(runs).items()]
+    print_result(as_json, {"runs": listed}, _table(listed), map(_heldout, listed))
+
+
+def _heldout(run: dict[str, Any]) -> str:
+    if run["heldout"] is None:
+        return f"{run['name']}: held-out tasks are not scored → rods score {run['run']}"
+    start, end, difference = (run["heldout"][name]["progress"] for name in ("start", "end", "difference"))
+    told = f"held-out progress {estimated(start)} to {estimated(end)}, difference {estimated(difference, '+')}"
+    return f"{run['name']}: {told}"
 
 
 def _told(name: str, path: Path) -> dict[str, Any]:
@@ -58,25 +187,22 @@ def _told(name: str, path: Path) -> dict[str, Any]:
     return {
         **facts,
         "condition": condition(now.step, now.steps, life),
-        "step": now.step,
-        "steps": now.steps,
+        **{figure: getattr(now, figure) for figure in ("step", "steps")},
         "reward": now.recent if now.reward is not None else None,
-        "originals": now.originals,
-        "generated": now.generated,
-        "injected": now.injected,
+        **{figure: getattr(now, figure) for figure in ("originals", "generated", "injected")},
         "simulated": progress.run.config.policy.kind == "simulated",
     }
 
 
 def _table(runs: list[dict[str, Any]]) -> Iterator[str]:
-    wide = max(len(one["name"]) for one in runs)
+    wide = max(len(run["name"]) for run in runs)
     yield f"{'run':{wide}}  {'state':13}  {'step':>11}  reward  {'pool':>9}  injected"
-    for one in runs:
-        if "step" not in one:
-            yield f"{one['name']:{wide}}  {one['condition']}"
+    for run in runs:
+        if "step" not in run:
+            yield f"{run['name']:{wide}}  {run['condition']}"
             continue
-        reward = "–" if one["reward"] is None else f"{one['reward']:.3f}"
-        step, pool = f"{one['step']}/{one['steps']}", f"{one['originals']}+{one['generated']}"
-        figures = f"{step:>11}  {reward:>6}  {pool:>9}  {one['injected']:8}"
-        ending = "  simulated policy" if one["simulated"] else ""
-        yield f"{one['name']:{wide}}  {one['condition']:13}  {figures}{ending}"
+        reward = "–" if run["reward"] is None else f"{run['reward']:.3f}"
+        step, pool = f"{run['step']}/{run['steps']}", f"{run['originals']}+{run['generated']}"
+        figures = f"{step:>11}  {reward:>6}  {pool:>9}  {run['injected']:8}"
+        ending = "  simulated policy" if run["simulated"] else ""
+        yield f"{run['name']:{wide}}  {run['condition']:13}  {figures}{ending}"

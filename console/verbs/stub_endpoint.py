@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+from aiohttp import web
 from cyclopts import Parameter
-from cyclopts.types import UInt16
 
+from rods.buffers.log.disk import replace
+from rods.console.output import Port
+from rods.daemon.stand_ins.model import NAME, StandIn
+from rods.environments.loading import Environments
 from rods.errors import UserError
-
-if TYPE_CHECKING:
-    from aiohttp import web
-
-    from console.stub_model import StubModel
+from rods.signals import on_signal
 
 LARGEST = 64 * 2**20  # bytes of a request
 Named = Annotated[
@@ -26,7 +26,6 @@ Named = Annotated[
         "Any other is worded from what requests say of its tools.",
     ),
 ]
-Port = Annotated[UInt16, Parameter(help="The port on 127.0.0.1; 0 takes a free one.")]
 UrlFile = Annotated[
     Path | None, Parameter(help="A file to write the address into, for `url_file` of a configuration's endpoint.")
 ]
@@ -38,21 +37,13 @@ def stub_endpoint(*, environment: Named = None, port: Port = 0, url_file: UrlFil
 
     Prints the endpoint as the configuration wants it.
     """
-    from console.stub_model import StubModel
-    from rods.environments.loading import Environments
-
     with Environments() as environments:
-        model = StubModel([environments.load(name) for name in environment or ()])
+        model = StandIn([environments.load(name) for name in environment or ()])
         asyncio.run(_serve(model, port, url_file))
 
 
-async def _serve(model: StubModel, port: int, url_file: Path | None) -> None:
+async def _serve(model: StandIn, port: int, url_file: Path | None) -> None:
     """Answers until a signal comes."""
-    from aiohttp import web
-
-    from buffers.log.disk import replace
-    from console.stub_model import NAME
-    from rods.signals import on_signal
 
     async def complete(request: web.Request) -> web.Response:
         try:

@@ -1,18 +1,41 @@
-"""`rods up`: trainer and daemon under one command, with live progress read from the run's files."""
+"""`rods up`: trainer and daemon as two child processes, with live progress read from the run's files.
+
+A daemon that dies is started again, after waits of 1, 2, 4 … 30 s; a trainer that crashes is started again
+at most `TRAINER_RETRIES` times without a step in between; bad input (exit code 2) is never retried; when the trainer is
+done the daemon is stopped; `stop` ends both within `STOPPED` seconds, by SIGTERM, then by SIGKILL; when this process is
+killed itself, Linux sends SIGTERM to both, so that no orphan keeps the run folder.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
-from console.live import View, view
-from console.output import ConfigFile, RunFolder
-from console.progress import Progress
-from console.supervision import Supervisor, children
+from rods.buffers.run.creation import open_or_create
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import exists
 from rods.commands import Json, check_libraries
-from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
+from rods.config import read_config
+from rods.console.live import LiveView
+from rods.console.output import ConfigFile, RunFolder
+from rods.console.progress import Progress
+from rods.deadlines import STOPPED
+from rods.errors import EXIT_DEADLINE, EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT_USER, UserError
 from rods.signals import StopRequest
 
+TRAINER_RETRIES = 3
+RESTART_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # waits before the n-th restart in a row
+STABLE_SECONDS = 60.0  # of life, after which a process's restarts count from zero again
+FULL_DISK_BYTES = 16_384  # a disk with less free space counts as full
 POLL_SECONDS = 0.25  # between looks at processes and files
 
 
@@ -23,16 +46,11 @@ def up(run: RunFolder, /, *, config: ConfigFile = None, as_json: Json = False) -
     same command goes on. Exits 0 when the run is finished, 5 when it was stopped, else with the trainer's code.
     """
     prepare(run, config)
-    return supervise(run, config, view(as_json))
+    return supervise(run, config, as_json)
 
 
 def prepare(run: Path, config: Path | None) -> None:
     """Creates the run, or checks that it is one and that `config` names the same identity. Raises UserError."""
-    from buffers.run.creation import open_or_create
-    from buffers.run.run import Run
-    from buffers.run.runfolder import exists
-    from rods.config import read_config
-
     if config is not None:
         check_libraries(read_config(config).policy.kind)
         open_or_create(run, config)
@@ -42,44 +60,172 @@ def prepare(run: Path, config: Path | None) -> None:
         raise UserError("no run there", where=str(run), remedy="create it: add --config FILE")
 
 
-def supervise(run: Path, config: Path | None, shown: View) -> int:
+def supervise(run: Path, config: Path | None, as_json: bool) -> int:
     """Runs both processes to the end of the run or to a signal. Returns the exit code."""
     progress = Progress(run)
     with StopRequest(second_interrupts=False) as request:
         trainer, daemon = children(run, config)
-        with shown:
+        with LiveView(progress, as_json) as shown:
             supervisor = Supervisor(trainer, daemon, shown.say, lambda: progress.step)
             supervisor.start()
-            for note in progress.notes():
-                shown.say(f"note: {note}")
-            told = bool(progress.barren())
             try:
                 while supervisor.poll() and not request.asked:
-                    shown.show(progress.poll())
-                    told = _tell_barren(progress, shown, told)
+                    shown.look()
                     time.sleep(POLL_SECONDS)
                 if request.asked:
                     shown.say("stopping both processes…")
             finally:
                 supervisor.stop()
-            shown.show(progress.poll(finished=True))
-            _tell_barren(progress, shown, told)
+            shown.look(finished=True)
             code = EXIT_REQUEUE if supervisor.code is None else supervisor.code
-            shown.say(_ending(code))
+            known = {EXIT_OK: "the run is finished", EXIT_REQUEUE: "stopped; the same command goes on from here"}
+            other = f"ended with code {code}; logs/trainer.out and logs/daemon.out in the run folder say more"
+            shown.say(known.get(code, other))
     return code
 
 
-def _tell_barren(progress: Progress, shown: View, told: bool) -> bool:
-    """Says once, each time that it begins, that seeds give no variants. Returns whether that is so."""
-    why = progress.barren()
-    if why and not told:
-        shown.say(f"note: {why}")
-    return bool(why)
+@dataclass(slots=True)
+class SupervisedProcess:
+    """One process and how often it had to be started again."""
+
+    name: str
+    command: list[str]
+    output: Path  # where what it prints is kept
+    process: subprocess.Popen[bytes] | None = None
+    printed: IO[bytes] | None = None  # the same, wherever its folder is moved to
+    started: float = 0.0
+    failures: int = 0
+    restart_at: float | None = None
+
+    def start(self) -> None:
+        self.output.parent.mkdir(exist_ok=True)
+        if self.printed is not None:
+            self.printed.close()
+        self.printed = self.output.open("a+b")
+        # A session of its own: Ctrl-C reaches this process only, which stops the children in its own order.
+        self.process = subprocess.Popen(
+            self.command,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)},
+            stdin=subprocess.DEVNULL,
+            stdout=self.printed,
+            stderr=self.printed,
+            start_new_session=True,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+        )
+        self.started, self.restart_at = time.monotonic(), None
+
+    def ended(self) -> int | None:
+        """The exit code once the process has ended (negative: the signal that killed it), else None."""
+        return None if self.process is None else self.process.poll()
+
+    def last_line(self) -> str:
+        """The last line that it printed besides events (JSON lines): the error that ended it, if any. On a full disk,
+        where that line could not be written, says so instead."""
+        if self.printed is None:
+            return ""
+        try:
+            if shutil.disk_usage(self.printed.fileno()).free < FULL_DISK_BYTES:
+                return f"{self.output.parent}: the disk is full → free some space and start the same command again"
+            self.printed.seek(max(0, self.printed.seek(0, os.SEEK_END) - 65_536))
+            lines = self.printed.read().decode(errors="replace").splitlines()
+        except OSError:
+            return ""
+        return next((line.strip()[:400] for line in reversed(lines) if line.strip() and line[0] != "{"), "")
 
 
-def _ending(code: int) -> str:
-    if code == EXIT_OK:
-        return "the run is finished"
-    if code == EXIT_REQUEUE:
-        return "stopped; the same command goes on from here"
-    return f"ended with code {code}; logs/trainer.out and logs/daemon.out in the run folder say more"
+@dataclass(slots=True)
+class Supervisor:
+    """Both children of one run. `say` is called with a line for each event; `steps` returns the run's last step."""
+
+    trainer: SupervisedProcess
+    daemon: SupervisedProcess
+    say: Callable[[str], None]
+    steps: Callable[[], int]
+    code: int | None = None  # the whole command's exit code, once it is known
+    _step_at_crash: int = field(default=-1)
+
+    def start(self) -> None:
+        self.daemon.start()
+        self.trainer.start()
+
+    def poll(self) -> bool:
+        """Starts again what has ended and is due; returns False once there is nothing left to do (`code` is set)."""
+        now = time.monotonic()
+        for child, ended in ((self.trainer, self._trainer_ended), (self.daemon, self._daemon_ended)):
+            if child.restart_at is not None and now >= child.restart_at:
+                child.start()
+                self.say(f"{child.name} started again (pid {child.process.pid if child.process else '?'})")
+            code = child.ended()
+            if code is not None and child.restart_at is None and self.code is None:
+                ended(code)
+        return self.code is None
+
+    def stop(self) -> None:
+        """Asks both to stop and waits for them; kills what has not stopped in time."""
+        alive = [child.process for child in (self.trainer, self.daemon) if child.process and child.ended() is None]
+        for process in alive:
+            process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + STOPPED
+        for process in alive:
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self.say(f"pid {process.pid} did not stop within {STOPPED:.0f} s and was killed; its logs are safe")
+                process.kill()
+                process.wait()
+
+    def _trainer_ended(self, code: int) -> None:
+        line = self.trainer.last_line()
+        if code in (EXIT_OK, EXIT_USER, EXIT_REFUSED, EXIT_DEADLINE, EXIT_REQUEUE):
+            self.code = code
+            if code != EXIT_OK:
+                self.say(f"the trainer ended with code {code}{line and ': '}{line}")
+            return
+        step = self.steps()
+        if step > self._step_at_crash:
+            self.trainer.failures = 0
+        self._step_at_crash = step
+        if self.trainer.failures >= TRAINER_RETRIES:
+            self.say(f"the trainer crashed {self.trainer.failures + 1} times at step {step}; giving up: {line}")
+            self.code = code if code > 0 else 128 - code
+            return
+        self._restart_later(self.trainer, code, line)
+
+    def _daemon_ended(self, code: int) -> None:
+        line = self.daemon.last_line()
+        if code == EXIT_USER:
+            self.say(f"the daemon cannot work on this run: {line}")
+            self.code = code
+        elif code == EXIT_REFUSED:
+            self.say(f"another daemon works on this run already; going on with that one ({line})")
+            self.daemon.process = None
+        else:
+            self._restart_later(self.daemon, code, line)
+
+    def _restart_later(self, child: SupervisedProcess, code: int, line: str) -> None:
+        now = time.monotonic()
+        if now - child.started > STABLE_SECONDS:
+            child.failures = 0
+        wait = RESTART_SECONDS[min(child.failures, len(RESTART_SECONDS) - 1)]
+        child.failures += 1
+        child.restart_at = now + wait
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        self.say(f"{child.name} {how}; starting it again in {wait:.0f} s" + (f" ({line})" if line and code > 0 else ""))
+
+
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def children(run: Path, config: Path | None) -> tuple[SupervisedProcess, SupervisedProcess]:
+    """Trainer and daemon of `run`, not yet started."""
+    options = [str(run)] + (["--config", str(config)] if config else [])
+    made = []
+    for name in ("trainer", "daemon"):
+        command = [sys.executable, "-P", "-m", f"rods.{name}", *options]  # -P: no `rods/` of the user's folder
+        made.append(SupervisedProcess(name, command, run / "logs" / f"{name}.out"))
+    return made[0], made[1]

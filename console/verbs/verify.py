@@ -1,21 +1,26 @@
-"""`rods verify`: derives every decision of a run from its logs again and compares, and checks its checkpoints."""
+"""`rods verify` and `rods recover`: whether a run folder is what its logs say, and what a crash or a bad disk left."""
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from console.output import RunFolder, print_checked
+from rods.buffers.audit.rederive import Findings
+from rods.buffers.audit.repair import carry_out, examine
+from rods.buffers.audit.verify import verify as check_logs
+from rods.buffers.checkpoints import Checkpoints, truncations
+from rods.buffers.run.run import Run
+from rods.buffers.state import read_state
 from rods.commands import Json
-from rods.errors import CorruptLogError
-
-if TYPE_CHECKING:
-    from buffers.audit.rederive import Findings
+from rods.console.output import RunFolder, print_checked, print_lines, print_result
+from rods.errors import EXIT_FAILED, EXIT_OK, CorruptLogError, RodsError
 
 Replay = Annotated[bool, Parameter(negative="", help="Also run variants' ground truths again, diagnose kept traces.")]
+Yes = Annotated[bool, Parameter(negative="", help="Do it without asking.")]
 
 
 def verify(run: RunFolder, /, *, replay: Replay = False, as_json: Json = False) -> int:
@@ -24,29 +29,76 @@ def verify(run: RunFolder, /, *, replay: Replay = False, as_json: Json = False) 
 
 
 def checked(path: Path, *, replay: bool = False) -> Findings:
-    """What `rods verify` finds: in the logs (buffers.audit.verify), and whether live checkpoints fit them."""
-    from buffers.audit.verify import verify as check
-
-    report = check(path, replay=replay)
+    """What `rods verify` finds: in the logs (rods.buffers.audit.verify), and for each live checkpoint that is not
+    intact or names another epoch or order than the log."""
+    report = check_logs(path, replay=replay)
     with suppress(CorruptLogError):  # which the report says already
-        _check_checkpoints(path, report)
+        state = read_state(Run.open(path))
+        decisions = state.decisions()
+        epochs = {made["epoch"]: (made["seq"], made["order"]) for made in decisions if made["kind"] == "epoch"}
+        for checkpoint in Checkpoints(path).named(state.live):
+            report.count("checkpoints")
+            where, at = f"checkpoint {checkpoint.folder.name}", checkpoint.position
+            if not checkpoint.intact():
+                report.problem(where, "a file is not as it was written")
+            if at.order_hash and epochs.get(at.epoch) != (at.pool_seq, at.order_hash):
+                report.problem(where, f"was taken in another epoch {at.epoch} than the logs give")
     return report
 
 
-def _check_checkpoints(path: Path, report: Findings) -> None:
-    """Adds a problem for each live checkpoint that is not intact or names another epoch or order than the log."""
-    from buffers.checkpoints import Checkpoints
-    from buffers.run.run import Run
-    from buffers.state import read_state
+def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> int:
+    """Explain what needs repair in a run folder, ask, and do it. Nothing is deleted: what is replaced or in the way is
+    moved to recovered/ in the run folder.
 
-    state = read_state(Run.open(path))
-    epochs = {
-        record["epoch"]: (record["seq"], record["order"]) for record in state.decisions() if record["kind"] == "epoch"
+    What a kill or a power cut leaves behind needs no repair: the next start takes care of it. Exits 0 when nothing is
+    left to do and `rods verify` agrees, 1 otherwise, 3 while the run's trainer or daemon lives.
+    """
+    opened = Run.open(run)
+    repairs = examine(opened)
+    if not as_json:
+        print_lines([f"{run}: " + (f"{len(repairs)} to repair" if repairs else "nothing to recover")])
+        print_lines(map(str, repairs), indent="  ")
+    done = bool(repairs) and (yes or _agreed())
+    aside = carry_out(opened, repairs) if done else None
+    checkpoints = _set_checkpoints_aside(opened) if done else []
+    report = checked(run) if done or not repairs else None
+    lines = [] if aside is None else [f"done; what was moved aside or replaced lies in {aside}"]
+    lines += [
+        f"  checkpoint {name}: does not fit what the logs still say → moved to checkpoints/incomplete"
+        for name in checkpoints
+    ]
+    lines += ["nothing was done: add --yes"] if report is None else report.lines()
+    lines += [_outlook(opened)] if done and report is not None and not report.ok else []
+    result = {
+        "repairs": [repair.as_json() for repair in repairs],
+        "done": done,
+        "aside": str(aside) if aside else None,
+        "checkpoints": checkpoints,
+        "verify": report.as_json() if report else None,
     }
-    for checkpoint in Checkpoints(path).named(state.live):
-        report.count("checkpoints")
-        where, at = f"checkpoint {checkpoint.folder.name}", checkpoint.position
-        if not checkpoint.intact():
-            report.problem(where, "a file is not as it was written")
-        if at.order_hash and epochs.get(at.epoch) != (at.pool_seq, at.order_hash):
-            report.problem(where, f"was taken in another epoch {at.epoch} than the logs give")
+    print_result(as_json, result, lines)
+    return EXIT_OK if report is not None and report.ok else EXIT_FAILED
+
+
+def _agreed() -> bool:
+    return sys.stdin.isatty() and input("do this? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _outlook(run: Run) -> str:
+    """Whether a run with problems can go on: what the next start of its processes would say."""
+    try:
+        read_state(run)
+        lost = [truncation.what for truncation in truncations(run)]
+    except RodsError as error:
+        lost = [str(error)]
+    if lost:
+        return f"the next start will refuse this run ({'; '.join(lost)}): put the logs back from a copy"
+    return f"the run can go on without what was lost: `rods up {run.path}`; `rods verify` will go on naming it"
+
+
+def _set_checkpoints_aside(run: Run) -> list[str]:
+    """Moves away checkpoints that are torn, or taken in an epoch that the pool no longer knows; returns their names."""
+    state, checkpoints = read_state(run), Checkpoints(run.path)
+    named = checkpoints.named(state.live)
+    known = [checkpoint for checkpoint in named if checkpoint.position.epoch <= state.epoch and checkpoint.intact()]
+    return [path.name for path in checkpoints.set_aside(state.live, known[-1] if known else None)]

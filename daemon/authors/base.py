@@ -1,49 +1,66 @@
-"""The contract between the pipeline and whoever writes: one method a stage, asynchronous, so that a model behind an
-endpoint fits as well as a pure function in a thread.
+"""The contract between the pipeline and whoever writes: kinds of tasks, and their authors.
 
-An author decides nothing about order, retries or gates: that is `daemon.pipeline`. What it cannot do it reports as a
-`ComposeError` of one of the twelve types (004 Appendix E); broken machinery (`InfrastructureError`, `EndpointError`,
-`BudgetSpent`) passes through any method. Every random choice comes from `Assignment.rng(purpose)`.
+A `TaskKind` says which tasks it is of, who writes a variant, and what the gates ask of one. A variant is written whole
+(`WholeAuthor`), or through the stages of 004 (`StagedAuthor`, a method each); methods are asynchronous, so that a model
+behind an endpoint fits as well as a pure function in a thread.
+
+An author decides nothing about order, retries or gates: that is `rods.daemon.pipeline`. What it cannot do it reports as
+a `ComposeError` of one of the twelve types (004 Appendix E); broken machinery (`InfrastructureError`, `EndpointError`,
+`BudgetSpent`) passes through any method. Every random choice is keyed by the assignment.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from rods.analysis.profile import Profile
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError, Draft, Plan
-from rods.config import Gates
+from rods.config import Config, Gates
 from rods.environments.base import Environment, Results
-from rods.tasks import Task, TaskType
+from rods.gates import SimilarityIndex
+from rods.gates.records import Checked
+from rods.tasks import AnyTask, OpenTask, Task, TaskType
 
 T = TypeVar("T")
+V = TypeVar("V", bound=AnyTask)
 Texts = tuple[str, ...]  # what the user says, one text a turn of the draft
+NO_CALLS = Profile("base", ())
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
-    """One attempt at one variant, as every stage sees it.
+class Assignment(Generic[V]):
+    """One attempt at one variant.
 
-    `profile` is the root's, `limits` what the gates hold a variant to. `failures` and `blocked` are what went wrong so
-    far with this variant (004 Appendix F): structured errors and the cumulative blocklist of functions; both stay empty
-    in blind retry. `plan_number` counts the plans of this attempt.
+    `limits` are what the gates hold a variant to; `same` says that it is to use the functions that its seed does, and
+    not others, `narrative` that a story is to tie its turns together.
+    `failures` and `blocked` are what went wrong so far with this variant (004 Appendix F): structured errors and the
+    cumulative blocklist of functions; both stay empty in blind retry. `profile` is that of the root's ground-truth
+    calls; `plan_number` counts the plans of this attempt.
     """
 
     environment: Environment
-    seed: Task
-    root: Task
-    profile: Profile
+    seed: V
+    root: V
     key: tuple[int, str, int, int]  # the daemon's random seed, pick, variant index, pipeline attempt
     limits: Gates
-    plan_number: int = 0
+    same: bool = False
     failures: tuple[ComposeError, ...] = ()
     blocked: frozenset[str] = frozenset()
+    profile: Profile = NO_CALLS
+    plan_number: int = 0
+    narrative: bool = True
+
+    @property
+    def problem(self) -> str:
+        """What was wrong with the attempt before; "" in blind retry."""
+        return self.failures[-1].detail if self.failures else ""
 
     def rng(self, purpose: str) -> random.Random:
         """A fresh generator, the same for the same attempt, plan and purpose: a plan that is executed again in a
@@ -71,7 +88,7 @@ class Judgement:
 
 
 class Author(Protocol):
-    """Who writes variants. `name` is recorded as the model, `hashes` as the prompt hashes of what was used."""
+    """Who writes variants. `name` is recorded as the model, `hashes` as those of the prompts or texts used."""
 
     @property
     def name(self) -> str: ...
@@ -79,41 +96,101 @@ class Author(Protocol):
     @property
     def hashes(self) -> Mapping[str, str]: ...
 
-    async def plan(self, given: Assignment, *, narrative: bool, functions: Literal["other", "same"]) -> Plan:
-        """Stage I: functions in the root's shape without blocked ones (`functions`: others than the seed's, or just
-        these), and the story that ties them."""
 
-    async def initial_state(self, given: Assignment, plan: Plan) -> dict[str, Any]:
+@runtime_checkable
+class WholeAuthor(Author, Protocol):
+    """Who writes a variant in one step."""
+
+    async def write(self, given: Assignment[OpenTask]) -> OpenTask:
+        """The variant, with what its kind reads in its provenance. Raises ComposeError, and what machinery raises."""
+        ...
+
+
+class StagedAuthor(Author, Protocol):
+    """Who writes tasks with ground-truth calls, through the stages."""
+
+    async def plan(self, given: Assignment[Task]) -> Plan:
+        """Stage I: functions in the root's shape without blocked ones, and the story that ties them."""
+
+    async def initial_state(self, given: Assignment[Task], plan: Plan) -> dict[str, Any]:
         """Stage II: a new world in which the plan can be executed."""
 
-    async def execute(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
+    async def execute(self, given: Assignment[Task], plan: Plan, state: Mapping[str, Any]) -> Draft:
         """Stage II: arguments bound and executed call by call in a fresh instance."""
 
     async def patch(
-        self, given: Assignment, plan: Plan | None, state: Mapping[str, Any], error: ComposeError
+        self, given: Assignment[Task], plan: Plan | None, state: Mapping[str, Any], error: ComposeError
     ) -> dict[str, Any] | None:
         """The error critic: `state` with the smallest change that may mend `error`, or None. Without a `plan` the
         planner failed: `state` is that of the last plan, or the seed's, and what is changed holds for states to
         come."""
 
-    async def queries(self, given: Assignment, draft: Draft) -> Texts:
+    async def queries(self, given: Assignment[Task], draft: Draft) -> Texts:
         """Stage II: one query a turn, each written for itself; what is used where the rewrite is switched off."""
 
-    async def rewrite(self, given: Assignment, draft: Draft) -> Texts:
+    async def rewrite(self, given: Assignment[Task], draft: Draft) -> Texts:
         """Stage III: all turns at once, tied together by the plan's narrative where it has one."""
 
-    async def reword(self, given: Assignment, draft: Draft, texts: Texts, defect: Defect) -> Texts:
+    async def reword(self, given: Assignment[Task], draft: Draft, texts: Texts, defect: Defect) -> Texts:
         """Stage IV's refinement: the turn of `defect` in new words, the others as they are."""
 
-    async def form(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
+    async def form(self, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType) -> Task:
         """The draft as a task: in the plain form (`base`), and in stage V in the form of the seed's type. Provenance
         records the `results` of its calls, one list of texts a turn: the gates' run has to give them again."""
 
-    async def judge(self, given: Assignment, draft: Draft, task: Task, results: Results | None = None) -> Judgement:
+    async def judge(
+        self, given: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
+    ) -> Judgement:
         """Stage IV's last gate, asked again after stage V. `results` are those of the gates' run (None: it did not
         run)."""
 
 
-def in_thread(threads: Executor, function: Callable[[], T]) -> asyncio.Future[T]:
-    """`function()`, computed in one of `threads`, so that no seed holds up the others."""
-    return asyncio.get_running_loop().run_in_executor(threads, function)
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a kind is told of a run's language models when it says who writes. `by_model`: `pipeline.author` is "llm";
+    only then `writing` gives the `Asker` of a variant, by pick and index, with the account that it is paid from.
+    Authors compute in `threads`."""
+
+    config: Config
+    threads: Executor
+    by_model: bool
+    writing: Callable[[str, int], Any]
+
+
+class TaskKind(ABC, Generic[V]):
+    """One kind of tasks that variants can be written of. The daemon has one object of each kind for its life."""
+
+    #: whether `rods prompts` can show what a model is asked that writes variants of this kind whole
+    rehearsed: ClassVar[bool] = False
+
+    @abstractmethod
+    def matches(self, task: AnyTask) -> bool:
+        """Whether `task` is of this kind."""
+
+    @abstractmethod
+    def author(self, asking: Asking, environment: Environment, seed: V, pick: str, index: int) -> Author:
+        """Who writes variant `index` of `pick`: a `WholeAuthor` or a `StagedAuthor`. Raises ComposeError("no_prompts")
+        where nobody can write for this environment."""
+
+    @abstractmethod
+    def check(self, given: Assignment[V], task: V, gates: Gates, held_out: SimilarityIndex) -> Checked:
+        """What the gates that are on say of a variant; near duplicates are refused elsewhere. Runs in a thread. Raises
+        InfrastructureError where a world or a player broke."""
+
+    async def settle(self, given: Assignment[V], task: V) -> None:
+        """Puts on record what has to be there before an accepted variant is. Raises InfrastructureError."""
+        return
+
+    def hashes(self, asking: Asking, environment: Callable[[], Environment], seed: V) -> Mapping[str, str]:
+        """Those of all prompts or texts that may be used for variants of tasks like `seed`. Raises ComposeError as
+        `author` does."""
+        return self.author(asking, environment(), seed, "", 0).hashes
+
+    def close(self) -> None:
+        """Gives back what the kind holds."""
+        return
+
+
+def in_thread(threads: Executor, function: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
+    """`function(*arguments)`, computed in one of `threads`, so that no seed holds up the others."""
+    return asyncio.get_running_loop().run_in_executor(threads, function, *arguments)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rods.analysis import says
+from rods.analysis import containment
 from rods.canonical import canonical
 from rods.environments.base import Environment
 
@@ -56,6 +56,21 @@ def refusals(state: Mapping[str, Any], patch: Mapping[str, Any]) -> list[PatchRe
     return list(_in_object(state, patch, (), record=True))
 
 
+def walk(value: Any, where: Path = (), shape: Path = (), *, record: bool = True) -> Iterator[tuple[Path, Path, Any]]:
+    """(path, shape, value) of every map in a state, and of every value in it that is no object and no list. The path
+    has `*` for places of lists, the shape also for the keys of maps."""
+    if isinstance(value, Mapping):
+        if keyed := is_map(value, record=record):
+            yield where, shape, value
+        for key, item in value.items():
+            yield from walk(item, (*where, key), (*shape, "*" if keyed else key), record=keyed)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from walk(item, (*where, "*"), (*shape, "*"))
+    else:
+        yield where, shape, value
+
+
 def leaves(value: Any, where: Path = ()) -> Iterator[tuple[Path, Any]]:
     """(path, value) of every leaf of a state or a patch; an empty object is a leaf."""
     if isinstance(value, Mapping) and value:
@@ -67,24 +82,25 @@ def leaves(value: Any, where: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 def contents(value: Any) -> set[bytes]:
     """Every key and leaf of a JSON value as canonical JSON; keys that are numbers also as such."""
-    return {canonical(leaf) for _, leaf in says.leaves(value, keys=True)}
+    return {canonical(leaf) for _, leaf in containment.leaves(value, keys=True)}
 
 
 def allowed(environment: Environment, state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """What may stand in the fields of a state, by dotted path (`*`: any key or number), in words of JSON Schema: as the
     environment's `state_schema` says, else the options of the tools' arguments of that name, where they fit."""
     options: dict[str, list[Any]] = {}
-    for parameter in (each for tool in environment.tools().values() for each in tool.parameters):
+    for parameter in (parameter for tool in environment.tools().values() for parameter in tool.parameters):
         options.setdefault(parameter.name, []).extend(parameter.schema.get("enum", ()))
     held: dict[Path, list[Any]] = {}
-    for where, value in _fields(state):
-        held.setdefault(where, []).append(value)
-    found: dict[str, dict[str, Any]] = {}
-    for where, values in held.items():
-        if where and (enum := options.get(where[-1])) and all(value in enum for value in values):
-            found[".".join(where)] = {"enum": list(dict.fromkeys(enum))}
+    for _, shape, value in walk(state):
+        if not isinstance(value, Mapping):
+            held.setdefault(shape, []).append(value)
+    guessed: dict[str, dict[str, Any]] = {}
+    for shape, values in held.items():
+        if shape and (enum := options.get(shape[-1])) and all(value in enum for value in values):
+            guessed[".".join(shape)] = {"enum": list(dict.fromkeys(enum))}
     schema = getattr(environment, "state_schema", {})
-    return found | {".".join(where): words for where, words in _bound(schema, schema.get("$defs", {}))}
+    return guessed | {".".join(where): words for where, words in _bound(schema, schema.get("$defs", {}))}
 
 
 def at(state: Any, path: Sequence[str]) -> Any:
@@ -102,19 +118,6 @@ def nested(path: Path, value: Any) -> dict[str, Any]:
         value = {key: value}
     patch: dict[str, Any] = value
     return patch
-
-
-def _fields(value: Any, where: Path = (), *, record: bool = True) -> Iterator[tuple[Path, Any]]:
-    """(path, value) of every leaf that is no list, with `*` for the keys of maps and the places of lists."""
-    if isinstance(value, Mapping):
-        keyed = is_map(value, record=record)
-        for key, item in value.items():
-            yield from _fields(item, (*where, "*" if keyed else key), record=keyed)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _fields(item, (*where, "*"))
-    else:
-        yield where, value
 
 
 def _bound(schema: Mapping[str, Any], types: Mapping[str, Any], where: Path = ()) -> Iterator[tuple[Path, Any]]:

@@ -1,11 +1,10 @@
 """Decodes a policy's output into calls as BFCL's two decoders do, but evaluates nothing.
 
-The benchmark decodes an output into *call strings*, which its executor then evaluates. `decode` gives the same strings
-for well-formed and malformed outputs alike, with all the original's habits (positional arguments are dropped, a bare
-name becomes text, `+5` becomes -5, a dict of dicts becomes a call); `executed` reads such a string as a call with
-literal arguments, as the executor would have run it. docs/evaluation.md lists what is different: arithmetic is
-computed for plain numbers and texts only, and what is no call of a plain name with literals is not executed.
-"""
+The benchmark decodes an output into *call strings*, which its executor then evaluates. `decode` gives the same strings,
+with all the original's habits (positional arguments are dropped, a bare name becomes text, `+5` becomes -5, a dict of
+dicts becomes a call); `executed` reads such a string as a call with literal arguments. docs/evaluation.md lists what is
+different: arithmetic is computed for plain numbers and texts only, and what is no call of a plain name with literals is
+not executed."""
 
 from __future__ import annotations
 
@@ -14,11 +13,11 @@ import json
 import operator
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from rods.calls import Call
+from rods.evaluation.protocol import Form
 
-Form = Literal["prompt", "native"]  # calls written as text, or made through the server's function calling
 MAX_OUTPUT = 200_000  # characters; a longer output decodes to nothing
 _MAX_NUMBER = 1e300  # arithmetic beyond it is not computed
 _MAX_BASE, _MAX_EXPONENT = 1_000_000, 64
@@ -37,12 +36,9 @@ def decode(step: Any, form: Form) -> list[str] | None:
 
 
 def executed(text: str, owners: Mapping[str, str]) -> Call:
-    """The call that the executor makes of a call string. `owners` gives the class of every callable tool.
-
-    Before it evaluates a string, the executor puts an instance's name before whatever stands before a parenthesis,
-    inside texts too, and drops the blanks between. A string that is no call with literal arguments comes back whole
-    as the name of a call that no world knows.
-    """
+    """The call that the executor makes of a call string. `owners` gives the class of every callable tool. Before it
+    evaluates a string, the executor puts an instance's name before whatever stands before a parenthesis, inside texts
+    too. A string that is no call with literal arguments comes back whole as the name of a call that no world knows."""
     bound = _BEFORE_PARENTHESIS.sub(lambda found: _bound(found[1], owners), text)
     try:
         node = ast.parse(bound, "<call>", mode="eval").body

@@ -3,27 +3,24 @@
 An output that cannot be decoded, or decodes to no call, ends the turn; nothing is ever complained about. Run these
 with `Harness.steps` replies a turn and without `visible_only`: the official executor answers for hidden tools, too.
 
-A native reply is text here like any other: JSON {"content": text or null, "calls": [[name, arguments as text], …]},
-its results a JSON list of texts; `messages` turns a conversation of that form into the endpoint's own. A dialect
-serves one task, because the tools of its classes decide how a call string is read.
+Native replies are text, too (rods.evaluation.protocol). A dialect serves one task, because the tools of its classes
+decide how a call string is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
-from evaluation.bfcl.decoding import Form, decode, executed, written
-from evaluation.bfcl.harness import Harness
 from rods.calls import Call
 from rods.dialects.base import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
-from rods.episode.engine import Message
+from rods.evaluation.bfcl.decoding import decode, executed, written
+from rods.evaluation.bfcl.harness import Harness
+from rods.evaluation.protocol import Documents, Form, reply_text
 from rods.tasks import RETURN_SENTENCE
-
-Documents = Literal["full", "signatures"]  # tool documents as BFCL shows them, or one line a tool for short contexts
 
 
 class _Official:
@@ -110,57 +107,6 @@ class Native(_Official):
         if self.documents == "signatures":
             documents = [_shortened(document) for document in documents]
         return self.harness.native_tools(documents)
-
-
-def reply_text(content: str | None, calls: Sequence[tuple[str, str]]) -> str:
-    """A native reply in its text form."""
-    return orjson.dumps({"content": content, "calls": calls}).decode()
-
-
-def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
-    """A conversation of the native form as chat-completion messages. Calls whose arguments are no JSON object (or hold
-    NaN, which decoding takes), which servers would refuse to take back, are shown as the assistant's text, and their
-    results, which no tool's message may then hold, as the user's."""
-    found: list[dict[str, Any]] = []
-    identifiers: list[str] = []
-    for message in conversation:
-        if message.role == "assistant":
-            reply = orjson.loads(message.content)
-            identifiers = [f"call_{len(found)}_{index}" for index in range(len(reply["calls"]))]
-            found.append(_assistant(reply, identifiers))
-        elif message.role == "tool":
-            texts = orjson.loads(message.content)
-            if "tool_calls" not in found[-1]:
-                found.append({"role": "user", "content": "\n".join(texts)})
-                continue
-            found += [
-                {"role": "tool", "tool_call_id": identifier, "content": text}
-                for identifier, text in zip(identifiers, texts, strict=False)
-            ]
-        elif message.content:
-            found.append({"role": message.role, "content": message.content})
-    return found
-
-
-def _assistant(reply: Mapping[str, Any], identifiers: Sequence[str]) -> dict[str, Any]:
-    calls = reply["calls"]
-    if not all(_is_object(arguments) for _, arguments in calls):
-        shown = "\n".join(f"{name} {arguments}" for name, arguments in calls)
-        return {"role": "assistant", "content": "\n".join(filter(None, [reply["content"], shown]))}
-    message: dict[str, Any] = {"role": "assistant", "content": reply["content"]}
-    if calls:
-        message["tool_calls"] = [
-            {"id": identifier, "type": "function", "function": {"name": name, "arguments": arguments}}
-            for identifier, (name, arguments) in zip(identifiers, calls, strict=True)
-        ]
-    return message
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(orjson.loads(text), dict)
-    except orjson.JSONDecodeError:
-        return False
 
 
 def _shortened(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,6 @@
-"""The prompts and tool documents of BFCL's own harness, made by its own functions.
-
-Nothing of it is copied into this project. The few functions and constants that make prompts are taken, by name, out of
-the wheel whose hash is checked, and run under private names; the rest of the harness (which evaluates model text, and
-imports dozens of packages) is left where it is.
-"""
+"""The prompts and tool documents of BFCL's own harness, made by its own functions: the few that make prompts are taken,
+by name, out of the wheel whose hash is checked, and run under private names. The rest (which evaluates model text, and
+imports dozens of packages) is left where it is."""
 
 from __future__ import annotations
 import __future__
@@ -18,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from worlds.bfcl import wheel
-from worlds.bfcl.classes import MODULES
+from rods.worlds.bfcl import wheel
+from rods.worlds.bfcl.classes import MODULES
 
 _PROMPTING = (
     "_cast_to_openai_type",

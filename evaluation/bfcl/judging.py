@@ -1,26 +1,23 @@
-"""The benchmark's verdicts: of an episode's turns, and of recorded outputs, which are decoded and executed again.
-
-Outputs are `turns[t][s]`, one output a step, in the form of BFCL's result files. They are executed in a world of this
-project and judged turn by turn.
+"""The benchmark's verdicts on outputs `turns[t][s]`, one a step, which are decoded and executed again in a world of
+this project.
 
 *official*: every turn with ground-truth calls is resolved (some call, the state, the results); turns without are
 skipped, so junk calls there pass. *strict* also wants no call in those. *progress* counts every turn of the task; turns
 that were never reached are not resolved. As in the benchmark's scorer, an entry with fewer or more turns than the task
-has was given up and fails, an episode that ended early fails, and outputs that decode to nothing are skipped, wherever
-they stand in a turn.
-"""
+has fails, an episode that ended early fails, and outputs that decode to nothing are skipped."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from evaluation.bfcl.decoding import Form, decode, executed
 from rods.episode.engine import NeedVerdict, Trace, Verdict
 from rods.episode.goals import GroundTruth
+from rods.evaluation.benchmarks import Judged
+from rods.evaluation.bfcl.decoding import decode, executed
+from rods.evaluation.protocol import Form
 from rods.tasks import Task
-from worlds.bfcl.world import Bfcl
+from rods.worlds.bfcl.world import Bfcl
 
 
 def official_verdict(task: Task, verdicts: Sequence[Verdict | None]) -> bool:
@@ -43,20 +40,6 @@ def trace_verdicts(task: Task, trace: Trace) -> dict[str, bool]:
         "official": finished and official_verdict(task, verdicts),
         "strict": finished and strict_verdict(task, verdicts),
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """The verdicts of one episode. `resolved` of `expected` turns."""
-
-    official: bool
-    strict: bool
-    resolved: int
-    expected: int
-
-    @property
-    def progress(self) -> float:
-        return self.resolved / self.expected
 
 
 class EpisodeJudge:

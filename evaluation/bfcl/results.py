@@ -22,15 +22,15 @@ from typing import Any
 
 import orjson
 
-from buffers.log.disk import replace
-from evaluation.bfcl.decoding import Form
-from evaluation.bfcl.dialects import Native, Prompted
+from rods.buffers.log.disk import replace
 from rods.dialects.base import Dialect
 from rods.episode.engine import StepTrace, Trace
 from rods.errors import RefusedError, UserError
+from rods.evaluation.bfcl.dialects import Native, Prompted
+from rods.evaluation.protocol import Form
 from rods.files import read_regular
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task
-from worlds.bfcl import wheel
+from rods.worlds.bfcl import wheel
 
 VERSION_FILE = "data_version.json"
 _PREFIX = "BFCL_v4_multi_turn_"
@@ -178,6 +178,11 @@ def scored_turns(result: Any, end: str) -> Any:
     """What is judged of an episode that ended so. A forced end after too many steps leaves its turn in, as the
     harness does."""
     return result[:-1] if end in CUT and isinstance(result, list) else result
+
+
+def official_result(result: Any, end: str) -> Any:
+    """The result as the harness would have written it: the error alone where an episode ended early."""
+    return f"Error during inference: the episode ended early ({end})" if end in CUT else result
 
 
 def are_traces(path: Path) -> bool:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from console.output import estimated
-from evaluation.card import different
-from evaluation.heldout import per_task, score_run
-from evaluation.scoring import paired, share
+from rods.console.output import estimated
+from rods.evaluation.card import different
+from rods.evaluation.heldout import per_task, score_run
+from rods.evaluation.scoring import paired, share
 
 
 def main(folders: list[Path]) -> int:

@@ -3,10 +3,8 @@
 Sources are tried in this order: what the user says in this turn, the tool's default, what a call of this turn returned,
 what was said in earlier turns, what a call of an earlier turn returned, the initial state. Of several calls the nearest
 counts whose result has the value without being given it as an argument. A value that is found nowhere counts as said by
-the user in other words.
-
-Small values (1, True, "a") occur everywhere by accident. For them a result counts only when the name of its field is
-akin to the argument's (`id` and `event_id`), and it is tried before what was said earlier.
+the user in other words. Small values (1, True, "a") occur everywhere by accident: for them a result counts only when
+the name of its field is akin to the argument's, and it is tried before what was said earlier.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from typing import Any, Literal
 
 import orjson
 
-from rods.analysis.says import Text, akin, is_small, key_of, leaves
+from rods.analysis.containment import Text, akin, is_small, key_of, leaves
 from rods.calls import Call
 from rods.environments.base import Parameter, Result, Results, Tool
 from rods.tasks import Task
@@ -31,6 +29,9 @@ class Flow:
 
     source: Literal["user", "earlier", "result", "state", "default"]
     origin: tuple[int, int] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {"source": self.source} if self.origin is None else {"source": self.source, "origin": list(self.origin)}
 
 
 class Output:
@@ -53,18 +54,16 @@ class Output:
         if isinstance(value, (list, dict)):
             parts = [leaf for _, leaf in leaves(value)]
             return bool(parts) and all(self.brought(argument, part) for part in parts)
-        names = self.fields.get(key_of(value))
-        if names is None:
-            return False
-        return (
-            not is_small(value)
-            or any(akin(name, argument) for name in names)
-            or not isinstance(self.whole, (dict, list))
-        )
+        names = self.fields.get(key_of(value), ())
+        telling = not is_small(value) or not isinstance(self.whole, (dict, list))
+        return bool(names) and (telling or any(akin(name, argument) for name in names))
+
+    def has(self, argument: str, value: Any) -> bool:
+        return self.brought(argument, value) or self.mentions(value)
 
     def mentions(self, value: Any) -> bool:
         """Whether the value stands inside a longer text of the result."""
-        return isinstance(value, str) and not is_small(value) and self.text.says(value)
+        return isinstance(value, str) and not is_small(value) and self.text.contains_exact(value)
 
 
 def value_of(result: Result) -> Any:
@@ -78,10 +77,8 @@ def value_of(result: Result) -> Any:
 
 
 def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[dict[str, Flow]]]:
-    """One dictionary of flows a call, turn by turn. `results` are those of the ground truth, in the same shape.
-
-    Raises KeyError for a call of a tool that is not in `tools`.
-    """
+    """One dictionary of flows a call, turn by turn. `results` are those of the ground truth. Raises KeyError for a tool
+    that is not in `tools`."""
     state = {key_of(leaf) for _, leaf in leaves(task.state or {}, keys=True)}
     earlier: list[Text] = []
     outputs: list[Output] = []
@@ -89,10 +86,10 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[
     for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True)):
         now = Text.of(text)
         asked_before = bool(turn) and not task.calls[turn - 1]  # no call served that request then
-        found: list[dict[str, Flow]] = []
+        flows.append([])
         for index, call in enumerate(calls):
             parameters = {parameter.name: parameter for parameter in tools[call.name].parameters}
-            found.append(
+            flows[turn].append(
                 {
                     name: _flow(name, value, parameters.get(name), turn, now, earlier, asked_before, outputs, state)
                     for name, value in call.arguments.items()
@@ -100,7 +97,6 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[
             )
             outputs.append(Output((turn, index), call, results[turn][index]))
         earlier.append(now)
-        flows.append(found)
     return flows
 
 
@@ -115,17 +111,17 @@ def _flow(
     outputs: Sequence[Output],
     state: set[Any],
 ) -> Flow:
-    if now.says(value):
+    if now.contains_exact(value):
         return Flow("user")
     if parameter is not None and not parameter.required and key_of(parameter.default) == key_of(value):
         return Flow("default")
     producer = next((output.position for output in reversed(outputs) if output.brought(argument, value)), None)
     if producer is not None:
         # looked up in this very turn, so hardly remembered from an earlier text; unless its request is older than that
-        looked_up = producer[0] == turn and not (asked_before and earlier[-1].says(value))
-        if looked_up or is_small(value) or not any(text.says(value) for text in earlier):
+        looked_up = producer[0] == turn and not (asked_before and earlier[-1].contains_exact(value))
+        if looked_up or is_small(value) or not any(text.contains_exact(value) for text in earlier):
             return Flow("result", producer)
-    if any(text.says(value) for text in earlier):
+    if any(text.contains_exact(value) for text in earlier):
         return Flow("earlier")
     if mention := next((output.position for output in reversed(outputs) if output.mentions(value)), None):
         return Flow("result", mention)

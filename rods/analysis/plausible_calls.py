@@ -1,8 +1,6 @@
-"""Tries out what a policy could call: plausible calls of the visible tools, executed in forks of a world.
-
-Nobody knows from a tool's document alone whether it only reads or what it would show, so it is executed; a fork is
-thrown away afterwards. Plausible arguments are `KnownValues`, those of the calls, texts and results at hand, the nearer
-in name the better, and the values that a parameter's own document lists. Bounded: `most` calls a tool.
+"""Tries out what a policy could call: plausible calls of the visible tools, executed in forks of a world, since no
+document says whether a tool only reads or what it would show. Plausible arguments are `KnownValues`, the nearer in name
+the better, and the values that a parameter's own document lists.
 """
 
 from __future__ import annotations
@@ -14,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from rods.analysis.containment import IDENTIFIER, akin, key_of, leaves, things
 from rods.analysis.flows import Output
-from rods.analysis.says import IDENTIFIER, akin, key_of, leaves, things
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Parameter, Result, Tool
 from rods.tasks import Task
@@ -73,8 +71,7 @@ def shows(
     value: Any,
 ) -> bool:
     """Whether one of `tools` shows `value` (wanted for an argument called `name`) in the world after `calls`, when it
-    is called with what was said in `texts`, called and shown until then. False where worlds cannot be forked, since
-    trying would change them."""
+    is called with what was said in `texts`, called and shown until then. False where worlds cannot be forked."""
     if not environment.features.fork:
         return False
     world = environment.reset(state)
@@ -84,11 +81,8 @@ def shows(
         known.add_result(world.call(call))
     for text in texts:
         known.add_text(text)
-    for tried in attempts(world, plausible(tools, known, SHOWN)):
-        output = Output((0, 0), tried.call, tried.result)
-        if output.brought(name, value) or output.mentions(value):
-            return True
-    return False
+    tries = attempts(world, plausible(tools, known, SHOWN))
+    return any(Output((0, 0), tried.call, tried.result).has(name, value) for tried in tries)
 
 
 def visible(environment: Environment, task: Task, turn: int) -> list[Tool]:
@@ -107,14 +101,12 @@ def attempts(world: Instance, calls: Iterable[Call]) -> Iterator[Tried]:
 
 
 def plausible(tools: Iterable[Tool], known: KnownValues, most: int) -> Iterator[Call]:
-    """At most `most` calls of each tool with arguments from `known`, the likeliest first. Tools that are not bounded
-    may take long and are left out."""
+    """At most `most` calls of each bounded tool with arguments from `known`, the likeliest first."""
     for tool in (tool for tool in tools if tool.bounded):
         choices: list[list[tuple[int, Any]]] = []
         wide = max(2, int(SPREAD ** (1 / max(1, len(tool.parameters)))))
         for parameter in tool.parameters:
-            found = options(parameter, known, min(wide, most))
-            ranked = list(enumerate(found))
+            ranked = list(enumerate(options(parameter, known, min(wide, most))))
             choices.append(ranked if parameter.required else [(0, _ABSENT), *ranked])
         for chosen in itertools.islice(_likeliest(choices), most):
             values = zip(tool.parameter_names, chosen, strict=True)
@@ -180,21 +172,15 @@ def _documented(description: str, enumeration: tuple[str, ...]) -> list[Any]:
 
 def _fits(kind: Any, value: Any) -> bool:
     if kind in ("integer", "number", "float"):
-        whole = isinstance(value, int) or (isinstance(value, float) and kind != "integer")
-        return whole and not isinstance(value, bool)
-    if kind == "string":
-        return isinstance(value, str)
-    if kind == "array":
-        return isinstance(value, list)
-    if kind in ("object", "dict"):
-        return isinstance(value, dict)
-    return True
+        return isinstance(value, int if kind == "integer" else (int, float)) and not isinstance(value, bool)
+    expected = {"string": str, "array": list, "object": dict, "dict": dict}.get(str(kind), object)
+    return isinstance(value, expected)
 
 
 def _distinct(values: Sequence[Any], most: int) -> list[Any]:
-    found: dict[Any, Any] = {}
+    first: dict[Any, Any] = {}
     for value in values:
-        found.setdefault((type(value).__name__, key_of(value)), value)
-        if len(found) == most:
+        first.setdefault((type(value).__name__, key_of(value)), value)
+        if len(first) == most:
             break
-    return list(found.values())
+    return list(first.values())

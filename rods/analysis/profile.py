@@ -1,11 +1,8 @@
 """The complexity profile of a task: the shape of its calls and of the flows between them (004 §3.3).
 
-A profile is the directed acyclic graph of a task's ground-truth calls. A node is a call at (turn, index); every
-argument has a *flow* that says where its value came from (`rods.analysis.flows`), and a flow from an earlier call's
-result is an edge. Two profiles have a `distance` in [0, 1], and `isomorphic` is the gate that a variant must pass
-against the root of its lineage: depth, edges and API topology have a limit each, so that none can make up for another.
-
-Nothing runs but the ground truth, in a fresh instance, and not even that when its results are given.
+A profile is the directed acyclic graph of a task's ground-truth calls: an argument whose value came from an earlier
+call's result (`rods.analysis.flows`) is an edge. Two profiles have a `distance` in [0, 1], and `isomorphic` is the gate
+that a variant must pass against the root of its lineage (docs/gates.md).
 """
 
 from __future__ import annotations
@@ -97,8 +94,7 @@ class Profile:
 
     @cached_property
     def topology(self) -> Counter[Any]:
-        """The API classes and how they are wired: the calls of each class, and how often a call of one class feeds one
-        of another."""
+        """How often each API class is called, and how often a call of one class feeds one of another."""
         groups = {node.position: node.group for node in self.nodes}
         wires = ((groups[producer], node.group) for node in self.nodes for producer in node.producers)
         return Counter[Any](groups.values()) + Counter[Any](wires)
@@ -116,12 +112,7 @@ class Profile:
                     {
                         "tool": node.tool,
                         "class": node.group,
-                        "flows": {
-                            argument: {"source": flow.source}
-                            if flow.origin is None
-                            else {"source": flow.source, "origin": list(flow.origin)}
-                            for argument, flow in node.flows.items()
-                        },
+                        "flows": {argument: flow.as_json() for argument, flow in node.flows.items()},
                     }
                     for node in turn
                 ]
@@ -131,25 +122,18 @@ class Profile:
 
 
 def profile(environment: Environment, task: Task, results: Results | None = None) -> Profile:
-    """The profile of `task`. `results[t][i]` are the results of its ground truth where the caller has just run it;
-    otherwise it is replayed in a fresh instance. Raises KeyError for a tool that the environment lacks, ValueError for
-    a state that it rejects.
-    """
+    """The profile of `task`; its ground truth is replayed in a fresh instance where no `results` are given. Raises
+    KeyError for a tool that the environment lacks, ValueError for a state that it rejects."""
     if results is None:
         instance = environment.reset(task.state)
         results = [[instance.call(call) for call in turn] for turn in task.calls]
     tools = environment.tools()
     flows = infer(tools, task, results)
-    return Profile(
-        task.type,
-        tuple(
-            tuple(
-                Node(turn, index, call.name, tools[call.name].group, flows[turn][index])
-                for index, call in enumerate(calls)
-            )
-            for turn, calls in enumerate(task.calls)
-        ),
-    )
+    turns = [
+        tuple(Node(turn, at, call.name, tools[call.name].group, flows[turn][at]) for at, call in enumerate(calls))
+        for turn, calls in enumerate(task.calls)
+    ]
+    return Profile(task.type, tuple(turns))
 
 
 # The weights of `distance`. The graph counts most because it holds classes and dependencies at once.
@@ -158,8 +142,8 @@ ROUNDS = 2  # of Weisfeiler-Lehman refinement: a node sees what lies two flows a
 
 
 def longest_chain(calls: Iterable[tuple[Position, Iterable[Position]]]) -> int:
-    """Calls on the longest path from producer to consumer. `calls` are positions with those of their producers, in the
-    order of execution."""
+    """Calls on the longest path from producer to consumer. `calls`: positions in the order of execution, with their
+    producers."""
     reached: dict[Position, int] = {}
     for position, producers in calls:
         reached[position] = 1 + max((reached[producer] for producer in producers), default=0)
@@ -174,15 +158,14 @@ def distance(a: Profile, b: Profile) -> float:
       + 0.15 · |depth_a − depth_b| / max(depth_a, depth_b)
       + 0.15 · (1 − J(sources_a, sources_b))
 
-    J is the Jaccard index of multisets, Σ min / Σ max. In round 0 a node's label is its API class (not its tool: a
-    variant calls other functions); each further round adds the sorted labels that feed it and that it feeds, and
-    whether the flow stays inside the turn. Like every Weisfeiler-Lehman refinement this can call two different graphs
-    equal, so 0 means "the same as far as this looks". Exact edit distance would take seconds on ten calls.
+    J is the Jaccard index of multisets, Σ min / Σ max. In round 0 a node's label is its API class (a variant calls
+    other functions); each further round adds the sorted labels that feed it and that it feeds, and whether the flow
+    stays inside the turn (Weisfeiler-Lehman: two different graphs may count as equal). Exact edit distance would take
+    seconds on ten calls.
     """
-    counts_a = [1 + count for count in a.calls_per_turn]
-    counts_b = [1 + count for count in b.calls_per_turn]
-    turns = _unlike(dict(enumerate(counts_a)), dict(enumerate(counts_b)))
-    rounds = [_unlike(x, y) for x, y in zip(_labels(a), _labels(b), strict=True)]
+    counts = [dict(enumerate(1 + count for count in profile.calls_per_turn)) for profile in (a, b)]
+    turns = _unlike(*counts)
+    rounds = [_unlike(labels_a, labels_b) for labels_a, labels_b in zip(_labels(a), _labels(b), strict=True)]
     depth = abs(a.depth - b.depth) / max(a.depth, b.depth, 1)
     sources = _unlike(a.sources, b.sources)
     return rounded(TURNS * turns + GRAPH * sum(rounds) / len(rounds) + DEPTH * depth + SOURCES * sources)
@@ -243,12 +226,10 @@ def _labels(profile: Profile) -> list[Counter[Any]]:
             neighbours[node.position].append(("from", inside, producer))
             neighbours[producer].append(("to", inside, node.position))
     for _ in range(ROUNDS):
-        labels = {
-            position: (
-                label,
-                *sorted(((way, inside, labels[other]) for way, inside, other in neighbours[position]), key=repr),
-            )
-            for position, label in labels.items()
+        seen = {
+            position: sorted(((way, inside, labels[other]) for way, inside, other in near), key=repr)
+            for position, near in neighbours.items()
         }
+        labels = {position: (label, *seen[position]) for position, label in labels.items()}
         rounds.append(Counter(labels.values()))
     return rounds

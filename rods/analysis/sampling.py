@@ -1,7 +1,5 @@
-"""Calls to probe an environment with: legal ones sampled from schemas and from what was seen, and illegal ones.
-
-Values that results and states have shown are tried again as arguments, so that calls find what earlier calls made.
-All randomness is handed in.
+"""Calls to probe an environment with: legal ones sampled from schemas and from what was seen, and illegal ones. Values
+that results and states have shown are tried again, so that calls find what earlier calls made.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from typing import Any
 
-from rods.analysis.says import akin
+from rods.analysis.containment import akin
 from rods.analysis.schemas import Checker, fits, limits
 from rods.calls import Call
 from rods.environments.base import Parameter, Result, Tool
@@ -102,19 +100,15 @@ class Sampler:
         made = ""
         inside = pattern.removeprefix("^").removesuffix("$")
         while inside:
-            if either := _EITHER.match(inside):
-                chosen = self._of_pattern(self.rng.choice(either[1].split("|")))
-                if not chosen:
-                    return ""
-                made, inside = made + chosen, inside[either.end() :]
-                continue
-            part = _PATTERN.match(inside)
-            if part is None:
+            if part := _EITHER.match(inside):
+                chosen = self._of_pattern(self.rng.choice(part[1].split("|")))
+            elif part := _PATTERN.match(inside):
+                of = _RANGE.sub(lambda ends: "".join(map(chr, range(ord(ends[1]), ord(ends[2]) + 1))), part["of"] or "")
+                choices = of or part["literal"].removeprefix("\\")
+                chosen = "".join(self.rng.choice(choices) for _ in range(int(part["count"] or 1)))
+            if part is None or not chosen:
                 return ""
-            of = _RANGE.sub(lambda found: "".join(map(chr, range(ord(found[1]), ord(found[2]) + 1))), part["of"] or "")
-            choices = of or (part["literal"]).removeprefix("\\")
-            made += "".join(self.rng.choice(choices) for _ in range(int(part["count"] or 1)))
-            inside = inside[part.end() :]
+            made, inside = made + chosen, inside[part.end() :]
         return made
 
 
@@ -143,8 +137,5 @@ def _out_of_bounds(schema: Mapping[str, Any]) -> list[Any]:
         values.append("no such option")
     elif "maxLength" in schema:
         values.append("x" * (schema["maxLength"] + 1))
-    if "maximum" in schema:
-        values.append(schema["maximum"] + 1)
-    if "minimum" in schema:
-        values.append(schema["minimum"] - 1)
+    values += [schema[bound] + beyond for bound, beyond in (("maximum", 1), ("minimum", -1)) if bound in schema]
     return values

@@ -1,7 +1,5 @@
-"""JSON Schema: what a tool's schemas get wrong, whether they bound their values, whether a value conforms.
-
-The two worlds of this project check the arguments of a call by code of their own: that is ten times as quick, and what
-it says is what their policies are shown.
+"""JSON Schema: what a tool's schemas get wrong, whether they bound their values, whether a value conforms. Desk and
+BFCL check arguments by code of their own: ten times as quick, and what it says is what their policies are shown.
 """
 
 from __future__ import annotations
@@ -60,9 +58,9 @@ def _parameter_faults(parameter: Parameter, bounded: bool) -> Iterator[tuple[str
 
 def _schema_faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     kind = schema.get("type")
-    for each in kind if isinstance(kind, list) else [kind]:
-        if each is not None and not (isinstance(each, str) and each in TYPES):
-            yield f"has the type {each!r}", f"JSON Schema knows {', '.join(TYPES)}"
+    for name in kind if isinstance(kind, list) else [kind]:
+        if name is not None and not (isinstance(name, str) and name in TYPES):
+            yield f"has the type {name!r}", f"JSON Schema knows {', '.join(TYPES)}"
     try:
         canonical(schema)
     except ValueError as error:
@@ -76,15 +74,18 @@ def _schema_faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         lowest, highest = schema.get(low), schema.get(high)
         if isinstance(lowest, (int, float)) and isinstance(highest, (int, float)) and lowest > highest:
             yield f"has {low} over {high}", "exchange them"
-    for inner in _inner(schema):
-        yield from _schema_faults(inner)
+    properties = schema.get("properties")
+    inner = [schema.get("items"), *(properties.values() if isinstance(properties, Mapping) else ())]
+    for part in inner:
+        if isinstance(part, Mapping):
+            yield from _schema_faults(part)
 
 
 def _faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Everything wrong with a schema: what is often wrong with its remedy, else in the words of the library."""
-    found = list(_schema_faults(schema))
-    yield from found
-    if not found and (broken := Checker(schema).broken):
+    known = list(_schema_faults(schema))
+    yield from known
+    if not known and (broken := Checker(schema).broken):
         yield f"has a schema that is none: {broken}", "correct it: JSON Schema, draft 2020-12"
 
 
@@ -94,24 +95,17 @@ def _unbounded(schema: Mapping[str, Any]) -> str:
     if "enum" in schema or kind in ("boolean", "null", "number"):
         return ""
     bounds = {
-        "string": ("maxLength",),
-        "integer": ("minimum", "maximum"),
-        "array": ("maxItems",),
-        "object": ("maxProperties",),
-    }.get(str(kind))
-    if bounds is None:
+        "string": ["maxLength"],
+        "integer": ["minimum", "maximum"],
+        "array": ["maxItems"],
+        "object": ["maxProperties"],
+    }
+    if str(kind) not in bounds:
         return "has no type, so nothing bounds it"
-    lacking = [bound for bound in bounds if bound not in schema]
+    lacking = [bound for bound in bounds[str(kind)] if bound not in schema]
     if lacking and not (kind == "object" and "properties" in schema):
         return f"is of a bounded tool but has no {' and no '.join(lacking)}"
     return ""
-
-
-def _inner(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    inner = [schema["items"]] if isinstance(schema.get("items"), Mapping) else []
-    properties = schema.get("properties")
-    each_of = properties.values() if isinstance(properties, Mapping) else ()
-    return inner + [each for each in each_of if isinstance(each, Mapping)]
 
 
 class Checker:

@@ -1,8 +1,6 @@
-"""Stage II: binds the arguments of a plan and executes it in a fresh environment (004 §3.3, Appendix D).
-
-A `Chooser` chooses the values that the user says: at random here, by a model in daemon/authors/llm. Every argument's
-flow is recorded as it is bound. The random one repeats a value of an earlier turn now and then, so that a rewrite can
-refer back to it.
+"""Stage II: binds the arguments of a plan and executes it in a fresh environment (004 §3.3, Appendix D). A `Chooser`
+chooses the values that the user says: at random here, now and then one of an earlier turn, so that a rewrite can refer
+back to it; by a model in daemon/authors/llm. Every argument's flow is recorded as it is bound.
 """
 
 from __future__ import annotations
@@ -16,10 +14,22 @@ from typing import Any
 from rods.analysis.flows import Flow
 from rods.calls import Call
 from rods.canonical import canonical
-from rods.composing.catalogue import LEFT_OUT, Catalogue, Got, Known, Recipe, Said, Scene, Slot, Source, Worded
-from rods.composing.records import BoundCall, ComposeError, Draft, Plan
+from rods.composing.catalogue import (
+    LEFT_OUT,
+    Catalogue,
+    FromEarlierRecipe,
+    FromResult,
+    FromUser,
+    Recipe,
+    Scene,
+    Slot,
+    Source,
+    Worded,
+)
+from rods.composing.records import BoundCall, ComposeError, Draft, Plan, PlannedTurn
 from rods.environments.base import Environment, Instance, Result
 from rods.errors import InfrastructureError
+from rods.faults import ErrorType
 
 THEMATIC = 0.7  # probability of the story's topic where a domain offers it
 REPEAT = 0.4  # probability of a value that an earlier turn mentioned, where the domain offers one
@@ -45,7 +55,7 @@ class Choice:
 Chooser = Callable[[Choice], Any]  # one of the values, or another that the tool takes
 
 
-def by_chance(rng: random.Random) -> Chooser:
+def random_chooser(rng: random.Random) -> Chooser:
     """Chooses at random, with a preference for the story's topic and for what an earlier turn said."""
 
     def choose(choice: Choice) -> Any:
@@ -69,28 +79,6 @@ class _Thing:
     alone: bool = True  # of its kind in the turn that gave it: "that one" is clear
 
 
-@dataclass(slots=True)
-class _Conversation:
-    """What the turns so far have given and mentioned."""
-
-    things: dict[str, _Thing] = field(default_factory=dict)
-    mentioned: dict[str, list[Any]] = field(default_factory=dict)  # said in earlier turns, by family, latest last
-    fresh: dict[str, list[Any]] = field(default_factory=dict)  # said in this turn
-    lone: dict[str, Any] = field(default_factory=dict)  # the only value of its family in the last turn that had any
-    touched: dict[str, Any] = field(default_factory=dict)  # things of this turn: "the same" might mean them
-    calls: list[tuple[Call, Result]] = field(default_factory=list)  # all so far
-
-    def end_turn(self) -> None:
-        lone = self.lone
-        for family, values in self.fresh.items():
-            self.mentioned.setdefault(family, []).extend(values)
-            lone[family] = values[0] if len(values) == 1 else None
-        for kind, value in self.touched.items():
-            lone[kind] = value if lone.get(kind) == value else None
-        self.fresh.clear()
-        self.touched.clear()
-
-
 def realise(
     environment: Environment, catalogue: Catalogue, plan: Plan, state: Mapping[str, Any], choose: Chooser
 ) -> Draft:
@@ -105,59 +93,69 @@ def realise(
         instance = environment.reset(state)
     except ValueError as error:
         raise ComposeError("vm_exec_failed", f"the initial state is illegal: {error}") from error
-    memory = _Conversation()
-    turns = []
-    for number, planned in enumerate(plan.turns):
-        recipes = [_recipe(catalogue, name, number) for name in planned.recipes]
-        if tuple(tool for recipe in recipes for tool in recipe.tools) != planned.tools:
-            raise ComposeError("decompose_failed", "the recipes do not give the planned tools", turn=number)
-        calls: list[BoundCall] = []
-        look = instance.snapshot if environment.features.snapshot else partial(dict, state)
-        for place, recipe in enumerate(recipes):
-            binder = _Binder(
-                catalogue, plan.narrative, instance, look, memory, number, place, len(calls), recipe, choose
-            )
-            calls += binder.bound()
-        seen = [canonical(bound.call.as_json()) for bound in calls]
-        for index, one in enumerate(seen):
-            if one in seen[:index]:
-                name = calls[index].call.name
-                raise ComposeError("duplicate_func", f"{calls[index].call} twice", function=name, turn=number)
-        memory.end_turn()
-        turns.append(tuple(calls))
-    return Draft(plan, state, tuple(turns))
-
-
-def _recipe(catalogue: Catalogue, name: str, turn: int) -> Recipe:
-    recipe = catalogue.recipes.get(name)
-    if recipe is None:
-        raise ComposeError("func_sample_failed", f"no recipe {name!r}", function=name, turn=turn)
-    return recipe
+    look = instance.snapshot if environment.features.snapshot else partial(dict, state)
+    binder = _Binder(catalogue, plan.narrative, instance, look, choose)
+    return Draft(plan, state, tuple(binder.turn_of(number, planned) for number, planned in enumerate(plan.turns)))
 
 
 @dataclass(slots=True)
 class _Binder:
-    """Binds and runs one recipe."""
+    """Binds and runs a plan, recipe by recipe."""
 
     catalogue: Catalogue
     narrative: Mapping[str, str]
     instance: Instance
     look: Callable[[], dict[str, Any]]  # the state now, or the initial one where the world shows no other
-    memory: _Conversation
-    turn: int
-    place: int
-    offset: int  # calls of this turn before the recipe's
-    recipe: Recipe
     choose: Chooser
+    # of the conversation so far
+    things: dict[str, _Thing] = field(default_factory=dict)
+    mentioned: dict[str, list[Any]] = field(default_factory=dict)  # said in earlier turns, by family, latest last
+    fresh: dict[str, list[Any]] = field(default_factory=dict)  # said in this turn
+    lone: dict[str, Any] = field(default_factory=dict)  # the only value of its family in the last turn that had any
+    touched: dict[str, Any] = field(default_factory=dict)  # things of this turn: "the same" might mean them
+    calls: list[tuple[Call, Result]] = field(default_factory=list)  # all so far
+    # of the recipe in hand
+    turn: int = 0
+    place: int = 0
+    offset: int = 0  # calls of this turn before the recipe's
+    recipe: Recipe = field(init=False)
     chosen: dict[str, Any] = field(default_factory=dict)
     slots: dict[str, Slot] = field(default_factory=dict)
     results: list[Result] = field(default_factory=list)
     state: dict[str, Any] | None = None  # a snapshot, until the next call
 
-    def bound(self) -> list[BoundCall]:
+    def turn_of(self, number: int, planned: PlannedTurn) -> tuple[BoundCall, ...]:
+        self.turn = number
+        recipes = []
+        for name in planned.recipes:
+            if name not in self.catalogue.recipes:
+                raise ComposeError("func_sample_failed", f"no recipe {name!r}", function=name, turn=number)
+            recipes.append(self.catalogue.recipes[name])
+        if tuple(tool for recipe in recipes for tool in recipe.tools) != planned.tools:
+            raise ComposeError("decompose_failed", "the recipes do not give the planned tools", turn=number)
+        bound: list[BoundCall] = []
+        for self.place, self.recipe in enumerate(recipes):
+            self.offset = len(bound)
+            bound += self._recipe_bound()
+        written = [canonical(made.call.as_json()) for made in bound]
+        for index, call in enumerate(written):
+            if call in written[:index]:
+                name = bound[index].call.name
+                raise ComposeError("duplicate_func", f"{bound[index].call} twice", function=name, turn=number)
+        for family, values in self.fresh.items():
+            self.mentioned.setdefault(family, []).extend(values)
+            self.lone[family] = values[0] if len(values) == 1 else None
+        for kind, value in self.touched.items():
+            self.lone[kind] = value if self.lone.get(kind) == value else None
+        self.fresh.clear()
+        self.touched.clear()
+        return tuple(bound)
+
+    def _recipe_bound(self) -> list[BoundCall]:
         made: list[tuple[Call, dict[str, Flow]]] = []
-        for kind in sorted(self.recipe.needs & self.memory.things.keys()):  # domains may look at them from the start
-            self.chosen[kind] = self.memory.things[kind].value
+        # domains may look at things from the start
+        self.chosen = {kind: self.things[kind].value for kind in sorted(self.recipe.needs & self.things.keys())}
+        self.slots, self.results, self.state = {}, [], None
         for index, step in enumerate(self.recipe.steps):
             flows: dict[str, Flow] = {}
             arguments: dict[str, Any] = {}
@@ -171,35 +169,37 @@ class _Binder:
             if result.error == "infrastructure":
                 raise InfrastructureError(f"while executing {call}: {result.text}")
             if result.error is not None:
-                detail, before = f"{call} gave {result.text}", [call for call, _ in self.memory.calls]
-                raise ComposeError(
-                    "vm_exec_failed", detail, function=call.name, turn=self.turn, call=call, before=before
-                )
+                raise self._failed("vm_exec_failed", f"{call} gave {result.text}", call.name, call=call)
             self.results.append(result)
-            self.memory.calls.append((call, result))
+            self.calls.append((call, result))
             made.append((call, flows))
         given: dict[str, _Thing] = {}
         for kind, gift in self.recipe.gives.items():
             value, flow = self._value(gift.value, len(made), "")
-            old = self.memory.things.get(kind)
+            old = self.things.get(kind)
             alone = old is None or old.turn != self.turn or old.value == value
-            given[kind] = _Thing(value, flow, self._noun(gift.noun), self.turn, alone)
+            noun = self.slots[gift.noun].text if gift.noun in self.slots else str(self.chosen.get(gift.noun, gift.noun))
+            given[kind] = _Thing(value, flow, noun, self.turn, alone)
         for kind in self.recipe.ends:
-            self.memory.things.pop(kind, None)
-        self.memory.things |= given
-        self.memory.touched |= {kind: thing.value for kind, thing in given.items()}
+            self.things.pop(kind, None)
+        self.things |= given
+        self.touched |= {kind: thing.value for kind, thing in given.items()}
         return [
             BoundCall(call, result, flows, self.recipe.name, self.slots)
             for (call, flows), result in zip(made, self.results, strict=True)
         ]
 
+    def _failed(self, type: ErrorType, detail: str, tool: str, **where: Any) -> ComposeError:
+        before = [call for call, _ in self.calls]
+        return ComposeError(type, detail, function=tool, turn=self.turn, before=before, **where)
+
     def _value(self, source: Source, step: int, parameter: str) -> tuple[Any, Flow]:
-        if isinstance(source, Said):
+        if isinstance(source, FromUser):
             if source.slot not in self.chosen:
                 self._choose(source, step)
             self._fills(source.slot, step, parameter)
             return self.chosen[source.slot], Flow("user")
-        if isinstance(source, Got):
+        if isinstance(source, FromResult):
             value = self.results[source.step].value
             try:
                 for key in source.path:
@@ -209,55 +209,45 @@ class _Binder:
                 detail = f"{self.results[source.step].text} has nothing at {list(source.path)}"
                 raise ComposeError("param_gen_failed", detail, function=tool, turn=self.turn) from error
             return value, Flow("result", (self.turn, self.offset + source.step))
-        if isinstance(source, Known):
-            thing = self.memory.things.get(source.kind)
+        if isinstance(source, FromEarlierRecipe):
+            thing = self.things.get(source.kind)
             if thing is None:
                 detail = f"{self.recipe.name} needs a {source.kind} and none was given"
                 raise ComposeError("func_sample_failed", detail, function=self.recipe.name, turn=self.turn)
-            self.chosen[source.kind] = self.memory.touched[source.kind] = thing.value
+            self.chosen[source.kind] = self.touched[source.kind] = thing.value
             if source.kind not in self.slots:
                 self.slots[source.kind] = Slot(source.kind, thing.noun, thing=True, repeats=thing.alone)
             self._fills(source.kind, step, parameter)
-            flow = thing.flow
-            if flow.source == "user" and thing.turn < self.turn:
-                flow = Flow("earlier")
-            return thing.value, flow
+            earlier = thing.flow.source == "user" and thing.turn < self.turn
+            return thing.value, Flow("earlier") if earlier else thing.flow
         return source.value, Flow("user")
 
-    def _choose(self, source: Said, step: int) -> None:
+    def _choose(self, source: FromUser, step: int) -> None:
         if self.state is None:
             self.state = self.look()
-        scene = Scene(self.state, self.chosen, self.narrative, self.memory.mentioned, tuple(self.memory.calls))
+        scene = Scene(self.state, self.chosen, self.narrative, self.mentioned, tuple(self.calls))
         values = list(self.catalogue.domains[source.domain](scene))
         if not values:
             tool = self.recipe.steps[min(step, len(self.recipe.steps) - 1)].tool
             detail = f"nothing to choose from in the domain {source.domain!r}"
-            before = [call for call, _ in self.memory.calls]
-            raise ComposeError(
-                "param_gen_failed", detail, function=tool, turn=self.turn, domain=source.domain, before=before
-            )
+            raise self._failed("param_gen_failed", detail, tool, domain=source.domain)
         family = self.catalogue.family(source.domain)
-        earlier = self.memory.mentioned.get(family, [])
+        earlier = self.mentioned.get(family, [])
         thematic = source.domain in self.catalogue.thematic
-        value = self.choose(
+        chosen = self.choose(
             Choice(self.turn, self.place, self.recipe, source.slot, source.domain, values, scene, earlier, thematic)
         )
-        text = spoken(value)
-        value = meant(value)
+        value = meant(chosen)
         self.chosen[source.slot] = value
-        elsewhere = family in self.memory.fresh or self.memory.touched.get(family, value) != value
-        latest = self.memory.lone.get(family) == value and not elsewhere
-        self.memory.fresh.setdefault(family, []).append(value)
-        self.slots[source.slot] = Slot(source.domain, text, repeats=latest, value=value)
+        elsewhere = family in self.fresh or self.touched.get(family, value) != value
+        latest = self.lone.get(family) == value and not elsewhere
+        self.fresh.setdefault(family, []).append(value)
+        self.slots[source.slot] = Slot(source.domain, spoken(chosen), repeats=latest, value=value)
 
     def _fills(self, slot: str, step: int, parameter: str) -> None:
-        old = self.slots[slot]
-        if parameter and (step, parameter) not in old.fills:
-            fills = (*old.fills, (step, parameter))
-            self.slots[slot] = replace(old, fills=fills)
-
-    def _noun(self, slot: str) -> str:
-        return self.slots[slot].text if slot in self.slots else str(self.chosen.get(slot, slot))
+        fills = self.slots[slot].fills
+        if parameter and (step, parameter) not in fills:
+            self.slots[slot] = replace(self.slots[slot], fills=(*fills, (step, parameter)))
 
 
 def meant(value: Any) -> Any:

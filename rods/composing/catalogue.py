@@ -1,18 +1,13 @@
 """What composing knows of an environment: recipes, domains of values, worlds and their repair, and a phrase book.
 
 An environment becomes composable by giving one `Catalogue` through `environment.catalogue()`; its tables are usually
-read from TOML (`rods.composing.recipes`). Nothing else in `rods/composing` knows any environment.
+read from TOML (`rods.composing.recipes`, docs/composing.md). Nothing else in `rods/composing` knows any environment.
 
-- A **recipe** is a HIGH-LEVEL function: a named sequence of BOTTOM-LEVEL calls (`steps`) in which every argument has a
-  source: `Said` by the user (a value drawn from a domain), `Got` from the result of an earlier step of the recipe,
-  `Known` from an earlier recipe (a *thing*, such as the event just created), or `Implied` by the recipe's own wording.
-- A **domain** is a function that lists the values which are sensible at this moment (`Scene`: the state now, what the
-  recipe has chosen so far, the story). It need not check every precondition: a failing call is repaired or replanned.
-- A **thing** is a value of some kind that a recipe puts into the conversation (`gives`) and later recipes may take up
-  (`Known`), be it by its noun ("the launch event") or, in a holistic rewrite, by a back reference ("it").
-- A **fact** is what a recipe makes true without saying it (`makes`: somebody is logged in, one stands in a folder);
-  others need it (`when`) or need it not to be so (`unless`).
-- `make_state`, `patch` and `pad` make an initial state, mend one in which a call failed, and lengthen one.
+A **recipe** is a HIGH-LEVEL function: BOTTOM-LEVEL calls (`steps`) with a source for every argument. A **domain** lists
+the values that are sensible at this moment (`Scene`); it need not check every precondition, since a failing call is
+repaired or replanned. A **thing** is a value that a recipe puts into the conversation (`gives`) and later ones take up.
+A **fact** is what a recipe makes true without saying it (`makes`: somebody is logged in); others need it (`when`) or
+need it not to be so (`unless`).
 """
 
 from __future__ import annotations
@@ -39,7 +34,7 @@ class Worded:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class FromUser:
     """A value of `domain` that the user says, under the name `slot` in the recipe's phrases. A slot that two steps
     share has one value."""
 
@@ -48,7 +43,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Got:
+class FromResult:
     """A value from the result of step `step` of the same recipe, at `path` (keys and list indexes)."""
 
     step: int
@@ -56,20 +51,20 @@ class Got:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class FromEarlierRecipe:
     """A thing of `kind` that an earlier recipe gave; in phrases its slot is named like its kind."""
 
     kind: str
 
 
 @dataclass(frozen=True, slots=True)
-class Implied:
+class Constant:
     """A constant that the recipe's phrases imply without saying it (a flag, a unit)."""
 
     value: Any
 
 
-Source = Said | Got | Known | Implied
+Source = FromUser | FromResult | FromEarlierRecipe | Constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +76,11 @@ class RecipeStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Gift:
+class ProducedEntity:
     """A thing that a recipe leaves behind: its value, and the slot whose words name it; or the words themselves (at
     least two, without slots), or "" when the words of its kind hold no `{noun}`."""
 
-    value: Said | Got | Known
+    value: FromUser | FromResult | FromEarlierRecipe
     noun: str
 
 
@@ -98,7 +93,7 @@ class Recipe:
     name: str
     steps: tuple[RecipeStep, ...]
     phrases: tuple[str, ...]
-    gives: Mapping[str, Gift] = field(default_factory=dict)
+    gives: Mapping[str, ProducedEntity] = field(default_factory=dict)
     ends: tuple[str, ...] = ()
     when: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
@@ -112,7 +107,7 @@ class Recipe:
     @cached_property
     def needs(self) -> frozenset[str]:
         """The kinds of things that must have been given before."""
-        return frozenset(source.kind for source in self._sources() if isinstance(source, Known))
+        return frozenset(source.kind for source in self._sources() if isinstance(source, FromEarlierRecipe))
 
     @cached_property
     def wants(self) -> frozenset[str]:
@@ -128,7 +123,7 @@ class Recipe:
         """The depth that each step reaches by itself: 1 + the deepest step whose result feeds it."""
         reached: list[int] = []
         for step in self.steps:
-            fed = [reached[source.step] for source in step.arguments.values() if isinstance(source, Got)]
+            fed = [reached[source.step] for source in step.arguments.values() if isinstance(source, FromResult)]
             reached.append(1 + max(fed, default=0))
         return tuple(reached)
 
@@ -140,17 +135,20 @@ class Recipe:
     @cached_property
     def inside(self) -> int:
         """How often a step feeds another."""
-        return sum(len({source.step for source in _got(step.arguments.values())}) for step in self.steps)
+        fed = [
+            {source.step for source in step.arguments.values() if isinstance(source, FromResult)} for step in self.steps
+        ]
+        return sum(map(len, fed))
 
     @cached_property
     def passes_on(self) -> bool:
         """Whether it leaves a result for later recipes."""
-        return bool(_got(gift.value for gift in self.gives.values()))
+        return any(isinstance(gift.value, FromResult) for gift in self.gives.values())
 
     @cached_property
-    def says(self) -> Mapping[str, str]:
+    def user_slots(self) -> Mapping[str, str]:
         """The domain of each slot that the user says."""
-        return {source.slot: source.domain for source in self._sources() if isinstance(source, Said)}
+        return {source.slot: source.domain for source in self._sources() if isinstance(source, FromUser)}
 
     @cached_property
     def words(self) -> int:
@@ -159,10 +157,6 @@ class Recipe:
 
     def _sources(self) -> list[Source]:
         return [source for step in self.steps for source in step.arguments.values()]
-
-
-def _got(sources: Iterable[Source]) -> list[Got]:
-    return [source for source in sources if isinstance(source, Got)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +229,7 @@ LEFT_OUT = object()  # chosen for an optional argument: the call goes without it
 Domain = Callable[[Scene], Sequence[Any]]
 
 
-def _none(state: Mapping[str, Any]) -> Collection[str]:
-    return ()
-
-
-def _all_judged(task: Task, results: Results) -> Iterable[tuple[int, int, str]]:
+def _nothing(*given: Any) -> tuple[()]:
     return ()
 
 
@@ -276,13 +266,13 @@ class Catalogue:
     #: kinds of things that requests may leave unsaid once they are on the table (a session's token)
     silent: frozenset[str] = frozenset()
     #: `(state)`: the API classes whose tools are shown, in order, whether a call uses them or not
-    present: Callable[[Mapping[str, Any]], Collection[str]] = _none
+    present: Callable[[Mapping[str, Any]], Collection[str]] = _nothing
     #: tools that a variant may share with its seed (going to a folder, logging in)
     common: frozenset[str] = frozenset()
     repeated: float = 1.0  #: how much likelier a recipe is that the plan already has; 1: as likely as any
     #: `(task, results)`: (turn, call, why) of each call that runs here and that the environment's official checker
     #: would hold against its own ground truth
-    misjudged: Callable[[Task, Results], Iterable[tuple[int, int, str]]] = _all_judged
+    misjudged: Callable[[Task, Results], Iterable[tuple[int, int, str]]] = _nothing
 
     def family(self, domain: str) -> str:
         return self.families.get(domain, domain)
@@ -304,10 +294,15 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def catalogue_for(environment: Environment) -> Catalogue:
-    """What the environment's optional method `catalogue()` returns. Raises ComposeError("no_prompts") without one."""
+def known_catalogue(environment: Environment) -> Catalogue | None:
+    """What the environment's optional method `catalogue()` returns; None without one."""
     supply = getattr(environment, "catalogue", None)
     catalogue = supply() if callable(supply) else None
-    if not isinstance(catalogue, Catalogue):
+    return catalogue if isinstance(catalogue, Catalogue) else None
+
+
+def catalogue_for(environment: Environment) -> Catalogue:
+    """The environment's catalogue. Raises ComposeError("no_prompts") without one."""
+    if (catalogue := known_catalogue(environment)) is None:
         raise ComposeError("no_prompts", f"environment {environment.name!r} has no catalogue to compose from")
     return catalogue

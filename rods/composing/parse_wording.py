@@ -1,25 +1,24 @@
 """Parses a task's texts with the phrase book: which recipes do the words of a turn ask for, and do they give its calls?
 
-The inverse of `wording`. It needs no draft, so a task from a file can be parsed as well as one that was just written. A
-turn is understood when its calls split into recipes such that each is asked for by one of its phrases, in this order
-and with the values of the calls, and when all words outside these phrases belong to frames, links or stories. A back
-reference ("the same account") has to mean what earlier turns left on the table. A text in other words than the phrase
-book's is not understood; that alone is no fault, gates or a judge decide about it.
+The inverse of `wording`, for any task. A turn is understood when its calls split into recipes such that each is asked
+for by one of its phrases, in this order and with the values of the calls, and when all other words belong to frames,
+links or stories. A back reference ("the same account") has to mean what earlier turns left on the table. A text in
+other words is not understood; that alone is no fault, gates or a judge decide about it.
 """
 
 from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from rods.analysis.says import Text
+from rods.analysis.containment import Text
 from rods.calls import Call
 from rods.composing.bind import spoken
-from rods.composing.catalogue import Catalogue, Got, Implied, Recipe, Said, Scene, Worded
+from rods.composing.catalogue import Catalogue, Constant, FromResult, FromUser, Recipe, Scene, Worded
 from rods.environments.base import Environment, Result, Results
 from rods.tasks import RETURN_SENTENCE, Task
 
@@ -54,8 +53,8 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
-    """One recipe of a turn: its values by slot and kind of thing, the index of its first call, and where the text asks
-    for it."""
+    """A recipe of a turn: its values by slot and kind of thing, its first call's index, and where the text asks for
+    it."""
 
     recipe: Recipe
     values: Mapping[str, Any]
@@ -63,63 +62,47 @@ class _Clause:
     span: tuple[int, int]
 
 
-@dataclass(slots=True)
-class _Mentioned:
-    """What a turn may refer back to: the things that earlier turns gave, by kind, and the one value of each family last
-    said (None after several). `sure` as long as every turn was understood; from then on both are incomplete."""
-
-    things: dict[str, Thing] = field(default_factory=dict)
-    last: dict[str, Any] = field(default_factory=dict)
-    sure: bool = True
-
-
 def read(catalogue: Catalogue, environment: Environment, task: Task, results: Results) -> list[TurnReading]:
-    """How each turn is understood, together with a request right before it that no call served. `results` are those of
-    the ground truth."""
-    memory = _Mentioned()
-    return [
-        _Reader(catalogue, environment, task, results, turn, memory).best() if calls else TurnReading()
-        for turn, calls in enumerate(task.calls)
-    ]
+    """How each turn is understood, with a request right before it that no call served. `results`: of the ground
+    truth."""
+    reader = _Reader(catalogue, environment, task, results)
+    return [reader.read(turn) if calls else TurnReading() for turn, calls in enumerate(task.calls)]
 
 
 class _Reader:
-    """Parses one turn, and adds what it gives to the memory."""
+    """Parses the turns of a task in order. `things` are those that earlier turns gave, by kind, and `last` is the one
+    value of each family last said (None after several): what a turn may refer back to. `sure` as long as every turn was
+    understood; from then on both are incomplete."""
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        environment: Environment,
-        task: Task,
-        results: Results,
-        turn: int,
-        memory: _Mentioned,
-    ) -> None:
-        self.catalogue, self.environment, self.task, self.turn = catalogue, environment, task, turn
-        self.calls, self.results, self.memory = task.calls[turn], results[turn], memory
-        asked, self.vague = task.script[turn], False
-        if turn and not task.calls[turn - 1]:
-            self.vague = asked != RETURN_SENTENCE
-            rest = _after_supply(catalogue, asked) if self.vague else ""
-            asked = f"{task.script[turn - 1]} {rest}".rstrip()
-        self.text = plain(asked)
+    def __init__(self, catalogue: Catalogue, environment: Environment, task: Task, results: Results) -> None:
+        self.catalogue, self.environment, self.task, self.all_results = catalogue, environment, task, results
         self.narrative: Mapping[str, str] = task.provenance.get("plan", {}).get("narrative", {})
+        self.things: dict[str, Thing] = {}
+        self.last: dict[str, Any] = {}
+        self.sure = True
+
+    def read(self, turn: int) -> TurnReading:
+        self.turn, self.calls, self.results = turn, self.task.calls[turn], self.all_results[turn]
+        asked, self.vague = self.task.script[turn], False
+        if turn and not self.task.calls[turn - 1]:
+            self.vague = asked != RETURN_SENTENCE
+            supplies = _supply(self.catalogue).match(asked) if self.vague else None
+            asked = f"{self.task.script[turn - 1]} {asked[supplies.end() :].strip() if supplies else ''}".rstrip()
+        self.text = plain(asked)
         self.furthest = 0
         self.scenes: dict[int, Scene] = {}
-
-    def best(self) -> TurnReading:
-        found: tuple[tuple[str, ...], list[_Clause]] | None = None
-        for number, clauses in enumerate(self._partitions(0, 0, self.memory.things)):
+        best: tuple[tuple[str, ...], list[_Clause]] | None = None
+        for number, clauses in enumerate(self._partitions(0, 0, self.things)):
             left = self._left([clause.span for clause in clauses])
-            if found is None or len(left) < len(found[0]):
-                found = left, clauses
+            if best is None or len(left) < len(best[0]):
+                best = left, clauses
             if not left or number == READINGS:
                 break
-        if found is None:
-            self.memory.sure = False
+        if best is None:
+            self.sure = False
             return TurnReading(tuple(range(self.furthest, len(self.calls))))
-        self._remember(found[1])
-        return TurnReading((), found[0])
+        self._remember(best[1])
+        return TurnReading((), best[0])
 
     def _partitions(self, start: int, after: int, things: Mapping[str, Thing]) -> Iterator[list[_Clause]]:
         """Every way to part the calls from `start` on into recipes that are asked for, in this order, in the text from
@@ -128,18 +111,17 @@ class _Reader:
         if start == len(self.calls):
             yield []
             return
-        sure = self.memory.sure
-        for recipe in _beginning_with(self.catalogue, self.calls[start].name):
+        for recipe in _by_first_tool(self.catalogue).get(self.calls[start].name, ()):
             end = start + len(recipe.steps)
             if tuple(call.name for call in self.calls[start:end]) != recipe.tools:
                 continue
             values = _values(recipe, self.calls[start:end], self.results[start:end])
-            if values is None or (sure and not _on_the_table(recipe, values, things)):
+            if values is None:
                 continue
-            words = _TurnWords(
-                self.memory.last if sure else None, things if sure else None, self.vague, lambda: self._scene(start)
-            )
-            spans = set(_spans(self.catalogue, recipe, values, self.text, words))
+            at_hand = all(kind in things and things[kind].value in (values[kind], ABSENT) for kind in recipe.needs)
+            if self.sure and not at_hand:
+                continue
+            spans = set(_PhraseFinder(self, self.text, recipe, values, things, start).spans())
             for span in sorted(spans, key=lambda span: span[0] - span[1])[:SPANS]:
                 if span[0] >= after:
                     clause = _Clause(recipe, values, start, span)
@@ -149,30 +131,30 @@ class _Reader:
     def _given(self, clause: _Clause, things: Mapping[str, Thing]) -> dict[str, Thing]:
         """The things that are given after a clause."""
         recipe, values = clause.recipe, clause.values
-        found = {kind: thing for kind, thing in things.items() if kind not in recipe.ends}
+        left = {kind: thing for kind, thing in things.items() if kind not in recipe.ends}
         for kind, gift in recipe.gives.items():
-            if isinstance(gift.value, Got):
+            if isinstance(gift.value, FromResult):
                 value = _at(self.results[clause.start + gift.value.step].value, gift.value.path)
             else:
-                value = values.get(gift.value.slot if isinstance(gift.value, Said) else gift.value.kind)
+                value = values.get(gift.value.slot if isinstance(gift.value, FromUser) else gift.value.kind)
             noun: str | None = gift.noun
-            if gift.noun in recipe.says:
+            if gift.noun in recipe.user_slots:
                 noun = None if isinstance(values[gift.noun], list) else spoken(values[gift.noun])
             elif gift.noun in things:
                 noun = things[gift.noun].noun
-            found[kind] = Thing(value, noun)
-        return found
+            left[kind] = Thing(value, noun)
+        return left
 
     def _remember(self, clauses: Sequence[_Clause]) -> None:
         spoken_of: dict[str, list[Any]] = {}
         for clause in clauses:
-            self.memory.things = self._given(clause, self.memory.things)
-            for slot, domain in clause.recipe.says.items():
+            self.things = self._given(clause, self.things)
+            for slot, domain in clause.recipe.user_slots.items():
                 spoken_of.setdefault(self.catalogue.family(domain), []).append(clause.values[slot])
         for family, values in spoken_of.items():
-            self.memory.last[family] = values[0] if len(values) == 1 else None
+            self.last[family] = values[0] if len(values) == 1 else None
 
-    def _scene(self, start: int) -> Scene:
+    def scene(self, start: int) -> Scene:
         """The world right before call `start` of the turn."""
         if start not in self.scenes:
             world = self.environment.reset(self.task.state)
@@ -201,23 +183,19 @@ def _values(recipe: Recipe, calls: Sequence[Call], results: Sequence[Result]) ->
             return None
         for name, source in step.arguments.items():
             value = call.arguments[name]
-            if isinstance(source, Implied):
+            if isinstance(source, Constant):
                 fits = bool(value == source.value)
-            elif isinstance(source, Got):
-                fits = _came(value, results[source.step], source.path)
+            elif isinstance(source, FromResult):
+                result = results[source.step]
+                told = _at(result.value, source.path)
+                # a padded world may give a result without that path; then its text has to say the value
+                fits = Text.shown(result.text).contains_exact(value) if told is ABSENT else bool(value == told)
             else:
-                slot = source.slot if isinstance(source, Said) else source.kind
+                slot = source.slot if isinstance(source, FromUser) else source.kind
                 fits = bool(values.setdefault(slot, value) == value)
             if not fits:
                 return None
     return values
-
-
-def _came(value: Any, result: Result, path: Sequence[str | int]) -> bool:
-    """Whether `value` stands at `path` of `result`. A padded world may give a result without that path; then its text
-    has to say the value."""
-    found = _at(result.value, path)
-    return Text.shown(result.text).says(value) if found is ABSENT else bool(value == found)
 
 
 def _at(value: Any, path: Sequence[str | int]) -> Any:
@@ -230,20 +208,12 @@ def _at(value: Any, path: Sequence[str | int]) -> Any:
     return value
 
 
-def _on_the_table(recipe: Recipe, values: Mapping[str, Any], things: Mapping[str, Thing]) -> bool:
-    return all(kind in things and things[kind].value in (values[kind], ABSENT) for kind in recipe.needs)
-
-
 @lru_cache(maxsize=64)
 def _by_first_tool(catalogue: Catalogue) -> Mapping[str, tuple[Recipe, ...]]:
-    found: dict[str, list[Recipe]] = {}
-    for recipe in catalogue.recipes.values():
-        found.setdefault(recipe.tools[0], []).append(recipe)
-    return {tool: tuple(sorted(recipes, key=lambda each: -len(each.steps))) for tool, recipes in found.items()}
-
-
-def _beginning_with(catalogue: Catalogue, tool: str) -> tuple[Recipe, ...]:
-    return _by_first_tool(catalogue).get(tool, ())
+    recipes = sorted(catalogue.recipes.values(), key=lambda recipe: -len(recipe.steps))
+    return {
+        recipe.tools[0]: tuple(other for other in recipes if other.tools[0] == recipe.tools[0]) for recipe in recipes
+    }
 
 
 @lru_cache(maxsize=64)
@@ -257,14 +227,9 @@ def _common_words(catalogue: Catalogue) -> frozenset[str]:
 
 @lru_cache(maxsize=64)
 def _supply(catalogue: Catalogue) -> re.Pattern[str]:
+    """A sentence of the phrase book that supplies a value."""
     lines = sorted({line for lines in catalogue.book.supply.values() for line in lines})
     return re.compile("|".join(re.escape(line).replace(r"\{value\}", ".+?") + r"(?= |$)" for line in lines) or "(?!)")
-
-
-def _after_supply(catalogue: Catalogue, text: str) -> str:
-    """What `text` says after a sentence of the phrase book that supplies a value; "" where it does not begin so."""
-    found = _supply(catalogue).match(text)
-    return text[found.end() :].strip() if found else ""
 
 
 def plain(text: str) -> str:
@@ -273,36 +238,24 @@ def plain(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _TurnWords:
-    """What may stand for a value in a turn's text, besides the value itself: a back reference to the one value of its
-    family `last` said, or to one of the `things` given (both None: unknown, any back reference will do); where `vague`,
-    a blurred form; and words of the domain's own in the world of `scene`."""
-
-    last: Mapping[str, Any] | None
-    things: Mapping[str, Thing] | None
-    vague: bool
-    scene: Callable[[], Scene]
-
-
-def _spans(
-    catalogue: Catalogue, recipe: Recipe, values: Mapping[str, Any], text: str, words: _TurnWords
-) -> Iterator[tuple[int, int]]:
-    """Where `text` (plain) holds a phrase of the recipe with `values` (by slot and kind of thing) in its slots."""
-    finder = _PhraseFinder(catalogue, recipe, values, text, words)
-    for phrase in recipe.phrases:
-        parts = _parts(phrase)
-        if all(literal in text for literal, _ in parts):
-            for begin in finder.begins(parts[0][0]):
-                yield from ((begin, end) for end in finder.ends(parts, begin))
-
-
-@dataclass(frozen=True, slots=True)
 class _PhraseFinder:
-    catalogue: Catalogue
+    """Finds the phrases of a recipe, whose first call is `start` of the turn, with `values` (by slot and kind of thing)
+    in their slots. A value may stand there in its own words, in those of its domain, and blurred in a vague turn; or it
+    is referred back to, as the one value of its family last said or one of the `things` given."""
+
+    reader: _Reader
+    text: str
     recipe: Recipe
     values: Mapping[str, Any]
-    text: str
-    said: _TurnWords
+    things: Mapping[str, Thing]
+    start: int
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        for phrase in self.recipe.phrases:
+            parts = _parts(phrase)
+            if all(literal in self.text for literal, _ in parts):
+                for begin in self.begins(parts[0][0]):
+                    yield from ((begin, end) for end in self.ends(parts, begin))
 
     def begins(self, literal: str) -> Iterator[int]:
         """Where a phrase may begin: where its first words stand, or at any word when it begins with a value."""
@@ -330,36 +283,35 @@ class _PhraseFinder:
 
     def _slot(self, slot: str, position: int) -> Iterator[int]:
         """Where the words for `slot` end when they begin at `position`."""
-        if slot not in self.recipe.says:
+        if slot not in self.recipe.user_slots:
             yield from self._thing(slot, position)
             return
-        book, said, value = self.catalogue.book, self.said, self.values[slot]
-        domain = self.recipe.says[slot]
-        family = self.catalogue.family(domain)
+        book, value = self.reader.catalogue.book, self.values[slot]
+        domain = self.recipe.user_slots[slot]
+        family = self.reader.catalogue.family(domain)
         words = [spoken(value)]
-        if said.last is None or (value is not None and said.last.get(family) == value):
+        if not self.reader.sure or (value is not None and self.reader.last.get(family) == value):
             words += book.again.get(family, ())
-        if said.vague:
+        if self.reader.vague:
             words += book.vague.get(family, ())
         yield from self._after(words, position) or self._after(self._worded(domain, value), position)
 
     def _after(self, words: Iterable[str], position: int) -> list[int]:
         """The ends of those of `words` that stand at `position` as whole words."""
-        found = []
-        for each in map(plain, words):
-            end = position + len(each)
-            if self.text.startswith(each, position) and not (
-                each[-1:].isalnum() and self.text[end : end + 1].isalnum()
-            ):
-                found.append(end)
-        return found
+        ends = []
+        for said in map(plain, words):
+            end = position + len(said)
+            runs_on = said[-1:].isalnum() and self.text[end : end + 1].isalnum()
+            if self.text.startswith(said, position) and not runs_on:
+                ends.append(end)
+        return ends
 
     def _thing(self, kind: str, position: int) -> Iterator[int]:
-        words = self.catalogue.book.things.get(kind)
+        words = self.reader.catalogue.book.things.get(kind)
         if words is None:
             return
         yield from self._after(words.back, position)
-        noun = self.said.things[kind].noun if self.said.things is not None and kind in self.said.things else None
+        noun = self.things[kind].noun if self.reader.sure and kind in self.things else None
         for explicit in words.explicit:
             if noun is not None or "{noun}" not in explicit:
                 yield from self._after([explicit.replace("{noun}", noun or "")], position)
@@ -379,12 +331,13 @@ class _PhraseFinder:
 
     def _worded(self, domain: str, value: Any) -> list[str]:
         """What the domain would say for `value` at that moment, where it has words of its own."""
-        scene = self.said.scene()
+        scene = self.reader.scene(self.start)
         try:
-            offered = self.catalogue.domains[domain](Scene(scene.state, dict(self.values), scene.narrative, {}))
+            domain_values = self.reader.catalogue.domains[domain]
+            offered = domain_values(Scene(scene.state, dict(self.values), scene.narrative, {}))
         except (KeyError, IndexError, TypeError, ValueError, AttributeError):  # it wants to know more than can be read
             return []
-        return [each.text for each in offered if isinstance(each, Worded) and each.value == value]
+        return [option.text for option in offered if isinstance(option, Worded) and option.value == value]
 
 
 @lru_cache(maxsize=16384)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from rods.analysis.flows import Flow
 from rods.analysis.profile import Node, Position, Profile, edges_apart
-from rods.composing.catalogue import Catalogue, Got, Known, Recipe, Source
+from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, Recipe, Source
 from rods.tasks import TaskType
 
 DRAWS = 60  # recipes drawn for a place, before it stays empty
@@ -63,24 +63,20 @@ class Table:
             return recipe.depths
         reached: list[int] = []
         for step in recipe.steps:
-            fed = [0]
-            for source in step.arguments.values():
-                if isinstance(source, Got):
-                    fed.append(reached[source.step])
-                elif isinstance(source, Known):
-                    fed.append(self.things[source.kind][0])
-            reached.append(1 + max(fed))
+            things = [source for source in step.arguments.values() if isinstance(source, FromEarlierRecipe)]
+            results = [source for source in step.arguments.values() if isinstance(source, FromResult)]
+            fed = [*(self.things[source.kind][0] for source in things), *(reached[source.step] for source in results)]
+            reached.append(1 + max(fed, default=0))
         return reached
 
     def feeding(self, recipe: Recipe, turn: int) -> Counter[int]:
         """How many calls of which turn would feed the recipe's calls in `turn`."""
-        found: Counter[int] = Counter()
-        for step in recipe.steps:
-            sources = step.arguments.values()
-            found[turn] += len({source.step for source in sources if isinstance(source, Got)})
-            things = [self.things[source.kind] for source in sources if isinstance(source, Known)]
-            found.update(origin[0] for origin in {origin for depth, origin in things if depth})
-        return +found
+        calls = Counter({turn: recipe.inside})
+        for step in recipe.steps if recipe.needs else ():
+            sources = [source for source in step.arguments.values() if isinstance(source, FromEarlierRecipe)]
+            origins = {self.things[source.kind][1] for source in sources if self.things[source.kind][0]}
+            calls.update(origin[0] for origin in origins)
+        return +calls
 
     def add(self, recipe: Recipe, turn: int) -> None:
         reached = self.depths(recipe)
@@ -91,9 +87,9 @@ class Table:
         self.sizes[turn] += len(recipe.steps)
         given: dict[str, tuple[int, Position]] = {}
         for kind, gift in recipe.gives.items():
-            if isinstance(gift.value, Got):
+            if isinstance(gift.value, FromResult):
                 given[kind] = (reached[gift.value.step], (turn, start + gift.value.step))
-            elif isinstance(gift.value, Known):
+            elif isinstance(gift.value, FromEarlierRecipe):
                 given[kind] = self.things[gift.value.kind]
             else:
                 given[kind] = (0, (turn, start))
@@ -109,7 +105,7 @@ class Table:
 
 
 @dataclass(slots=True)
-class Filling:
+class PlanSample:
     """One random filling of a shape. `avoid` are functions to keep away from; `fair` as in `deniable`."""
 
     catalogue: Catalogue
@@ -162,8 +158,11 @@ class Filling:
         chosen: list[Recipe] = []
         room = count
         while room > 0:
-            recipe = self._first_of(turn) if not chosen else None
-            recipe = recipe or self._pick(recipes, turn, room, chosen, classes)
+            begins = None if chosen or self.first is None or self.first[0] != turn else self.first[1]
+            if begins is not None and begins.fits(self.table.things.keys()):
+                recipe: Recipe | None = begins
+            else:
+                recipe = self._pick(recipes, turn, room, chosen, classes)
             if recipe is None and not chosen:
                 recipe = self._pick(recipes, turn, room + 1, chosen, classes)
             if recipe is None:
@@ -180,12 +179,6 @@ class Filling:
         if after_blank and not deniable(self.catalogue, chosen, self.type, before, fair=self.fair):
             return None
         return tuple(chosen)
-
-    def _first_of(self, turn: int) -> Recipe | None:
-        """The recipe that this turn is to begin with, where it can."""
-        if self.first is None or self.first[0] != turn or not self.first[1].fits(self.table.things.keys()):
-            return None
-        return self.first[1]
 
     def _pick(
         self, recipes: Sequence[Recipe], turn: int, room: int, chosen: Sequence[Recipe], classes: Counter[str] | None
@@ -219,12 +212,11 @@ class Filling:
         missing = {a: count - self.table.edges[a, b] for (a, b), count in wanted.items() if b == turn}
         owed = any(a == turn < b for a, b in wanted) and not self.table.holds(turn)
         for recipe in recipes:
-            feeding = self.table.feeding(recipe, turn) if recipe.needs else {turn: recipe.inside}
-            found = extra = 0
-            for origin, count in feeding.items():
-                good = min(count, max(missing.get(origin, 0), 0))
-                found, extra = found + good, extra + count - good
-            weight = float(WIRED**found * MISWIRED**extra) if extra <= self.spare else 0.0
+            feeding = self.table.feeding(recipe, turn)
+            good = {origin: min(count, max(missing.get(origin, 0), 0)) for origin, count in feeding.items()}
+            wanted_edges = sum(good.values())
+            extra = feeding.total() - wanted_edges
+            weight = float(WIRED**wanted_edges * MISWIRED**extra) if extra <= self.spare else 0.0
             yield recipe, weight * GIVING if owed and recipe.passes_on else weight
 
     def _weight(self, recipe: Recipe, classes: Counter[str] | None) -> float:
@@ -254,10 +246,9 @@ class Filling:
         total = OVERLAP * sum(count for tool, count in tools.items() if tool in self.avoid)
         for turn, wanted in zip(self.turns, shape.counts, strict=True):
             total += COUNT * abs(sum(len(recipe.steps) for recipe in turn) - wanted)
-        if shape.classes is not None:
-            for turn, classes in zip(self.turns, shape.classes, strict=True):
-                mine = Counter(self.groups[tool] for recipe in turn for tool in recipe.tools)
-                total += CLASS * ((mine - Counter(classes)).total() + (Counter(classes) - mine).total()) / 2
+        for turn, classes in zip(self.turns, shape.classes or (), strict=shape.classes is not None):
+            own = Counter(self.groups[tool] for recipe in turn for tool in recipe.tools)
+            total += CLASS * ((own - Counter(classes)).total() + (Counter(classes) - own).total()) / 2
         return total
 
 
@@ -267,15 +258,8 @@ def most_calls(catalogue: Catalogue, recipes: Sequence[Recipe]) -> float:
     return max(catalogue.book.longest * densest, *(len(recipe.steps) for recipe in recipes), 0)
 
 
-def own_depth(recipe: Recipe) -> int:
-    """The depth that a recipe brings by itself, when nothing from before feeds it."""
-    table = Table(dict.fromkeys(recipe.needs, (0, (0, 0))))
-    return max(table.depths(recipe), default=0)
-
-
 def outline(turns: Sequence[Turn], groups: Mapping[str, str], type: TaskType) -> Profile:
-    """The profile that these recipes are going to have, as far as it shows before anything is bound: every said value
-    counts as said in its own turn."""
+    """The profile that these recipes are going to have; every said value counts as said in its own turn."""
     things: dict[str, Flow] = {}
     nodes: list[tuple[Node, ...]] = []
     for turn, recipes in enumerate(turns):
@@ -293,9 +277,9 @@ def outline(turns: Sequence[Turn], groups: Mapping[str, str], type: TaskType) ->
 
 def _flow(source: Source, start: tuple[int, int], things: Mapping[str, Flow]) -> Flow:
     """The flow of a source in the recipe whose first call is at `start`."""
-    if isinstance(source, Got):
+    if isinstance(source, FromResult):
         return Flow("result", (start[0], start[1] + source.step))
-    return things[source.kind] if isinstance(source, Known) else Flow("user")
+    return things[source.kind] if isinstance(source, FromEarlierRecipe) else Flow("user")
 
 
 def deniable(
@@ -306,13 +290,17 @@ def deniable(
     possible before (`fair`), each recipe has such a tool or takes up what another one of the turn gives, and such a
     value belongs to the first. Other types have no such turns."""
     if type == "miss_func":
-        new = [any(tool not in used for tool in recipe.tools) for recipe in chosen]
+        new = [not used.issuperset(recipe.tools) for recipe in chosen]
         if not fair:
             return any(new)
-        given = [frozenset[str]().union(*(each.gives for each in chosen[:index])) for index in range(len(chosen))]
-        return all(own or recipe.needs & had for own, recipe, had in zip(new, chosen, given, strict=True))
+        given: set[str] = set()
+        for own, recipe in zip(new, chosen, strict=True):
+            if not own and recipe.needs.isdisjoint(given):
+                return False
+            given.update(recipe.gives)
+        return True
     if type == "miss_param":
         vague = catalogue.book.vague
         said = chosen[:1] if fair else chosen
-        return any(catalogue.family(domain) in vague for recipe in said for domain in recipe.says.values())
+        return any(catalogue.family(domain) in vague for recipe in said for domain in recipe.user_slots.values())
     return False

@@ -1,8 +1,6 @@
-"""Stage I: plans a call sequence with a seed's shape (004 §3.3), procedurally.
-
-What a plan takes over from its seed is the *shape* (`PlanShape`): calls per turn, turns in which no call is right,
-depth, and API classes. Functions, names, numbers and story are new; `functions="same"` keeps the functions, as an
-ablation.
+"""Stage I: plans a call sequence with a seed's shape (004 §3.3), procedurally: calls per turn, turns in which no call
+is right, depth, and API classes (`PlanShape`). Functions, names, numbers and story are new; `functions="same"` keeps
+the functions, as an ablation.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import Literal
 
 from rods.analysis.profile import Profile, distance, edges_apart, isomorphic
 from rods.composing.catalogue import Catalogue, Recipe
-from rods.composing.plan_search import Filling, PlanShape, Table, Turn, deniable, most_calls, outline, own_depth
+from rods.composing.plan_search import PlanSample, PlanShape, Table, Turn, deniable, most_calls, outline
 from rods.composing.records import ComposeError, Plan, PlannedTurn
 from rods.config import Gates
 from rods.environments.base import Environment
@@ -56,16 +54,16 @@ def plan(
     """
     wanted = [tuple(call.name for call in turn) for turn in seed.calls]
     if functions == "same":
-        return _same(catalogue, _groups(environment), seed.type, wanted, profile, blocked, narrative, rng)
-    multiset = Counter(name for turn in wanted for name in turn)
+        turns = _same(catalogue, seed.type, wanted, profile, blocked, rng)
+        groups = {name: tool.group for name, tool in environment.tools().items()}
+        return _plan(catalogue, groups, turns, narrative, rng)
     return sketch(
         catalogue,
         environment,
         shape_of(profile),
         seed.type,
         blocked=blocked,
-        avoid=frozenset(multiset) - catalogue.common,
-        other=multiset,
+        other=Counter(name for turn in wanted for name in turn),
         usable=frozenset(profile.classes),
         root=profile,
         limits=limits,
@@ -82,7 +80,6 @@ def sketch(
     type: TaskType,
     *,
     blocked: frozenset[str] = frozenset(),
-    avoid: frozenset[str] = frozenset(),
     other: Counter[str] | None = None,
     usable: frozenset[str] | None = None,
     root: Profile | None = None,
@@ -94,12 +91,13 @@ def sketch(
 ) -> Plan:
     """A plan of the given shape, without a seed: the cheapest of `tries` random fillings.
 
-    `avoid` are functions to keep away from, `other` a multiset of functions that must not come out again, `usable` the
-    API classes to choose from (None: all), `root` a profile to come close to, within `limits` (None: however near);
+    `other` are functions to keep away from, and never to call in just these numbers, `usable` the API classes to choose
+    from (None: all), `root` a profile to come close to, within `limits` (None: however near);
     `fair` as in `plan_search.deniable`.
     Raises ComposeError("no_pattern") when no filling fits.
     """
-    groups = _groups(environment)
+    groups = {name: tool.group for name, tool in environment.tools().items()}
+    avoid = frozenset(other or ()) - catalogue.common
     recipes = [
         recipe
         for name, recipe in catalogue.recipes.items()
@@ -108,18 +106,18 @@ def sketch(
         and not (recipe.short and type == "long_context")
         and (usable is None or all(groups[tool] in usable for tool in recipe.tools))
     ]
-    found: list[tuple[float, int, list[Turn]]] = []
+    fitting: list[tuple[float, int, list[Turn]]] = []
     deep: list[Recipe] = []
-    possible = bool(recipes) and max(shape.counts) - 1 <= most_calls(catalogue, recipes)
     missed: Counter[tuple[int, str]] = Counter()  # turn at fault (-1: the whole) and why, of each filling not taken
-    for number in range(LONGER * tries if possible else 0):
-        if len(found) >= ENOUGH if root is not None and number < tries else found and number >= tries:
+    if not recipes or max(shape.counts) - 1 > most_calls(catalogue, recipes):
+        tries = 0
+    for number in range(LONGER * tries):
+        if len(fitting) >= ENOUGH if root is not None and number < tries else fitting and number >= tries:
             break
-        candidate = Filling(catalogue, groups, shape, type, avoid, rng, fair, seeks_depth=number >= tries)
-        if number == tries:  # chance alone has not reached the depth: from now on it is sought
-            deep = [recipe for recipe in recipes if own_depth(recipe) == shape.depth]
-        if number >= tries:  # nor all edges
-            candidate.spare = limits.profile_edges if limits is not None else 0
+        candidate = PlanSample(catalogue, groups, shape, type, avoid, rng, fair)
+        if number >= tries:  # chance alone has not reached the depth, nor all edges: from now on it is sought
+            deep = [recipe for recipe in recipes if recipe.reach == shape.depth]
+            candidate.seeks_depth, candidate.spare = True, limits.profile_edges if limits is not None else 0
         if not candidate.fill(recipes, deep if number % 2 else ()):
             turn, depth = len(candidate.turns), candidate.table.depth
             whole = turn == len(shape.counts)
@@ -136,15 +134,14 @@ def sketch(
                 missed[-1, f"were too far from the seed ({far[0]})"] += 1
                 continue
             cost += NEAR * distance(root, seen) + EDGE * edges_apart(root.links, seen.links)
-        found.append((cost, number, candidate.turns))
+        fitting.append((cost, number, candidate.turns))
         if cost == 0 and root is None:
             break
-    if not found:
+    if not fitting:
         why = _unplanned(catalogue, groups, shape, recipes, avoid, missed)
-        raise ComposeError(
-            "no_pattern", f"no recipes give {list(shape.counts)} calls a turn at depth {shape.depth}{why}"
-        )
-    return _plan(catalogue, groups, min(found)[2], narrative, rng)
+        told = f"no recipes give {list(shape.counts)} calls a turn at depth {shape.depth}{why}"
+        raise ComposeError("no_pattern", told)
+    return _plan(catalogue, groups, min(fitting)[2], narrative, rng)
 
 
 def _unplanned(
@@ -161,9 +158,10 @@ def _unplanned(
     if shape.classes is not None:
         wanted = (", ".join(f"{count} {name}" for name, count in sorted(turn.items())) for turn in shape.classes)
         told = f", by API class {' | '.join(turn or 'none' for turn in wanted)}"
-    most = missed.most_common(2)
-    if most:
+    if most := missed.most_common(2):
         told += f"; of {missed.total()} plans {' and '.join(f'{count} {why}' for (_, why), count in most)}"
+    if not catalogue.recipes:
+        return told
     turn = most[0][0][0] if most else -1
     if turn < 0:
         turn = max(range(len(shape.counts)), key=shape.counts.__getitem__)
@@ -174,18 +172,16 @@ def _unplanned(
         away = ((classes - wanted) + (wanted - classes)).total() + abs(len(recipe.steps) - shape.counts[turn])
         return away, recipe not in recipes
 
-    if not catalogue.recipes:
-        return told
     nearest = min(catalogue.recipes.values(), key=apart)
-    own, given = [tool for tool in dict.fromkeys(nearest.tools) if tool in avoid], nearest.needs
+    own = [tool for tool in dict.fromkeys(nearest.tools) if tool in avoid]
     if nearest not in recipes:
         kept = "is blocked, short in a long context, or calls a class that the seed does not"
     elif len(nearest.steps) > shape.counts[turn] + 1:
         kept = f"has {len(nearest.steps)} calls"
     elif own:
         kept = f"calls the seed's own {', '.join(own)}: write one of other tools"
-    elif given and not turn:
-        kept = f"takes up {', '.join(sorted(given))}, which nothing gives before"
+    elif nearest.needs and not turn:
+        kept = f"takes up {', '.join(sorted(nearest.needs))}, which nothing gives before"
     else:
         kept = "does not bring the depth and the edges alone"
     return f"{told}; nearest for turn {turn} is the recipe {nearest.name}, which {kept}"
@@ -193,37 +189,34 @@ def _unplanned(
 
 def _same(
     catalogue: Catalogue,
-    groups: Mapping[str, str],
     type: TaskType,
     wanted: Sequence[tuple[str, ...]],
     root: Profile,
     blocked: frozenset[str],
-    narrative: bool,
     rng: random.Random,
-) -> Plan:
-    """Recipes whose tools are exactly the seed's, turn by turn and in order, at the root's depth and as near to its
-    edges as chance comes."""
-    found: list[tuple[int, int, list[Turn]]] = []
+) -> list[Turn]:
+    """Recipes whose tools are exactly the seed's, in order, at the root's depth and as near to its edges as chance
+    comes."""
+    fitting: list[tuple[int, int, list[Turn]]] = []
     for number in range(SAME_TRIES):
         table = Table()
         turns: list[Turn] = []
         for turn, tools in enumerate(wanted):
-            used = frozenset(table.used)
             ways = _decompositions(catalogue, tools, frozenset(table.things), blocked)
             if turn and not wanted[turn - 1]:
-                ways = [way for way in ways if deniable(catalogue, way, type, used)]
+                ways = [way for way in ways if deniable(catalogue, way, type, frozenset(table.used))]
             if not ways:
                 break
             turns.append(rng.choice(ways))
             for recipe in turns[-1]:
                 table.add(recipe, turn)
         if len(turns) == len(wanted) and table.depth == root.depth:
-            found.append((edges_apart(table.edges, root.links), number, turns))
-            if not found[-1][0]:
+            fitting.append((edges_apart(table.edges, root.links), number, turns))
+            if not fitting[-1][0]:
                 break
-    if not found:
+    if not fitting:
         raise ComposeError("no_pattern", "no recipes call exactly the functions of the seed at its depth")
-    return _plan(catalogue, groups, min(found)[2], narrative, rng)
+    return min(fitting)[2]
 
 
 def _decompositions(
@@ -258,7 +251,3 @@ def _plan(
         for turn in turns
     )
     return Plan(planned, story)
-
-
-def _groups(environment: Environment) -> Mapping[str, str]:
-    return {name: tool.group for name, tool in environment.tools().items()}

@@ -1,19 +1,11 @@
 """Reads a catalogue's tables from TOML: recipes, phrase book, pools of values, and what belongs to them.
 
 `read` checks one file, `merged` puts several together, and `RecipeTables.catalogue` adds what only code can say:
-domains that look at the state, initial states, patches, padding. docs/composing.md shows every table with an example.
-Three shorthands keep the files short:
-
-- **Alternatives**, in phrases, frames, links and stories: `"(show|print) {file} (now|)"` stands for every combination.
-  They may be empty and do not nest.
-- **Shared entries**: in a list, `"@name"` stands for the entry or the entries of `[shared] name`; inside a step,
-  `@name` stands for that text. A shared entry may use those above it.
-- **Families**: a recipe with `each = [{…}, {…}]` is written once for each of these members, `<key>` in its name and
-  texts replaced by the member's value; a list as a value gives one phrase for each of its entries. What a member holds
-  under `adds` joins the recipe's own fields. A table with `each` and `recipes` repeats several recipes together.
-
-Whatever the format does not know is a UserError with file, key and remedy. Whether tools, slots and things fit together
-is checked against the environment, by `worlds.checking.soundness`.
+domains that look at the state, initial states, patches, padding. docs/composing.md shows every table with an example,
+and the shorthands: alternatives "(show|print)", which may be empty and do not nest; shared entries "@name", which may
+use those above them; families, a recipe with `each` written once for each of its members. Whatever the format does not
+know is a UserError with file, key and remedy. Whether tools, slots and things fit together is checked against the
+environment, by `rods.worlds.checking.soundness`.
 """
 
 from __future__ import annotations
@@ -22,23 +14,23 @@ import itertools
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from rods.canonical import keyed_random
 from rods.composing.catalogue import (
     Catalogue,
+    Constant,
     Domain,
-    Gift,
-    Got,
-    Implied,
-    Known,
+    FromEarlierRecipe,
+    FromResult,
+    FromUser,
     PhraseBook,
+    ProducedEntity,
     Recipe,
     RecipeStep,
-    Said,
     Source,
     Story,
     Worded,
@@ -57,6 +49,7 @@ _LISTS = ("steps", "phrases", *_FACTS)
 _RECIPE = (*_LISTS, "gives", "short", "each")
 _JSON = json.JSONDecoder()
 
+T = TypeVar("T")
 Table = Mapping[str, Any]
 
 
@@ -88,10 +81,8 @@ class RecipeTables:
 
     @property
     def book(self) -> PhraseBook:
-        said = {name: getattr(self, name) for name in ("frames", "links", "stories", "things")}
-        return PhraseBook(
-            **said, vague=self.vague, supply=self.supply, again=self.again, longest=self.longest or LONGEST
-        )
+        said = {entry.name: getattr(self, entry.name) for entry in fields(PhraseBook)}
+        return PhraseBook(**{**said, "longest": self.longest or LONGEST})
 
     def catalogue(self, environment: str, *, domains: Mapping[str, Domain], **rest: Any) -> Catalogue:
         """The catalogue of `environment`: these tables, `domains` besides the fixed ones, and `rest`, the other fields
@@ -101,26 +92,23 @@ class RecipeTables:
             raise UserError(
                 f"the code defines {', '.join(twice)} too", where=f"{self.file}, domains", remedy="keep one of the two"
             )
-        self._check_nouns()
-        given = {name: getattr(self, name) for name in ("recipes", "families", "siblings", "swaps")}
-        given |= {name: getattr(self, name) for name in ("lookups", "thematic", "ordinary", "silent", "common")}
+        for name, recipe in self.recipes.items():
+            for kind, gift in recipe.gives.items():
+                explicit = self.things[kind].explicit if kind in self.things else ()
+                if not gift.noun and any("{noun}" in words for words in explicit):
+                    slot = f"/{gift.value.kind}" if isinstance(gift.value, FromEarlierRecipe) else "/slot"
+                    raise UserError(
+                        f"gives a {kind} without a noun, and the words of things.{kind} hold {{noun}}",
+                        where=f"{self.file}, recipes.{name}.gives.{kind}",
+                        remedy=f"end its source with {slot}, or write words without {{noun}}",
+                    )
+        shared = {entry.name for entry in fields(Catalogue)}.intersection(TABLES) - {"domains"}
+        own = {name: getattr(self, name) for name in shared}
         fixed = {name: _fixed(values) for name, values in self.domains.items()}
-        return Catalogue(environment, domains={**domains, **fixed}, book=self.book, **{**given, **rest})
+        return Catalogue(environment, domains={**domains, **fixed}, book=self.book, **{**own, **rest})
 
-    def _check_nouns(self) -> None:
-        nameless = (
-            (name, kind, gift)
-            for name, recipe in self.recipes.items()
-            for kind, gift in recipe.gives.items()
-            if not gift.noun and any("{noun}" in words for words in self.things.get(kind, Words((), ())).explicit)
-        )
-        for name, kind, gift in nameless:
-            slot = f"/{gift.value.kind}" if isinstance(gift.value, Known) else "/slot"
-            raise UserError(
-                f"gives a {kind} without a noun, and the words of things.{kind} hold {{noun}}",
-                where=f"{self.file}, recipes.{name}.gives.{kind}",
-                remedy=f"end its source with {slot}, or write words without {{noun}}",
-            )
+
+TABLES = tuple(entry.name for entry in fields(RecipeTables)[1:])
 
 
 def _fixed(values: tuple[Any, ...]) -> Domain:
@@ -140,42 +128,36 @@ def read(path: Path) -> RecipeTables:
 
 def merged(tables: Sequence[RecipeTables]) -> RecipeTables:
     """One of several, in their order. Raises UserError when two define the same name."""
-    whole: dict[str, Any] = {"file": ", ".join(each.file for each in tables)}
-    for name in (entry.name for entry in fields(RecipeTables)[1:]):
-        for each in tables:
-            found, so_far = getattr(each, name), whole.get(name)
-            twice: list[str] = []
-            if not so_far:
-                whole[name] = found
-            elif isinstance(found, Mapping):
-                twice = sorted(map(str, found.keys() & so_far.keys()))
-                whole[name] = {**so_far, **found}
-            elif isinstance(found, frozenset):
-                whole[name] = so_far | found
-            elif isinstance(found, tuple):
-                whole[name] = so_far + found
-            elif found:
-                twice = [name]
-            if twice:
-                what = f"another file defines {', '.join(twice)} too"
-                raise UserError(what, where=f"{each.file}, {name}", remedy="keep one of them, or give one another name")
-    return RecipeTables(**whole)
+    whole: dict[str, Any] = {name: getattr(RecipeTables(""), name) for name in TABLES}
+    for name, table in itertools.product(TABLES, tables):
+        content, so_far = getattr(table, name), whole[name]
+        twice: list[str] = []
+        if isinstance(content, Mapping):
+            twice = sorted(map(str, content.keys() & so_far.keys()))
+            whole[name] = {**so_far, **content}
+        elif isinstance(content, int):
+            twice = [name] if content and so_far else []
+            whole[name] = content or so_far
+        else:
+            whole[name] = so_far | content if isinstance(content, frozenset) else so_far + content
+        if twice:
+            what = f"another file defines {', '.join(twice)} too"
+            raise UserError(what, where=f"{table.file}, {name}", remedy="keep one of them, or give one another name")
+    return RecipeTables(", ".join(table.file for table in tables), **whole)
 
 
-def source(text: str) -> Said | Got | Known:
-    """A source in short notation: `slot:domain` is Said, `0.address` or `0.mails.0` Got, `^event` Known.
-
-    Raises ValueError for anything else.
-    """
+def source(text: str) -> FromUser | FromResult | FromEarlierRecipe:
+    """A source in short notation: `slot:domain`, `0.address` or `0.mails.0`, `^event`. Raises ValueError for anything
+    else."""
     if text.startswith("^"):
-        return Known(text[1:])
+        return FromEarlierRecipe(text[1:])
     slot, colon, domain = text.partition(":")
     if colon:
-        return Said(slot, domain)
+        return FromUser(slot, domain)
     number, *path = text.split(".")
     if not number.isdigit() or not path:
         raise ValueError(f"{text!r} is neither slot:domain, step.path nor ^kind")
-    return Got(int(number), tuple(int(key) if key.isdigit() else key for key in path))
+    return FromResult(int(number), tuple(int(key) if key.isdigit() else key for key in path))
 
 
 def alternatives(line: str, most: int = MOST_PHRASES) -> list[str]:
@@ -196,69 +178,61 @@ class TableReader:
         self.shared: dict[str, Any] = {}
 
     def tables(self) -> RecipeTables:
-        known = ("shared", *(entry.name for entry in fields(RecipeTables)[1:]))
-        self._only(self.content, "", known)
+        self._only(self.content, "", ("shared", *TABLES))
         for name, value in self._table("shared").items():
             self.shared[name] = self._entries(value, f"shared.{name}") if isinstance(value, list) else value
+        names = ("lookups", "thematic", "ordinary", "silent", "common")
         return RecipeTables(
             self.file,
             recipes=self._recipes(),
-            domains={name: self._values(values, f"domains.{name}") for name, values in self._table("domains").items()},
-            pools={
-                name: tuple(values) if isinstance(values, list) else values
-                for name, values in self._table("pools").items()
-            },
-            frames=self._frames(),
+            domains=self._each("domains", self._values),
+            pools=self._each("pools", lambda pool, key: tuple(pool) if isinstance(pool, list) else pool),
+            frames={self._size(size): lines for size, lines in self._each("frames", self._lines).items()},
             links=self._lines(self.content.get("links", []), "links"),
-            stories=tuple(self._story(name, story) for name, story in self._table("stories").items()),
-            things={name: self._words(words, f"things.{name}") for name, words in self._table("things").items()},
-            vague=self._texts_by_name("vague"),
-            supply=self._texts_by_name("supply"),
-            again=self._texts_by_name("again"),
+            stories=tuple(self._each("stories", self._story).values()),
+            things=self._each("things", self._words),
+            vague=self._each("vague", self._texts),
+            supply=self._each("supply", self._texts),
+            again=self._each("again", self._texts),
             longest=self._longest(),
             families=self._families(),
             siblings=self._siblings(),
-            swaps={name: self._pair(pair, f"swaps.{name}") for name, pair in self._table("swaps").items()},
-            lookups=self._names("lookups"),
-            thematic=self._names("thematic"),
-            ordinary=self._names("ordinary"),
-            silent=self._names("silent"),
-            common=self._names("common"),
+            swaps=self._each("swaps", self._pair),
+            **{name: frozenset(self._texts(self.content.get(name, []), name)) for name in names},
         )
 
     # --- recipes
 
     def _recipes(self) -> dict[str, Recipe]:
-        found: dict[str, Recipe] = {}
+        recipes: dict[str, Recipe] = {}
         for key, name, entry in self._written(self._table("recipes"), "recipes", {}):
-            if name in found:
+            if name in recipes:
                 self._fault(key, f"there are two recipes {name!r}", "give one of them another name")
-            found[name] = self._recipe(name, entry, key)
-        return found
+            recipes[name] = self._recipe(name, entry, key)
+        return recipes
 
-    def _written(self, table: Table, where: str, member: Table) -> Iterator[tuple[str, str, Table]]:
+    def _written(self, table: Table, where: str, outer: Table) -> Iterator[tuple[str, str, Table]]:
         """(key, name, fields) of each recipe, families written out for their members."""
         for name, entry in table.items():
             key = f"{where}.{name}"
             if not isinstance(entry, dict):
                 self._fault(key, "is no recipe", 'write steps = ["tool name=source …"] and phrases = ["…"] under it')
-            if member and "each" in entry:
+            if outer and "each" in entry:
                 self._fault(key, "a family inside a family", "write one of the two out")
-            members = self._members(entry, key) if "each" in entry else [member]
-            for one in members:
+            for member in self._members(entry, key) if "each" in entry else [outer]:
                 if "recipes" in entry:
                     self._only(entry, key, ("each", "recipes"))
-                    yield from self._written(entry["recipes"], f"{key}.recipes", one)
+                    yield from self._written(entry["recipes"], f"{key}.recipes", member)
                 else:
                     self._only(entry, key, _RECIPE)
-                    yield key, str(self._filled(name, one, key)), self._for_member(entry, one, key)
+                    yield key, self._filled(name, member, key), self._for_member(entry, member, key)
 
     def _members(self, entry: Table, key: str) -> list[dict[str, Any]]:
         members = self._entries(entry["each"], f"{key}.each")
-        if not members or not all(isinstance(one, dict) for one in members):
+        if not members or not all(isinstance(member, dict) for member in members):
             self._fault(f"{key}.each", "must hold a table for each member", "write each = [{ name = … }, …]")
-        for one in members:
-            self._only(one.get("adds", {}), f"{key}.each.adds", ("phrases", "gives", *_FACTS))
+        for member in members:
+            self._only(member.get("adds", {}), f"{key}.each.adds", ("phrases", "gives", *_FACTS))
         return members
 
     def _for_member(self, entry: Table, member: Table, key: str) -> Table:
@@ -269,9 +243,8 @@ class TableReader:
             if name != "each"
         }
         for name, more in member.get("adds", {}).items():
-            empty: Any = {} if isinstance(more, dict) else []
-            own = written.get(name, empty)
-            written[name] = {**own, **more} if isinstance(more, dict) else [*own, *more]
+            table = isinstance(more, dict)
+            written[name] = {**written.get(name, {}), **more} if table else [*written.get(name, []), *more]
         written["steps"] = [self._within(text, f"{key}.steps") for text in written.get("steps", [])]
         lists = [name for name, value in member.items() if isinstance(value, list)]
         phrases: list[Any] = []
@@ -283,18 +256,15 @@ class TableReader:
         return {**filled, "phrases": phrases}
 
     def _filled(self, value: Any, member: Table, key: str) -> Any:
-        if isinstance(value, str):
-            return _MEMBER.sub(lambda found: self._value_of(found[1], member, key), value) if "<" in value else value
+        """`value` with what the member has for each `<name>` in its texts."""
         if isinstance(value, list):
             return [self._filled(item, member, key) for item in value]
         if isinstance(value, dict):
             return {name: self._filled(item, member, key) for name, item in value.items()}
-        return value
-
-    def _value_of(self, name: str, member: Table, key: str) -> str:
-        value = member.get(name)
-        if not isinstance(value, str):
-            self._fault(key, f"<{name}> stands for no text", f"give every member of `each` a {name}")
+        for name in _MEMBER.findall(value) if isinstance(value, str) else ():
+            if not isinstance(member.get(name), str):
+                self._fault(key, f"<{name}> stands for no text", f"give every member of `each` a {name}")
+            value = value.replace(f"<{name}>", member[name])
         return value
 
     def _recipe(self, name: str, entry: Table, key: str) -> Recipe:
@@ -329,13 +299,13 @@ class TableReader:
                     value, end = _JSON.raw_decode(rest, 1)
                 except ValueError:
                     self._fault(key, f"{name}={rest} is no JSON", 'write a constant as !1, !true or !"text"')
-                sources[name], rest = Implied(value), rest[end:]
+                sources[name], rest = Constant(value), rest[end:]
             else:
                 short, _, rest = rest.partition(" ")
                 sources[name] = self._source(short, key)
         return RecipeStep(tool, sources)
 
-    def _gift(self, text: Any, key: str) -> Gift:
+    def _gift(self, text: Any, key: str) -> ProducedEntity:
         if not isinstance(text, str):
             self._fault(key, "must be a text", 'write "source/noun", or "source" for a thing without a noun')
         value, _, noun = text.partition("/")
@@ -343,7 +313,7 @@ class TableReader:
             self._fault(
                 key, f"the noun {noun!r} holds a slot", "name one slot without braces, or write words without any"
             )
-        return Gift(self._source(value, key), noun)
+        return ProducedEntity(self._source(value, key), noun)
 
     def _source(self, text: str, key: str) -> Any:
         try:
@@ -353,24 +323,19 @@ class TableReader:
 
     # --- the phrase book
 
-    def _frames(self) -> dict[int, tuple[str, ...]]:
-        frames: dict[int, tuple[str, ...]] = {}
-        for size, lines in self._table("frames").items():
-            if not size.isdecimal():
-                self._fault(f"frames.{size}", "is no number of requests", "write frames.1, frames.2, …")
-            frames[int(size)] = self._lines(lines, f"frames.{size}")
-        return frames
+    def _size(self, size: str) -> int:
+        if not size.isdecimal():
+            self._fault(f"frames.{size}", "is no number of requests", "write frames.1, frames.2, …")
+        return int(size)
 
-    def _story(self, name: str, story: Any) -> Story:
-        key = f"stories.{name}"
+    def _story(self, story: Any, key: str) -> Story:
         self._only(story, key, ("opening", "later", "closing", "groups"))
-        opening, later, closing = (
-            self._lines(story.get(part, []), f"{key}.{part}") for part in ("opening", "later", "closing")
-        )
+        parts = ("opening", "later", "closing")
+        opening, later, closing = (self._lines(story.get(part, []), f"{key}.{part}") for part in parts)
         if not (opening and later and closing):
             self._fault(key, "misses opening, later or closing", "give it a line of each")
         groups = frozenset(self._texts(story.get("groups", []), f"{key}.groups"))
-        return Story(name, opening, later, closing, groups)
+        return Story(key.removeprefix("stories."), opening, later, closing, groups)
 
     def _words(self, words: Any, key: str) -> Words:
         self._only(words, key, ("explicit", "back"))
@@ -398,19 +363,13 @@ class TableReader:
         if not isinstance(value, list):
             self._fault("siblings", "must be a list of pairs", 'write siblings = [["one", "other"], …]')
         pairs = [self._pair(pair, "siblings") for pair in value]
-        return {one: other for pair in pairs for one, other in (pair, pair[::-1])}
+        return {name: other for pair in pairs for name, other in (pair, pair[::-1])}
 
     def _pair(self, value: Any, key: str) -> tuple[str, str]:
         pair = self._texts(value, key)
         if len(pair) != 2:
             self._fault(key, f"{list(pair)} is no pair", 'write ["one", "other"]')
         return pair[0], pair[1]
-
-    def _names(self, key: str) -> frozenset[str]:
-        return frozenset(self._texts(self.content.get(key, []), key))
-
-    def _texts_by_name(self, key: str) -> dict[str, tuple[str, ...]]:
-        return {name: self._texts(texts, f"{key}.{name}") for name, texts in self._table(key).items()}
 
     def _lines(self, value: Any, key: str) -> tuple[str, ...]:
         return tuple(text for line in self._texts(value, key) for text in alternatives(line, MOST_LINES))
@@ -435,8 +394,8 @@ class TableReader:
         entries: list[Any] = []
         for item in value:
             name = _SHARED.fullmatch(item) if isinstance(item, str) else None
-            found = self._shared_entry(name[1], key) if name else item
-            entries += found if isinstance(found, list) else [found]
+            entry = self._shared_entry(name[1], key) if name else item
+            entries += entry if isinstance(entry, list) else [entry]
         return entries
 
     def _within(self, text: Any, key: str) -> str:
@@ -445,10 +404,10 @@ class TableReader:
             self._fault(key, "must hold texts only", 'write "tool name=source …"')
         while "@" in text:
             name = _SHARED.search(text)
-            found = self._shared_entry(name[1], key) if name else None
-            if name is None or not isinstance(found, str):
+            shared = self._shared_entry(name[1], key) if name else None
+            if name is None or not isinstance(shared, str):
                 self._fault(key, f"@ in {text!r} names no text", "name a text of [shared]")
-            text = text[: name.start()] + found + text[name.end() :]
+            text = text[: name.start()] + shared + text[name.end() :]
         return str(text)
 
     def _shared_entry(self, name: str, key: str) -> Any:
@@ -458,6 +417,10 @@ class TableReader:
 
     def _table(self, key: str) -> Table:
         return self._only(self.content.get(key, {}), key, None)
+
+    def _each(self, table: str, read_entry: Callable[[Any, str], T]) -> dict[str, T]:
+        """The entries of a table, each read from its value and key."""
+        return {name: read_entry(value, f"{table}.{name}") for name, value in self._table(table).items()}
 
     def _only(self, value: Any, key: str, known: Sequence[str] | None) -> Table:
         """`value`, if it is a table with none but `known` keys."""

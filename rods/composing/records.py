@@ -1,7 +1,4 @@
-"""What passes between the steps of composing a task: plan, draft, and the typed failure of any step.
-
-Shared by desk's generator of original tasks, nano's warm start, and the daemon's authors.
-"""
+"""What passes between the steps of composing a task: plan, draft, and the typed failure of any step."""
 
 from __future__ import annotations
 

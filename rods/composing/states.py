@@ -1,8 +1,4 @@
-"""Initial states: a fresh one for a plan, and the repair of one in which a call failed (004 Appendix F).
-
-Patches merge recursively; later ones override earlier ones field by field, and a value that is no object never
-overwrites one that is.
-"""
+"""Initial states: a fresh one for a plan, and the repair of one in which a call failed (004 Appendix F)."""
 
 from __future__ import annotations
 
@@ -19,17 +15,13 @@ from rods.tasks import Task
 
 def fresh_state(catalogue: Catalogue, plan: Plan, seed: Task | None, rng: random.Random) -> dict[str, Any]:
     """A new initial state in which `plan` has a fair chance, with other names, numbers and contents than the seed's.
-
-    Raises ComposeError("func_sample_failed") for a recipe that the catalogue does not know.
-    """
-    recipes = []
-    for turn in plan.turns:
-        for name in turn.recipes:
-            if name not in catalogue.recipes:
-                raise ComposeError("func_sample_failed", f"no recipe {name!r}", function=name)
-            recipes.append(catalogue.recipes[name])
+    Raises ComposeError("func_sample_failed") for a recipe that the catalogue does not know."""
+    names = [name for turn in plan.turns for name in turn.recipes]
+    for name in names:
+        if name not in catalogue.recipes:
+            raise ComposeError("func_sample_failed", f"no recipe {name!r}", function=name)
     avoid = None if seed is None else seed.state
-    return catalogue.make_state(recipes, avoid, plan.narrative, rng)
+    return catalogue.make_state([catalogue.recipes[name] for name in names], avoid, plan.narrative, rng)
 
 
 def repair(
@@ -38,27 +30,18 @@ def repair(
     """`state` patched so that what failed may succeed, or None when the error is no matter of state or nothing is known
     to help. Realise the plan again with the *same* choices (a generator made anew from the same key): the patch is cut
     to the call that failed."""
-    if error.type not in PATCHABLE:
-        return None
-    patch = catalogue.patch(state, error, rng)
-    if not patch:
-        return None
-    return deep_merge(state, patch)
+    patch = catalogue.patch(state, error, rng) if error.type in PATCHABLE else None
+    return deep_merge(state, patch) if patch else None
 
 
 def deep_merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `base` with `patch` merged in. Where `base` holds an object, only an object is merged; anything else in
     the patch is dropped there, so that a summary cannot replace a whole branch of the world."""
     merged = copy.deepcopy(dict(base))
-    _merge(merged, patch)
-    return merged
-
-
-def _merge(base: dict[str, Any], patch: Mapping[str, Any]) -> None:
     for key, value in patch.items():
-        old = base.get(key)
-        if isinstance(old, dict):
-            if isinstance(value, Mapping):
-                _merge(old, value)
-        else:
-            base[key] = copy.deepcopy(value)
+        old = merged.get(key)
+        if not isinstance(old, dict):
+            merged[key] = copy.deepcopy(value)
+        elif isinstance(value, Mapping):
+            merged[key] = deep_merge(old, value)
+    return merged

@@ -1,12 +1,8 @@
 """Makes a task of a draft and its texts, in the form of its type (004 §3.3 stage V, Appendix P).
 
-- base: as it is.
-- long_context: the state is padded with many more entries and the calls run again, so that listings are long.
-- miss_func: in a turn without right calls a tool that its request needs is held out, one for each part of it that
-  could be done otherwise; in the next turn the fixed sentence says that they are back, and the calls follow.
-- miss_param: in a turn without right calls one value of the request is blurred; the next turn supplies it, and asks for
-  whatever else it serves.
-
+A long context is padded and its calls run again. In a turn without right calls miss_func holds out a tool for each part
+of the request that could be done otherwise, and the next turn says in the fixed sentence that they are back; miss_param
+blurs one value of the request, and the next turn supplies it and asks for whatever else it serves.
 The plan decides which turns have no calls. The provenance of the task:
 
     {"plan": {…},                              the plan, with its narrative
@@ -26,13 +22,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rods.analysis.containment import Text, contains_exact
 from rods.analysis.flows import Flow
 from rods.analysis.plausible_calls import shows
-from rods.analysis.says import Text, says
+from rods.calls import Call
 from rods.composing import wording
 from rods.composing.catalogue import Catalogue, Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.environments.base import Environment, Tool, reference
+from rods.environments.base import Environment, reference
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 
 
@@ -73,17 +70,17 @@ def apply(
 
 
 def blanks(draft: Draft, texts: Sequence[str], type: TaskType) -> list[int]:
-    """The turns of `draft` in which no call is right, once texts and turns are known to fit `type`. Raises ComposeError
-    as `apply` does."""
+    """The turns in which no call is right, once texts and turns are known to fit `type`. Raises ComposeError as
+    `apply`."""
     if len(texts) != len(draft.turns):
         raise ComposeError("conversation_construct_failed", f"{len(texts)} texts for {len(draft.turns)} turns")
-    found = [turn for turn, calls in enumerate(draft.turns) if not calls]
-    if bool(found) != (type in ("miss_func", "miss_param")):
-        raise ComposeError("no_pattern", f"{len(found)} turns without calls do not make the type {type}")
-    for turn in found:
+    turns = [turn for turn, calls in enumerate(draft.turns) if not calls]
+    if bool(turns) != (type in ("miss_func", "miss_param")):
+        raise ComposeError("no_pattern", f"{len(turns)} turns without calls do not make the type {type}")
+    for turn in turns:
         if turn + 1 >= len(draft.turns) or not draft.turns[turn + 1]:
             raise ComposeError("no_pattern", "nothing is asked again after a turn without calls", turn=turn)
-    return found
+    return turns
 
 
 def finished(
@@ -106,7 +103,16 @@ def finished(
     used = {bound.call.name for calls in draft.turns for bound in calls}
     provenance: dict[str, Any] = {
         "plan": draft.plan.as_json(),
-        "flows": [[_flows(bound, turn, script) for bound in calls] for turn, calls in enumerate(draft.turns)],
+        "flows": [
+            [
+                {
+                    name: settled(flow, bound.call.arguments[name], turn, script).as_json()
+                    for name, flow in bound.flows.items()
+                }
+                for bound in calls
+            ]
+            for turn, calls in enumerate(draft.turns)
+        ],
         "results": results,
         "recipes": [[bound.recipe for bound in calls] for calls in draft.turns],
         "traits": [_traits(catalogue, turn, calls) for turn, calls in enumerate(draft.turns)],
@@ -145,27 +151,22 @@ def removable(catalogue: Catalogue, draft: Draft, turn: int) -> list[list[str]]:
     before = {bound.call.name for calls in draft.turns[:turn] for bound in calls}
     calls, idle = draft.turns[turn], catalogue.lookups | catalogue.common
     lost: set[int] = set()  # calls that nobody can make before
-    found: list[list[str]] = []
-    for start, bound in _firsts(catalogue, calls):
-        places = range(start, start + len(catalogue.recipes[bound.recipe].steps))
+    choices: list[list[str]] = []
+    for request in wording.requests(catalogue, calls):
+        places = range(request.start, request.start + len(request.recipe.steps))
         acting = next((place for place in places if calls[place].call.name not in idle), None)
-        needed = places if acting is None else range(start, acting + 1)
-        held = {tool for tools in found if len(tools) == 1 for tool in tools}
-        fed = {
-            place
-            for place in needed
-            for flow in calls[place].flows.values()
-            if flow.origin is not None and flow.origin[0] == turn and flow.origin[1] in lost
-        }
-        if not fed and not held & {calls[place].call.name for place in needed}:
-            named = dict.fromkeys(calls[place].call.name for place in needed)
-            tools = [tool for tool in named if tool not in before]
+        needed = places if acting is None else range(request.start, acting + 1)
+        names = list(dict.fromkeys(calls[place].call.name for place in needed))
+        held = {tool for tools in choices if len(tools) == 1 for tool in tools}
+        origins = [flow.origin for place in needed for flow in calls[place].flows.values() if flow.origin is not None]
+        if held.isdisjoint(names) and not any(number == turn and index in lost for number, index in origins):
+            tools = [tool for tool in names if tool not in before]
             if not tools:
-                detail = f"every tool of {bound.recipe} is needed earlier"
-                raise ComposeError("no_pattern", detail, function=bound.recipe, turn=turn)
-            found.append([tool for tool in tools if tool not in idle] or tools)
+                detail = f"every tool of {request.recipe.name} is needed earlier"
+                raise ComposeError("no_pattern", detail, function=request.recipe.name, turn=turn)
+            choices.append([tool for tool in tools if tool not in idle] or tools)
         lost.update(places if acting is None else range(acting, places.stop))
-    return found
+    return choices
 
 
 def _blurred(
@@ -180,68 +181,40 @@ def _blurred(
 ) -> tuple[str, str, dict[str, Any]]:
     """The request with one said value blurred, the sentence that supplies it, and what was taken away: with `fair` a
     value of its first recipe, of the earliest call that has one, that no tool shows."""
-    request = script[turn]
-    earlier = " ".join(script[: turn - 1])
-    results = [bound.result.text for calls in draft.turns[:turn] for bound in calls]
-    choices: list[tuple[int, Slot, BoundCall, str]] = []
-    firsts = _firsts(catalogue, draft.turns[turn])
-    for offset, bound in firsts[:1] if fair else firsts:
-        for slot in bound.slots.values():
-            if slot.thing or catalogue.family(slot.domain) not in catalogue.book.vague or not slot.fills:
+    request, book = script[turn], catalogue.book
+    before = [bound for calls in draft.turns[:turn] for bound in calls]
+    known = [Text.of(" ".join(script[: turn - 1])), *(Text.shown(bound.result.text) for bound in before)]
+    choices: list[tuple[Slot, Call, str]] = []
+    asked = wording.requests(catalogue, draft.turns[turn])
+    for recipe in asked[:1] if fair else asked:
+        for slot in recipe.slots.values():
+            if slot.thing or catalogue.family(slot.domain) not in book.vague or not slot.fills:
                 continue
-            pattern = _word(slot.text)
-            had = says(earlier, slot.text) or any(Text.shown(text).says(slot.text) for text in results)
-            if len(pattern.findall(request)) == 1 and not had:
+            had = any(text.contains_exact(slot.text) for text in known)
+            if len(_word(slot.text).findall(request)) == 1 and not had:
                 step, parameter = slot.fills[0]
-                choices.append((offset, slot, draft.turns[turn][offset + step], parameter))
+                choices.append((slot, draft.turns[turn][recipe.start + step].call, parameter))
     if fair:
-        usable = _usable(environment, draft)
-        hidden = [each for each in choices if not _shown_before(environment, draft, turn, script, usable, *each[2:])]
+        tools, made = environment.tools(), [bound.call for bound in before]
+        groups = {tools[bound.call.name].group for calls in draft.turns for bound in calls}
+        usable = [tool for tool in tools.values() if tool.group in groups]
+        hidden = [
+            (slot, call, name)
+            for slot, call, name in choices
+            if not shows(environment, draft.state, made, script[: turn - 1], usable, name, call.arguments[name])
+        ]
         choices = hidden or (choices if len(usable) > catalogue.shown else [])  # the tool may not be among those shown
-        earliest = min((slot.fills[0][0] for _, slot, _, _ in choices), default=0)
-        choices = [each for each in choices if each[1].fills[0][0] == earliest]
+        earliest = min((slot.fills[0][0] for slot, _, _ in choices), default=0)
+        choices = [choice for choice in choices if choice[0].fills[0][0] == earliest]
     if not choices:
         first = draft.turns[turn][0].recipe if fair else None
         raise ComposeError("no_pattern", "no value of the request can be blurred", function=first, turn=turn)
-    _, slot, bound, parameter = rng.choice(choices)
+    slot, call, parameter = rng.choice(choices)
     family = catalogue.family(slot.domain)
-    vague = rng.choice(catalogue.book.vague[family])
+    vague = rng.choice(book.vague[family])
     blurred = _word(slot.text).sub(lambda _: vague, request)
-    supplied = rng.choice(catalogue.book.supply[family]).format(value=slot.text)
-    value = bound.call.arguments[parameter]
-    return blurred, supplied, {"argument": parameter, "value": value, "domain": family}
-
-
-def _usable(environment: Environment, draft: Draft) -> list[Tool]:
-    """The tools of the classes in use."""
-    tools = environment.tools()
-    groups = {tools[each.call.name].group for calls in draft.turns for each in calls}
-    return [tool for tool in tools.values() if tool.group in groups]
-
-
-def _shown_before(
-    environment: Environment,
-    draft: Draft,
-    turn: int,
-    script: Sequence[str],
-    usable: Sequence[Tool],
-    bound: BoundCall,
-    parameter: str,
-) -> bool:
-    """Whether a tool that is `usable` shows the value before `turn`, so that it would not be missing."""
-    calls = [each.call for calls in draft.turns[:turn] for each in calls]
-    value = bound.call.arguments[parameter]
-    return shows(environment, draft.state, calls, script[: turn - 1], usable, parameter, value)
-
-
-def _firsts(catalogue: Catalogue, calls: Sequence[BoundCall]) -> list[tuple[int, BoundCall]]:
-    """The first call of each recipe of a turn, with its index."""
-    found = []
-    index = 0
-    while index < len(calls):
-        found.append((index, calls[index]))
-        index += len(catalogue.recipes[calls[index].recipe].steps)
-    return found
+    supplied = rng.choice(book.supply[family]).format(value=slot.text)
+    return blurred, supplied, {"argument": parameter, "value": call.arguments[parameter], "domain": family}
 
 
 def _word(text: str) -> re.Pattern[str]:
@@ -255,11 +228,12 @@ def padded(
 ) -> tuple[dict[str, Any], list[list[str]]]:
     """A longer world in which the same calls still succeed and results still hold what later calls take from them; and
     these results. Raises ComposeError("vm_exec_failed") when they do not."""
-    spoken = set(re.findall(r"\w+", " ".join(script).lower()))
-    for calls in draft.turns:
-        for bound in calls:
-            spoken.update(re.findall(r"\w+", " ".join(str(value) for value in bound.call.arguments.values()).lower()))
-    state = catalogue.pad(draft, frozenset(spoken), rng)
+    said = [
+        *script,
+        *(str(value) for calls in draft.turns for bound in calls for value in bound.call.arguments.values()),
+    ]
+    spoken = frozenset(word for text in said for word in re.findall(r"\w+", text.lower()))
+    state = catalogue.pad(draft, spoken, rng)
     try:
         instance = environment.reset(state)
     except ValueError as error:
@@ -269,15 +243,16 @@ def padded(
         texts.append([])
         for bound in calls:
             result = instance.call(bound.call)
-            if result.error is not None:
-                detail = f"{bound.call} gave {result.text} in the padded state"
-                raise ComposeError("vm_exec_failed", detail, function=bound.call.name, turn=turn, call=bound.call)
+            detail = f"{bound.call} gave {result.text} in the padded state" if result.error is not None else ""
             texts[turn].append(result.text)
             for argument, flow in bound.flows.items():
-                value = bound.call.arguments[argument]
-                if flow.origin is not None and not Text.shown(texts[flow.origin[0]][flow.origin[1]]).says(value):
+                if detail or flow.origin is None:
+                    continue
+                value, (source_turn, source) = bound.call.arguments[argument], flow.origin
+                if not Text.shown(texts[source_turn][source]).contains_exact(value):
                     detail = f"the padded state hides {value!r}"
-                    raise ComposeError("vm_exec_failed", detail, function=bound.call.name, turn=turn, call=bound.call)
+            if detail:
+                raise ComposeError("vm_exec_failed", detail, function=bound.call.name, turn=turn, call=bound.call)
     return state, texts
 
 
@@ -298,35 +273,19 @@ def _shown(
     return tuple(sorted(shown, key=lambda name: present.index(tools[name].group)) if present else shown)
 
 
-def _flows(bound: BoundCall, turn: int, script: Sequence[str]) -> dict[str, Any]:
-    """The flows as they turned out in the final texts: `user` or `earlier`, by the turn that says the value."""
-    flows: dict[str, Any] = {}
-    for argument, flow in bound.flows.items():
-        flow = settled(flow, bound.call.arguments[argument], turn, script)
-        flows[argument] = {"source": flow.source}
-        if flow.origin is not None:
-            flows[argument]["origin"] = list(flow.origin)
-    return flows
-
-
 def settled(flow: Flow, value: Any, turn: int, script: Sequence[str]) -> Flow:
     """`flow` after wording: `user` when this turn's text says the value, `earlier` when only an earlier one does."""
-    if flow.source not in ("user", "earlier") or says(script[turn], value):
+    if flow.source not in ("user", "earlier") or contains_exact(script[turn], value):
         return Flow("user") if flow.source == "earlier" else flow
-    return Flow("earlier") if any(says(text, value) for text in script[:turn]) else flow
+    return Flow("earlier") if any(contains_exact(text, value) for text in script[:turn]) else flow
 
 
 def _traits(catalogue: Catalogue, turn: int, calls: Sequence[BoundCall]) -> list[str]:
     names = {bound.call.name for bound in calls}
-    inside = [
-        flow.origin[1]
-        for bound in calls
-        for flow in bound.flows.values()
-        if flow.origin is not None and flow.origin[0] == turn
-    ]
+    origins = (flow.origin for bound in calls for flow in bound.flows.values() if flow.origin is not None)
     holds = {
         "multi": len(calls) > 1,
-        "lookup": any(calls[index].call.name in catalogue.lookups for index in inside),
+        "lookup": any(calls[index].call.name in catalogue.lookups for number, index in origins if number == turn),
         "swap": bool(names & catalogue.swaps.keys()),
         "sibling": bool(names & catalogue.siblings.keys()),
         "answer": not calls,

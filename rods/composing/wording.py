@@ -1,14 +1,10 @@
 """Words a draft: what the user says in each turn, from the catalogue's phrase book.
 
-Two ways, so that the pipeline's `rewrite` switch changes something real (004 §3.3 and Appendix R):
-
-- `word` writes turn by turn (Stage II): every turn names everything anew, without a story, as if it stood alone.
-- `rewrite` renders the whole conversation at once (Stage III): turns are linked, and what an earlier turn mentioned is
-  referred back to ("it", "the same account").
-
-With `narrative` a rewrite tells the plan's story; without, there is no connecting story. A turn in which no call is
-right has the text "" here: `task_types.apply` moves the request of the following turn into it. No tool or parameter is
-named.
+Two ways, so that the pipeline's `rewrite` switch changes something real (004 §3.3 and Appendix R): `word` writes turn
+by turn (Stage II), each as if it stood alone; `rewrite` renders the whole conversation at once (Stage III), its turns
+linked, by the plan's story if there is to be one, and with back references ("it", "the same account") to what an
+earlier turn mentioned. A turn in which no call is right has the text "" here: `task_types.apply` moves the request of
+the following turn into it.
 """
 
 from __future__ import annotations
@@ -27,40 +23,37 @@ SHORTER = 6  # wordings of a turn, until one is short enough
 
 @dataclass(frozen=True, slots=True)
 class RecipeRequest:
-    """One recipe of a turn, with what may be said about it."""
+    """One recipe of a turn, the index of its first call, and what may be said about it."""
 
     recipe: Recipe
+    start: int
     slots: Mapping[str, Slot]
 
 
 def requests(catalogue: Catalogue, turn: Sequence[BoundCall]) -> list[RecipeRequest]:
-    """The recipes of a turn in order. Raises ComposeError("conversation_construct_failed") when calls and recipes do
-    not fit together."""
-    found = []
-    index = 0
-    while index < len(turn):
-        recipe = catalogue.recipes[turn[index].recipe]
-        calls = turn[index : index + len(recipe.steps)]
-        if tuple(bound.call.name for bound in calls) != recipe.tools:
+    """The recipes of a turn in order. Raises ComposeError("conversation_construct_failed") when its calls do not fit
+    them."""
+    asked = []
+    start = 0
+    while start < len(turn):
+        recipe = catalogue.recipes[turn[start].recipe]
+        end = start + len(recipe.steps)
+        if tuple(bound.call.name for bound in turn[start:end]) != recipe.tools:
             raise ComposeError("conversation_construct_failed", f"the calls of {recipe.name} are incomplete")
-        found.append(RecipeRequest(recipe, turn[index].slots))
-        index += len(recipe.steps)
-    return found
+        asked.append(RecipeRequest(recipe, start, turn[start].slots))
+        start = end
+    return asked
 
 
 def word(catalogue: Catalogue, draft: Draft, rng: random.Random) -> tuple[str, ...]:
-    """One text a turn, each written by itself: no story and no back references.
-
-    Raises ComposeError("query_gen_failed") when a phrase lacks a field.
-    """
+    """One text a turn, each by itself: no story and no back references. Raises ComposeError("query_gen_failed") when a
+    phrase lacks a field."""
     return tuple(_turn(catalogue, requests(catalogue, turn), "", holistic=False, rng=rng) for turn in draft.turns)
 
 
 def rewrite(catalogue: Catalogue, draft: Draft, *, narrative: bool, rng: random.Random) -> tuple[str, ...]:
-    """All turns in one go: linked by the story (or by plain links without one), with back references.
-
-    Raises ComposeError("query_gen_failed") when a phrase lacks a field.
-    """
+    """All turns in one go: linked by the story (or by plain links without one), with back references. Raises
+    ComposeError("query_gen_failed") when a phrase lacks a field."""
     book = catalogue.book
     story = _story(book, draft) if narrative else None
     spoken = [index for index, turn in enumerate(draft.turns) if turn]
@@ -68,16 +61,15 @@ def rewrite(catalogue: Catalogue, draft: Draft, *, narrative: bool, rng: random.
     texts = []
     for index, turn in enumerate(draft.turns):
         lead = ""
-        if index in spoken:
-            if story is None:
-                lead = rng.choice(book.links) if index != spoken[0] and rng.random() < 0.5 else ""
-            elif index == spoken[0]:
-                lead = rng.choice(story.opening)
-            elif index == spoken[-1]:
-                lead = rng.choice(story.closing)
-            else:
-                lead = later[index % len(later)]  # none twice in a row
-            lead = lead.format_map(draft.plan.narrative)
+        if index not in spoken:
+            pass
+        elif story is None:
+            lead = rng.choice(book.links) if index != spoken[0] and rng.random() < 0.5 else ""
+        elif index in (spoken[0], spoken[-1]):
+            lead = rng.choice(story.opening if index == spoken[0] else story.closing)
+        else:
+            lead = later[index % len(later)]  # none twice in a row
+        lead = lead.format_map(draft.plan.narrative)
         texts.append(_turn(catalogue, requests(catalogue, turn), lead, holistic=True, rng=rng))
     return tuple(texts)
 
@@ -112,20 +104,16 @@ def _turn(
         if len(text.split()) <= catalogue.book.longest:
             break
     if lead and len(lead.split()) + len(text.split()) <= catalogue.book.longest:
-        text = f"{_sentence(lead)} {text}" if lead[-1] in ".!?" else _sentence(f"{lead} {_running_on(text)}")
+        running_on = text if re.match(r"I\b", text) else text[0].lower() + text[1:]  # as the rest of a sentence
+        text = f"{_sentence(lead)} {text}" if lead[-1] in ".!?" else _sentence(f"{lead} {running_on}")
     return text
 
 
 def _request(catalogue: Catalogue, asked: Sequence[RecipeRequest], *, holistic: bool, rng: random.Random) -> str:
-    book = catalogue.book
+    frames = catalogue.book.frames
     clauses = [_clause(catalogue, request, holistic=holistic, rng=rng) for request in asked]
-    sentences = []
-    widest = max(book.frames)
-    while clauses:
-        size = min(len(clauses), widest)
-        sentences.append(_sentence(rng.choice(book.frames[size]).format(*clauses[:size])))
-        clauses = clauses[size:]
-    return " ".join(sentences)
+    framed = (clauses[start : start + max(frames)] for start in range(0, len(clauses), max(frames)))
+    return " ".join(_sentence(rng.choice(frames[len(some)]).format(*some)) for some in framed)
 
 
 def _clause(catalogue: Catalogue, request: RecipeRequest, *, holistic: bool, rng: random.Random) -> str:
@@ -133,24 +121,17 @@ def _clause(catalogue: Catalogue, request: RecipeRequest, *, holistic: bool, rng
     book = catalogue.book
     for name, slot in request.slots.items():
         family = catalogue.family(slot.domain)
+        back = holistic and slot.repeats and (slot.thing or family in book.again) and rng.random() < BACK
         if slot.thing:
             words = book.things[slot.domain]
-            back = holistic and slot.repeats and rng.random() < BACK
             fields[name] = rng.choice(words.back if back else words.explicit).format(noun=slot.text)
-        elif holistic and slot.repeats and family in book.again and rng.random() < BACK:
-            fields[name] = rng.choice(book.again[family])
         else:
-            fields[name] = slot.text
+            fields[name] = rng.choice(book.again[family]) if back else slot.text
     try:
         return rng.choice(request.recipe.phrases).format_map(fields)
     except KeyError as error:
         detail = f"a phrase of {request.recipe.name} has the unknown field {error}"
         raise ComposeError("query_gen_failed", detail, function=request.recipe.name) from error
-
-
-def _running_on(text: str) -> str:
-    """`text` as the rest of a sentence: "I" stays as it is."""
-    return text if re.match(r"I\b", text) else text[0].lower() + text[1:]
 
 
 def _sentence(text: str) -> str:

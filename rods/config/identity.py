@@ -6,16 +6,13 @@ Defaults are the paper's (004) where they are known; each field says its unit an
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from rods.extension import Section, extended
 from rods.observations import EpisodeReward
 from rods.tasks import TaskType
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Data(Section):
@@ -37,42 +34,6 @@ class RandomSeeds(Section):
     daemon: int = 0  # the author's generator, random selection
     drawn: int = 0  # tasks drawn for a step, and their levels
     policy: int = 0  # initial weights
-
-
-class TaskSource(Section):
-    """Which tasks fill the slots of a batch: those of the pool (004), tasks drawn for the step from a repository of
-    tool documents (001; docs/trustee.md), or shares of both."""
-
-    drawn: float = Field(0.0, ge=0, le=1)  # share of a batch's slots whose tasks are drawn; the pool has the others
-    epoch_steps: int = Field(20, ge=1)  # drawn = 1: steps from one merge to the next
-    repository: str = "repository"  # whose tools: `repository`, the project's own, or `folder/` of tool documents
-
-
-# What makes a drawn task more or less difficult (001 §2.3.1; rods/rules/difficulty.py).
-Dimension = Literal["tools", "calls", "turns", "system", "persona", "ambiguity", "criteria"]
-DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
-
-
-class DifficultyRules(Section):
-    """How difficult drawn tasks are (001 §2.3, D): a number from 1 to 100 that follows the mean reward, −1 to 1, of the
-    last step's drawn tasks."""
-
-    adaptive: bool = True  # false: the highest level of everything, always (001 §4.3, "w/o curr.")
-    step: int = Field(3, ge=0)  # by how much it rises or falls (001 D.4)
-    up_above: float = Field(0.5, ge=-1, le=1)  # mean reward above which it rises (001 D.4)
-    down_below: float = Field(0.0, ge=-1, le=1)  # mean reward below which it falls (001 D.4)
-    # share of the tasks that draw tools, calls, turns, persona and ambiguity from their lowest to the current level
-    soft: float = Field(0.5, ge=0, le=1)
-    most_tools: int = Field(10, ge=1)  # tools that a task offers at the highest level (001 D.4)
-    most_turns: int = Field(3, ge=1)  # texts of the user at the highest level; calls and replies follow (001 D.4)
-    # dimensions that stay at their highest level (the ablations of 001 §4.3)
-    hardest: tuple[Dimension, ...] = ()
-
-    @model_validator(mode="after")
-    def _thresholds(self) -> DifficultyRules:
-        if self.down_below > self.up_above:
-            raise ValueError(f"down_below ({self.down_below}) must not lie above up_above ({self.up_above})")
-        return self
 
 
 class PolicySettings(Section):
@@ -147,19 +108,8 @@ class Training(Section):
     heldout_rollouts: int = Field(1, ge=1)  # sampled rollouts per held-out task when the run is scored
 
 
-# The components of SEAL's learning interface (002 §3.3, Appendix D; rods/interfaces/seal.py).
-Cue = Literal["required", "allowed", "format", "note"]
-ErrorHint = Literal["malformed", "missing", "unknown_argument", "mistyped", "unknown_tool"]
-Guideline = Literal["cautious_call", "active_response", "state_aware", "scope", "response_format"]
-Component = Literal[Cue, ErrorHint, Guideline]
-CUES: tuple[Component, ...] = get_args(Cue)
-ERROR_HINTS: tuple[Component, ...] = get_args(ErrorHint)
-GUIDELINES: tuple[Component, ...] = get_args(Guideline)
-SEAL: dict[str, tuple[Component, ...]] = {"seal-active": CUES, "seal-full": CUES + ERROR_HINTS + GUIDELINES}
-
-
-class Stage(Section):
-    """One stage of the curriculum (004 §4)."""
+class StageKeys(Section):
+    """One stage of the curriculum (004 §4); `Stage` has the keys of extensions, too."""
 
     types: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")  # which tasks are trained on
     reward: EpisodeReward = "progress"  # what is trained on (rods/episode/rewards.py); format, format_codes: stage 1's
@@ -167,55 +117,34 @@ class Stage(Section):
     # what the policy is shown: empty: all as it is; seal-active, seal-full: SEAL's cues, or all of its components (002
     # §3.3, Appendix D); package.module:factory: your own (rods/interfaces/base.py); never in validation and evaluation
     interface: str = ""
-    without: tuple[Component, ...] = ()  # interface=seal-…: components of it that are left out
-    # interface=seal-…: which of its components are shown only while the labels of the last steps call for them
-    evolve: Literal["none", "guidelines", "all"] = "guidelines"
-    # what answers a failed call: hints add what may help (rods/interfaces/hints.py), agents what language models wrote
-    # for failures that repeat, and hints for all others (docs/feedback.md); where seal-full has a hint, no rule adds
-    # another; never in validation and evaluation
-    feedback: Literal["plain", "hints", "agents"] = "plain"
     expand: bool = True  # selection, staging and retirement run only where true
     # what ends it: its epochs, or a plateau of the validation score with stable gradient norms (000 Remark 3.1)
     until: Literal["epochs", "plateau"] = "epochs"
     epochs: int = Field(0, ge=0)  # until=epochs: how many, 0: until the run ends; until=plateau: at most, 0: no limit
 
-    @property
-    def components(self) -> tuple[Component, ...]:
-        """What its learning interface may show, in the order of the presets; empty for any other interface."""
-        return tuple(name for name in SEAL.get(self.interface, ()) if name not in self.without)
 
-    @property
-    def evolving(self) -> tuple[Component, ...]:
-        """Those of them that are shown only while the labels call for them."""
-        kinds = {"none": (), "guidelines": GUIDELINES, "all": self.components}[self.evolve]
-        return tuple(name for name in self.components if name in kinds)
+if TYPE_CHECKING:
 
-    @model_validator(mode="after")
-    def _switches(self) -> Stage:
-        known = SEAL.get(self.interface)
-        if known is None:
-            if self.interface.startswith("seal"):
-                raise ValueError(f"interface = {self.interface!r} is none; there are {', '.join(SEAL)}")
-            if self.without or self.evolve != "guidelines":
-                raise ValueError("without and evolve switch components of interface = seal-active or seal-full")
-            return self
-        if strangers := [name for name in self.without if name not in known]:
-            raise ValueError(f"{self.interface} has no {', '.join(strangers)} to be without")
-        if not self.components:
-            raise ValueError(f"{self.interface} without all of its components shows everything as it is: leave it out")
-        return self
+    class Stage(StageKeys):
+        """With keys that extensions bring."""
+
+        def __init__(self, **keys: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    Stage = extended(StageKeys, "Stage", "stage")
 
 
-class Curriculum(Section):
+class CurriculumKeys(Section):
+    """The stages, and what ends them; `Curriculum` has the keys of extensions, too."""
+
     stages: tuple[Stage, ...] = (Stage(),)
     plateau: float = Field(0.01, ge=0)  # an epoch that changes mean validation progress by less is a plateau (004 §4)
     gradient_variation: float = Field(0.5, ge=0)  # gradient norms of an epoch are stable up to this std ÷ mean
-    evolve_steps: int = Field(10, ge=1)  # an evolving interface reads the labels of so many steps
-    evolve_above: float = Field(0.10, gt=0, le=1)  # a component appears when its labels' share comes to this
-    evolve_below: float = Field(0.05, ge=0, le=1)  # and goes when it falls below this
 
     @model_validator(mode="after")
-    def _ends(self) -> Curriculum:
+    def _ends(self) -> CurriculumKeys:
         if not self.stages:
             raise ValueError("a curriculum needs at least one stage")
         for number, stage in enumerate(self.stages[:-1], start=1):
@@ -223,11 +152,18 @@ class Curriculum(Section):
                 raise ValueError(f"stage {number} never ends (epochs = 0), so the stages after it are never reached")
         return self
 
-    @model_validator(mode="after")
-    def _hysteresis(self) -> Curriculum:
-        if self.evolve_below >= self.evolve_above:
-            raise ValueError("evolve_below must lie below evolve_above, or a share between them switches every step")
-        return self
+
+if TYPE_CHECKING:
+
+    class Curriculum(CurriculumKeys):
+        """With keys that extensions bring."""
+
+        def __init__(self, **keys: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    Curriculum = extended(CurriculumKeys, "Curriculum", "curriculum")
 
 
 class Zones(Section):
@@ -320,55 +256,6 @@ class PipelineSettings(Section):
     judge: bool = True  # stage IV
     adversarial: bool = True  # stage V makes miss_func and miss_param forms
     functions: Literal["other", "same"] = "other"  # other functions than the seed's where the profile allows
-
-
-class Feedback(Section):
-    """Corrective feedback that agents write while training goes on, for stages with `feedback = "agents"` (000 §3.3,
-    Appendix C; docs/feedback.md)."""
-
-    # where an approved text stands: beside the refusal, as a hint does, or in its place (000)
-    form: Literal["beside", "in_place"] = "beside"
-    rollouts: int = Field(8, ge=1)  # in so many rollouts a failure must have occurred before anybody is asked about it
-    tasks: int = Field(2, ge=1)  # and in those of so many tasks
-    attempts: int = Field(3, ge=1, le=3)  # texts that are asked for until one is approved (000: at most 3)
-    texts: int = Field(200, ge=0)  # kinds of failure that are asked about in a run, those first due; 0: none
-
-
-Player = Literal["procedural", "model"]
-Information = Literal["intent", "persona", "expected"]  # of a drawn task, that a policy is not told (001 §4.2)
-
-
-class SimulationSettings(Section):
-    """Who plays what nothing executes: personas, and tasks with a rubric (001 §2.2; docs/trustee.md). Models that play
-    stand under [[operation.players]]."""
-
-    tools: Player = "procedural"  # of tasks with a rubric; procedural: their environment answers, as for other tasks
-    user: Player = "procedural"  # of tasks with a persona
-    verifier: Player = "procedural"  # of tasks with a rubric; procedural: rules over the calls that were made
-    generator: Player = "procedural"  # who thinks up drawn tasks
-    ledger: bool = True  # tools=model: answers that contradict earlier ones are refused; false: the paper's stateless
-    tools_told: tuple[Information, ...] = ("intent",)  # what a model that plays tools is told of the task (001 eq. 7)
-    user_told: tuple[Information, ...] = ("intent", "persona")  # and the user (eq. 8)
-    verifier_told: tuple[Information, ...] = ("intent", "persona", "expected")  # and the verifier (eq. 10)
-    # models that play tools and user also say what each step was worth, for trainer.weights:turn_level (001 E.1)
-    turn_rewards: bool = False
-    tries: int = Field(4, ge=1)  # how often a question is asked until its answer can be used
-    conversation: int = Field(16_000, ge=500)  # characters of the conversation in a question; older ones are left out
-
-    @property
-    def by_model(self) -> tuple[str, ...]:
-        """The roles that a model plays."""
-        return tuple(name for name in ("tools", "user", "verifier", "generator") if getattr(self, name) == "model")
-
-    @model_validator(mode="after")
-    def _known(self) -> SimulationSettings:
-        for name in ("tools", "user", "verifier"):
-            may: tuple[str, ...] = type(self).model_fields[f"{name}_told"].default
-            if beyond := [one for one in getattr(self, f"{name}_told") if one not in may]:
-                raise ValueError(f"{name}_told has {beyond[0]!r}, which that role is never told: {', '.join(may)}")
-        if self.turn_rewards and not {"tools", "user"} <= set(self.by_model):
-            raise ValueError('turn_rewards are given by models: tools = "model", user = "model"')
-        return self
 
 
 class Gates(Section):

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from rods.config.identity import Section
 from rods.config.roles import WriterRoles
+from rods.extension import Section
 
 
 class Endpoint(Section):

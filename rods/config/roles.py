@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from rods.config.identity import Section
+from rods.extension import Section
 
 TOKEN = 4  # characters that a token holds at most, on average: what has to fit is checked against it
 
@@ -50,8 +50,9 @@ class RoleTables(Section):
         """What is not given for a role is that role's default, not its class's."""
         if not isinstance(given, dict):
             return given
+        roles = {name: cls.model_fields[name].default.model_dump() for name in given if name in cls.model_fields}
         return {
-            name: _over(cls.model_fields[name].default, keys) if name in cls.model_fields else keys
+            name: {**roles[name], **keys} if name in roles and isinstance(keys, dict) else keys
             for name, keys in given.items()
         }
 
@@ -96,7 +97,3 @@ class WriterRoles(RoleTables):
     scenario_checklist: Role = Role(tokens=1_536)  # what has to be true in the end
     scenario_check: Role = Role()  # the function of one condition
     scenario_solver: Role = Role(tokens=768)  # the next call of an agent that does the task
-
-
-def _over(default: Role, given: Any) -> Any:
-    return {**default.model_dump(), **given} if isinstance(given, dict) else given

@@ -8,47 +8,42 @@ import os
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import orjson
-from pydantic import ValidationError, model_validator
+from pydantic import ValidationError, create_model, model_validator
 
 from rods.config.identity import (
     Curriculum,
     Data,
-    DifficultyRules,
-    Feedback,
     Gates,
     PipelineSettings,
     PolicySettings,
     PoolRules,
     RandomSeeds,
     Rollouts,
-    Section,
     Selection,
-    SimulationSettings,
-    TaskSource,
     Training,
     Zones,
 )
 from rods.config.operation import Operation
 from rods.config.roles import Roles
 from rods.errors import UserError
+from rods.extension import Section, extensions
 from rods.files import read_regular
 
 PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
 PRESETS = Path(__file__).parent  # <name>.toml
 
 
-class Config(Section):
-    """A whole run. `sync` is free (the default) or lockstep (reproducible)."""
+class CoreConfig(Section):
+    """A whole run; `Config` has the sections of extensions, too. `sync` is free (the default) or lockstep
+    (reproducible)."""
 
     # what keys are set to that the file leaves out: rods-paper: the paper's form (docs/paper.md); empty: these defaults
     preset: Literal["", "rods-paper"] = ""
     sync: Literal["free", "lockstep"] = "free"  # how trainer and daemon keep step
     data: Data = Data()
-    source: TaskSource = TaskSource()
-    difficulty: DifficultyRules = DifficultyRules()
     random_seeds: RandomSeeds = RandomSeeds()
     policy: PolicySettings = PolicySettings()
     rollouts: Rollouts = Rollouts()
@@ -60,78 +55,43 @@ class Config(Section):
     pipeline: PipelineSettings = PipelineSettings()
     roles: Roles = Roles()
     gates: Gates = Gates()
-    feedback: Feedback = Feedback()
-    simulation: SimulationSettings = SimulationSettings()
     operation: Operation = Operation()
 
     @model_validator(mode="after")
-    def _groups_of_one(self) -> Config:
-        """A group of one has no mean or deviation of its own, and no variance to find a boundary with."""
-        if self.rollouts.rollouts_per_task > 1:
-            return self
-        training = self.training
-        if training.advantage_baseline != "batch" or training.advantage_scale == "group":
-            raise ValueError(
-                "rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at least 2 (the paper: 16), or"
-                ' training.advantage_baseline = "batch" with advantage_scale = "batch" or "none"'
-            )
-        if self.zones.probe == "group" and self.selection.seeds_per_step and not self.selection.blind:
-            raise ValueError(
-                "rollouts.rollouts_per_task = 1 has no variance inside a group, so no task would ever be picked: set"
-                ' zones.probe = "window"'
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _part_of_a_group(self) -> Config:
-        """Fewer than two of a group's rollouts say nothing about each other."""
-        part, whole = self.training.update_rollouts, self.rollouts.rollouts_per_task
-        if part and not 2 <= part <= whole:
+    def _sections_agree(self) -> CoreConfig:
+        """What sections, those of extensions too, ask of each other."""
+        training, whole = self.training, self.rollouts.rollouts_per_task
+        if whole == 1:  # such a group has no mean or deviation of its own, and no variance to find a boundary with
+            if training.advantage_baseline != "batch" or training.advantage_scale == "group":
+                raise ValueError(
+                    "rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at least 2 (the paper: 16), "
+                    'or training.advantage_baseline = "batch" with advantage_scale = "batch" or "none"'
+                )
+            if self.zones.probe == "group" and self.selection.seeds_per_step and not self.selection.blind:
+                raise ValueError(
+                    "rollouts.rollouts_per_task = 1 has no variance inside a group, so no task would ever be picked: "
+                    'set zones.probe = "window"'
+                )
+        part = training.update_rollouts
+        if part and not 2 <= part <= whole:  # fewer than two say nothing about each other
             raise ValueError(
                 f"training.update_rollouts = {part} must be 0 (all rollouts) or lie between 2 and "
                 f"rollouts.rollouts_per_task = {whole}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _advantages_that_differ(self) -> Config:
-        """Divided by their group's own deviation, the advantages of every mixed group have the same variance."""
-        training = self.training
         if self.selection.order == "advantage" and training.advantage_scale == "group" and not training.advantage_hook:
             raise ValueError(
                 'selection.order = "advantage" ranks by the variance of advantages, and with training.advantage_scale ='
                 ' "group" that is 1 for every group that disagrees: set it to "batch" or "none", or name an'
                 " advantage_hook"
             )
+        for extension in extensions():
+            extension.validate(self)
         return self
-
-    @model_validator(mode="after")
-    def _shares(self) -> Config:
-        """A share is one of whole slots, and what is drawn has no ground truth."""
-        if not self.source.drawn:
-            return self
-        if self.source.drawn < 1 and not 0 < self.drawn_slots < self.training.batch_tasks:
-            raise ValueError(
-                f"source.drawn = {self.source.drawn} of training.batch_tasks = {self.training.batch_tasks} makes "
-                f"{self.drawn_slots} drawn tasks a step: give a share that leaves both some, or 0 or 1"
-            )
-        if any(stage.reward == "toolrl" for stage in self.curriculum.stages):
-            raise ValueError("the reward toolrl compares calls with a ground truth, which drawn tasks do not have")
-        if self.pool.static and not self.pool_slots:
-            raise ValueError(
-                "pool.static waits until all tasks of the pool were visited, and source.drawn = 1 has none"
-            )
-        return self
-
-    @property
-    def drawn_slots(self) -> int:
-        """How many slots of a batch have drawn tasks, its last ones."""
-        return int(self.source.drawn * self.training.batch_tasks + 0.5)
 
     @property
     def pool_slots(self) -> int:
-        """How many slots of a batch have tasks of the pool, its first ones."""
-        return self.training.batch_tasks - self.drawn_slots
+        """How many slots of a batch have tasks of the pool, its first ones; extensions fill the others."""
+        return self.training.batch_tasks - sum(extension.slots(self) for extension in extensions())
 
     def identity(self) -> dict[str, Any]:
         """The identity half as JSON, protocol version included. Of the folder of `policy.model` only the name counts:
@@ -140,31 +100,38 @@ class Config(Section):
         half["policy"]["model"] = Path(self.policy.model).name
         return {"protocol": PROTOCOL, **half}
 
-    @property
-    def by_agents(self) -> bool:
-        """Whether any stage shows feedback of agents."""
-        return self.mines(1)
-
-    def mines(self, stage: int) -> bool:
-        """Whether that stage (from 1) or a later one shows feedback of agents: then failures are mined."""
-        return any(one.feedback == "agents" for one in self.curriculum.stages[stage - 1 :])
-
-    def lasting_as(self, other: Config) -> Config:
+    def lasting_as(self, other: CoreConfig) -> Self:
         """This configuration with the steps and stages of `other`: what an extension of a run may change."""
         training = self.training.model_copy(update={"steps": other.training.steps})
         curriculum = self.curriculum.model_copy(update={"stages": other.curriculum.stages})
         return self.model_copy(update={"training": training, "curriculum": curriculum})
 
 
+def _with_extensions() -> type[CoreConfig]:
+    """The core's sections and those that extensions bring."""
+    sections = {key: default for extension in extensions() for key, default in extension.sections.items()}
+    more: dict[str, Any] = {key: (type(default), default) for key, default in sections.items()}
+    return create_model("Config", __base__=CoreConfig, __module__=__name__, __doc__=CoreConfig.__doc__, **more)
+
+
+if TYPE_CHECKING:
+
+    class Config(CoreConfig):
+        """With sections that extensions bring."""
+
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    Config = _with_extensions()
+
+
 def read_config(path: Path) -> Config:
-    """Reads a TOML file; makes `policy.model`, which is relative to it, absolute. Raises UserError naming file, key and
-    remedy."""
+    """Reads a TOML file; makes `policy.model`, which is relative to it, absolute. Raises UserError."""
     try:
         values = tomllib.loads(read_regular(path).decode("utf-8"))
     except OSError as error:
-        raise UserError(
-            f"cannot read the configuration ({error.strerror})", where=str(path), remedy="check the path after --config"
-        ) from error
+        what = f"cannot read the configuration ({error.strerror})"
+        raise UserError(what, where=str(path), remedy="check the path after --config") from error
     except (ValueError, RecursionError) as error:  # TOMLDecodeError is one; so is a number of thousands of digits
         raise UserError(f"not TOML: {error}", where=str(path), remedy="mend that line") from error
     config = parse_config(values, where=str(path))
@@ -185,8 +152,8 @@ def _resolved(values: dict[str, Any]) -> dict[str, Any]:
     name = values.get("preset")
     if not name or name not in get_args(Config.model_fields["preset"].annotation):
         return values
-    made: dict[str, Any] = _merged(preset(name), _merged({"operation": {"endpoints": []}}, values))
-    return made
+    merged: dict[str, Any] = _merged(preset(name), _merged({"operation": {"endpoints": []}}, values))
+    return merged
 
 
 def _merged(base: Any, own: Any) -> Any:
@@ -199,28 +166,24 @@ def _merged(base: Any, own: Any) -> Any:
 
 
 def parse_config(values: dict[str, Any], *, where: str) -> Config:
-    """Checks `values` (nested dicts, as TOML gives them), completed by their preset. Raises UserError naming every key
-    at fault."""
+    """Checks `values`, completed by their preset. Raises UserError naming every key at fault."""
+    remedy = "docs/configuration.md lists every key with its range"
     if unsayable := list(_unsayable(values)):
-        remedy = "docs/configuration.md lists every key with its range"
         raise UserError("; ".join(unsayable), where=where, remedy=remedy)
     try:
         return Config.model_validate_json(orjson.dumps(_resolved(values), default=str))
     except ValidationError as error:
         faults = []
         for fault in error.errors():
-            key = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
+            key, said = ".".join(str(part) for part in fault["loc"]) or "(whole file)", fault["msg"]
             if fault["type"] == "extra_forbidden":
-                faults.append(f"{key}: unknown key{_meant(fault['loc'])}")
+                said = f"unknown key{_meant(fault['loc'])}"
             elif fault["type"] == "value_error":
-                faults.append(f"{key}: {fault['msg'].removeprefix('Value error, ')}")
-            elif "endpoints" in fault["loc"]:
-                faults.append(f"{key}: {fault['msg']}")  # what was given may be a secret in the wrong place
-            else:
-                faults.append(f"{key}: {fault['msg']}, not {_short(fault['input'])}")
-        raise UserError(
-            "; ".join(faults), where=where, remedy="docs/configuration.md lists every key with its range"
-        ) from error
+                said = said.removeprefix("Value error, ")
+            elif "endpoints" not in fault["loc"]:  # there, what was given may be a secret in the wrong place
+                said = f"{said}, not {_short(fault['input'])}"
+            faults.append(f"{key}: {said}")
+        raise UserError("; ".join(faults), where=where, remedy=remedy) from error
 
 
 def _unsayable(value: Any, key: str = "", depth: int = 0) -> Iterator[str]:
@@ -253,8 +216,8 @@ def _short(value: Any) -> str:
 
 def _numbered(value: Any) -> Any:
     """A list of tables as a table by place; anything else as it is."""
-    tables = isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
-    return {str(place): one for place, one in enumerate(value)} if tables else value
+    tables = isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
+    return {str(place): item for place, item in enumerate(value)} if tables else value
 
 
 def identity_diff(recorded: dict[str, Any], asked: dict[str, Any], prefix: str = "") -> list[str]:

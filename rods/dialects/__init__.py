@@ -12,7 +12,6 @@ TERSE = frozenset({"compact"})  # their policies read a few words where others r
 def load(name: Literal["tags", "hermes", "compact"], prompt: Literal["plain", "resourceful"] = "plain") -> Dialect:
     """The dialect called `name`; `prompt` chooses between the two system prompts of `tags` and is unused elsewhere."""
     from rods.dialects.compact import Compact
-    from rods.dialects.hermes import Hermes
-    from rods.dialects.tags import Tags
+    from rods.dialects.tags import Hermes, Tags
 
     return Tags(prompt) if name == "tags" else Hermes() if name == "hermes" else Compact()

@@ -30,28 +30,21 @@ class Dialect(Protocol):
 
     def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
         """The system prompt with the documents of `tools`, and `guidelines` at its end where there are any."""
-        ...
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
         """A user turn; `returned` are tools that become available with it, to be documented there."""
-        ...
 
     def parse(self, text: str) -> Parsed:
         """Reads a reply. Never raises."""
-        ...
 
     def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
         """The message that shows the results of one step's calls, in order."""
-        ...
 
     def complaint(self, error: str) -> RoleAndText:
         """The message that answers malformed text."""
-        ...
 
     def write(self, calls: Sequence[Call]) -> str:
         """The reply that makes `calls`, as a well-behaved policy would write it (warm starts, recorded outputs)."""
-        ...
 
     def answer(self, text: str) -> str:
         """The reply that ends a turn with `text`."""
-        ...

@@ -1,8 +1,6 @@
-"""The think / tool_call / answer form of Environment Tuning (000 Appendix G), with its two system prompts.
-
-`plain` is the prompt of the early stages, `resourceful` that of the late ones, which asks the policy to look before it
-asks and to ask before it guesses. The wording is this project's own; the form is theirs.
-"""
+"""Calls in tags. `Tags`: the think / tool_call / answer form of Environment Tuning (000 Appendix G), with its two
+system prompts: `resourceful`, of the late stages, asks the policy to look before it asks and to ask before it guesses.
+The wording is this project's own. `Hermes`: the Hermes/Qwen form, plain text otherwise."""
 
 from __future__ import annotations
 
@@ -12,11 +10,11 @@ from typing import Any
 
 import orjson
 
-from prompts import load
 from rods.calls import MAX_CALL_TEXT, Call
 from rods.dialects.base import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
 from rods.model_json import read_exact
+from rods.prompts import load
 
 TEMPLATES = {"plain": "policy_tags", "resourceful": "policy_tags_resourceful"}
 REPLY = re.compile(
@@ -36,10 +34,10 @@ class Tags:
         self.template = load(TEMPLATES[prompt])
 
     def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
-        return with_guidelines(self.template.render(functions=documents(tools)), guidelines)
+        return _with_guidelines(self.template.render(functions=_documents(tools)), guidelines)
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
-        return f"{text}\n{documents(returned)}" if returned else text
+        return f"{text}\n{_documents(returned)}" if returned else text
 
     def parse(self, text: str) -> Parsed:
         match = REPLY.fullmatch(text)
@@ -50,7 +48,7 @@ class Tags:
             )
         if match["answer"] is not None:
             return Parsed(answer=match["answer"].strip())
-        return json_calls(match["calls"], "the <tool_call> block")
+        return _json_calls(match["calls"], "the <tool_call> block")
 
     def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
         lines = ",\n ".join(_as_json(result.text) for result in results)
@@ -60,27 +58,79 @@ class Tags:
         return "user", f"<tool_response>\nFormat error: {error}.\n</tool_response>"
 
     def write(self, calls: Sequence[Call]) -> str:
-        return f"<tool_call>\n{tagless_json([call.as_json() for call in calls])}\n</tool_call>"
+        return f"<tool_call>\n{_tagless_json([call.as_json() for call in calls])}\n</tool_call>"
 
     def answer(self, text: str) -> str:
         return f"<answer>\n{text}\n</answer>"
 
 
-def with_guidelines(prompt: str, guidelines: str) -> str:
+THINK_OR_CALL = re.compile(r"<think>.*?</think>|(<tool_call>.*?</tool_call>)", re.DOTALL)
+BLOCK = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+
+
+class Hermes(Tags):
+    """A reply with at least one block calls; a reply without any ends the turn. What stands in thinking is not said."""
+
+    name = "hermes"
+
+    def __init__(self) -> None:
+        self.template = load("policy_hermes")
+
+    def user(self, text: str, returned: Sequence[Tool]) -> str:
+        return f"{text}\n<tools>\n{_documents(returned)}\n</tools>" if returned else text
+
+    def parse(self, text: str) -> Parsed:
+        spoken = _spoken(text) if "think>" in text else text
+        blocks = BLOCK.findall(spoken)
+        rest = BLOCK.sub("", spoken)
+        if "tool_call>" in rest and ("<tool_call>" in rest or "</tool_call>" in rest):
+            return Parsed(error="a <tool_call> block is not closed, or closed twice")
+        if "think>" in rest and ("<think>" in rest or "</think>" in rest):
+            return Parsed(error="a <think> block is not closed, or closed twice")
+        if not blocks:
+            return Parsed(answer=rest.strip())
+        calls: list[Call] = []
+        for number, block in enumerate(blocks, start=1):
+            parsed = _json_calls(f"[{block}]", f"<tool_call> block {number}")
+            if parsed.error is not None:
+                return parsed
+            calls += parsed.calls
+        return Parsed(calls=tuple(calls))
+
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
+        return "user", "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
+
+    def write(self, calls: Sequence[Call]) -> str:
+        return "\n".join(f"<tool_call>\n{_tagless_json(call.as_json())}\n</tool_call>" for call in calls)
+
+    def answer(self, text: str) -> str:
+        return text
+
+
+def _spoken(text: str) -> str:
+    """The reply without its thinking. Where the first thing of a tag is its end, the prompt opened it. Whatever opens
+    first owns what it encloses: a call in thinking is no call, a tag in a call's text is text."""
+    end = text.find("</think>")
+    if end >= 0 and "<think>" not in text[:end]:
+        text = text[end + len("</think>") :]
+    return THINK_OR_CALL.sub(lambda found: found[1] or "", text)
+
+
+def _with_guidelines(prompt: str, guidelines: str) -> str:
     return f"{prompt}\n\nGuidelines:\n{guidelines}" if guidelines else prompt
 
 
-def documents(tools: Sequence[Tool]) -> str:
+def _documents(tools: Sequence[Tool]) -> str:
     """The function documents, one JSON object a line."""
     return "\n".join(orjson.dumps(tool.schema()).decode() for tool in tools)
 
 
-def tagless_json(value: Any) -> str:
+def _tagless_json(value: Any) -> str:
     """JSON in which no text can be mistaken for a tag: `<` stands only inside strings, so it may be escaped there."""
     return orjson.dumps(value).decode().replace("<", "\\u003c")
 
 
-def json_calls(text: str, place: str) -> Parsed:
+def _json_calls(text: str, place: str) -> Parsed:
     """Reads a JSON list of calls. Never raises; the error names `place`."""
     if len(text) > MAX_CALL_TEXT:
         return Parsed(error=f"{place} is too long", in_call=True)

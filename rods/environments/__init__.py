@@ -1,2 +1,2 @@
-"""Where tasks run: the seam (`base`), finding an environment by name (`loading`), and worker processes, confined ones
-among them (`workers`, `sandbox`)."""
+"""Where tasks run: the seam (`base`), finding an environment by name (`loading`, `registry`), and worker processes
+(`workers`)."""

@@ -1,8 +1,7 @@
 """Worlds that somebody or something has generated: files known by their content.
 
 `environments/<address>/world.py` is named by the first 20 digits of the hash of its text, in which its own address
-stands as `{address}`. A file that is another one than its name says is refused, and such a world runs confined, always
-(`rods.environments.loading`).
+stands as `{address}`. Such a world runs confined, always (`rods.environments.loading`).
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ def address_of(name: str) -> str | None:
 
 
 def place_of(name: str, folders: Sequence[Path] = ()) -> Path:
-    """Where the file of the world called `name` lies: below the first of `folders` that has it, else where the name
-    leads to from the current folder."""
+    """Where the file of the world called `name` lies: below the first of `folders` that has it, else as named from the
+    current folder."""
     address = address_of(name)
     assert address is not None, f"{name} has no address"
     places = (folder / FOLDER / address / FILE for folder in folders)

@@ -1,8 +1,6 @@
 """The environment seam: what an environment offers (tools, `reset`) and an instance of it (calls, snapshots, forks).
-
-An `Environment` holds no episode's state; `reset` makes a fresh `Instance` that shares nothing mutable with any other.
-Calls are synchronous. An ability that is missing is declared in `Features` and answered with `Unsupported`.
-"""
+`reset` makes a fresh `Instance` that shares nothing mutable with any other. An ability that is missing is declared in
+`Features` and answered with `Unsupported`."""
 
 from __future__ import annotations
 
@@ -70,26 +68,16 @@ class Tool:
 
     def schema(self) -> dict[str, Any]:
         """The tool as an OpenAI-style function document (JSON Schema of its arguments)."""
-        return {
-            "name": self.name,
-            "description": self.description,
-            "parameters": {
-                "type": "object",
-                "properties": {
-                    parameter.name: {
-                        **parameter.schema,
-                        **(
-                            {"description": about}
-                            if (about := f"{parameter.description} {parameter.cue}".strip())
-                            else {}
-                        ),
-                        **({} if parameter.required or parameter.default is None else {"default": parameter.default}),
-                    }
-                    for parameter in self.parameters
-                },
-                "required": [parameter.name for parameter in self.parameters if parameter.required],
-            },
-        }
+        properties: dict[str, Any] = {}
+        for parameter in self.parameters:
+            document = properties[parameter.name] = dict(parameter.schema)
+            if about := f"{parameter.description} {parameter.cue}".strip():
+                document["description"] = about
+            if not parameter.required and parameter.default is not None:
+                document["default"] = parameter.default
+        required = [parameter.name for parameter in self.parameters if parameter.required]
+        arguments = {"type": "object", "properties": properties, "required": required}
+        return {"name": self.name, "description": self.description, "parameters": arguments}
 
     def signature(self) -> str:
         """One compact line, `name(a: string, b: integer = 3)`, for prompts with little room (FACTS §1)."""
@@ -121,19 +109,15 @@ class Instance(Protocol):
 
     def call(self, call: Call) -> Result:
         """Executes `call`; a policy's mistake is a `Result` with an error, never an exception."""
-        ...
 
     def snapshot(self) -> dict[str, Any]:
         """The state as JSON; `Environment.reset(snapshot)` restores it. Changes nothing. May raise Unsupported."""
-        ...
 
     def fork(self) -> Instance:
         """An independent copy. May raise Unsupported."""
-        ...
 
     def same_state(self, other: Instance) -> bool:
         """Whether both worlds are equal by this environment's own notion. May raise Unsupported."""
-        ...
 
 
 @runtime_checkable
@@ -148,26 +132,24 @@ class Environment(Protocol):
 
     def tools(self) -> Mapping[str, Tool]:
         """All tools by name."""
-        ...
 
     def reset(self, state: Mapping[str, Any] | None) -> Instance:
         """A fresh instance in `state` (None: the environment's empty state). Raises ValueError for an illegal state."""
-        ...
 
 
 def checks(environment: Environment) -> Mapping[str, Tool]:
     """The check functions of an environment, by name: functions of the state that answer true or false and change
     nothing, for goals (`rods.episode.goals`). An instance answers them as it does calls; no policy is offered one. An
     environment without a method `checks` has none."""
-    offered: Callable[[], Mapping[str, Tool]] | None = getattr(environment, "checks", None)
-    return offered() if offered is not None else {}
+    offered: Callable[[], Mapping[str, Tool]] = getattr(environment, "checks", dict)
+    return offered()
 
 
 def parameters(environment: Environment) -> Mapping[str, Any]:
     """What an environment was made from, for the record of a run: its `kind`, and what it was told (a command, an
     address, a file; no secrets). One without a method `parameters` is the Python code that its name leads to."""
-    told: Callable[[], Mapping[str, Any]] | None = getattr(environment, "parameters", None)
-    return told() if told is not None else {"kind": "python"}
+    told: Callable[[], Mapping[str, Any]] = getattr(environment, "parameters", lambda: {"kind": "python"})
+    return told()
 
 
 def reference(environment: Environment) -> EnvironmentRef:
@@ -179,9 +161,8 @@ _DERIVED = "_derived_values"  # the attribute that holds them
 
 
 def kept(derive: Callable[[Environment], T]) -> Callable[[Environment], T]:
-    """A decorator for pure functions of an environment: the value is computed once an object, and lives in it and as
-    long. Not by name: a confined environment has the name of the one that it confines. An object without a `__dict__`
-    keeps nothing."""
+    """A decorator for pure functions of an environment: computed once an object, the value lives in it (not by name: a
+    confined environment has the name of the one that it confines). An object without a `__dict__` keeps nothing."""
 
     @wraps(derive)
     def derived(environment: Environment) -> T:

@@ -1,46 +1,34 @@
-"""Finds environments by name: `desk`, `bfcl`, `repository`, or a user's own: `package.module:factory`,
-`file.py:factory`, `folder/`, a folder of tool documents (docs/trustee.md), or `file.json`, the description of an MCP
-server (docs/mcp.md)."""
+"""Finds environments by name: one that a folder of rods/worlds declares by its short name or by the ending of what
+describes it (`rods.environments.registry`), or a user's own: `package.module:factory`, `file.py:factory`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from rods.environments import addressed
+from rods.environments import addressed, registry
 from rods.environments.base import Environment
 from rods.errors import UserError
+from rods.extension import extensions
 from rods.functions import made_by, named_function
 
 if TYPE_CHECKING:
     from rods.config import Sandbox
-    from rods.environments.workers.pool import Pool, Spares
-
-BUILT_IN = ("desk", "bfcl", "repository")  # "NAME" is short for "worlds.NAME:environment"
-# what makes an environment of the files that its name leads to, by how the name ends
-DESCRIBED = {
-    "/": "worlds.repository:of_folder",
-    ".openenv.json": "worlds.openenv:described",  # before the endings that it has too
-    ".json": "worlds.mcp:described",
-}
 
 
 class Environments:
     """The environments of one program or one run, each made when it is first asked for.
 
-    Those that `sandbox` names, and generated ones (`addressed`), run in confined worker processes (docs/sandbox.md),
-    the others in this process. The files of generated ones are looked for below `folders`, then from the current one.
-    There are no more processes at a time than `sandbox` says: the environment that was asked the longest ago gives up
-    its own, and is the same when it comes back. Two objects with different settings can be used side by side. As a
-    context manager it ends their processes; otherwise they end with this process.
+    Those that `sandbox` names, and generated ones (`addressed`, looked for below `folders`, then from the current one),
+    run in confined worker processes (docs/sandbox.md), of which there are no more at a time than `sandbox` says: the
+    environment that was asked the longest ago gives up its own. As a context manager it ends their processes.
     """
 
     def __init__(self, sandbox: Sandbox | None = None, *folders: Path) -> None:
         self.folders: tuple[Path, ...] = folders
         self._sandbox = sandbox
-        self._spares: Spares | None = None  # for generated worlds, whichever is needed next
-        self._pool: Pool | None = None
+        self._confiner: Any = None  # runs environments in processes that can do no harm
         self._made: dict[str, Environment] = {}
 
     def load(self, name: str) -> Environment:
@@ -65,50 +53,43 @@ class Environments:
 
     def _make(self, name: str) -> Environment:
         where = f"environment {name!r}"
-        for ending, factory in DESCRIBED.items():
+        known = registry.environments()
+        for extension in extensions():
+            known |= extension.environments
+        endings = sorted((ending for ending in known if ending[0] in "/."), key=len, reverse=True)
+        for ending in endings:
             if name.endswith(ending):
-                described: Environment = named_function(factory, where=where)(name)
-                return described
-        factory = f"worlds.{name}:environment" if name in BUILT_IN else name
+                environment: Environment = named_function(known[ending], where=where)(name)
+                return environment
+        factory = known.get(name, name)
         if ":" not in factory:
-            raise UserError(
-                "unknown environment",
-                where=where,
-                remedy=f"use {', '.join(BUILT_IN)} or your own 'package.module:factory', 'file.py:factory', 'folder/', "
-                "'file.json'",
+            named = Path(name).suffix or name.endswith("/")
+            what = "nothing that is installed reads such a description" if named else "unknown environment"
+            short = ", ".join(key for key in known if key not in endings)
+            described_by = (
+                f", or what describes one: {', '.join(f'…{ending}' for ending in endings)}" if endings else ""
             )
+            remedy = f"use {short} or your own 'package.module:factory', 'file.py:factory'{described_by}"
+            raise UserError(what, where=where, remedy=remedy)
         if addressed.address_of(name) is not None:
-            from rods.config import Sandbox
-
-            source = addressed.source_of(name, self.folders)
-            return self._confine(name, factory, self._sandbox or Sandbox(), source)
+            return self._confine(name, factory, addressed.text_of(addressed.source_of(name, self.folders)))
         if self._sandbox is not None and name in self._sandbox.environments:
-            return self._confine(name, factory, self._sandbox)
-        environment: Environment = made_by(factory, Environment, where=where)
-        return environment
+            return self._confine(name, factory)
+        made: Environment = made_by(factory, Environment, where=where)
+        return made
 
-    def _confine(self, name: str, factory: str, sandbox: Sandbox, source: str | None = None) -> Environment:
-        from rods.environments.sandbox.confined import confined
-        from rods.environments.workers.pool import Pool, Spares
-
-        if name == "bfcl":
-            raise UserError(
-                "bfcl runs in this process only: it starts a worker of its own",
-                where="operation.sandbox.environments",
-                remedy="leave it out; its tools are bounded and its data checked by their hash",
-            )
+    def _confine(self, name: str, factory: str, source: str | None = None) -> Environment:
+        settings = "operation.sandbox.environments"
+        if (world := registry.worlds().get(name)) is not None and world.unconfined:
+            what = f"{name} runs in this process only: {world.unconfined['why']}"
+            raise UserError(what, where=settings, remedy=world.unconfined["remedy"])
         if source is None and (file := factory.rpartition(":")[0]).endswith(".py"):
             factory = str(Path(file).absolute()) + factory.removeprefix(file)  # the process starts elsewhere
-        if self._pool is None:
-            self._pool = Pool(sandbox.processes)
-            self._spares = Spares(sandbox.workers, self._pool, ahead=True)
-        return confined(
-            factory,
-            source=None if source is None else addressed.text_of(source),
-            lowest_tier=sandbox.lowest_tier,
-            workers=sandbox.workers,
-            seconds=sandbox.seconds,
-            memory=sandbox.memory_bytes,
-            readable=sandbox.readable,
-            spares=Spares(sandbox.workers, self._pool) if source is None else self._spares,
-        )
+        if self._confiner is None:
+            where = f"environment {name!r}" if source is not None else settings
+            confiner = registry.only("confiner", "nothing here can confine an environment", where=where)
+            from rods.config import Sandbox
+
+            self._confiner = named_function(confiner, where=where)(self._sandbox or Sandbox())
+        confined: Environment = self._confiner.confine(factory, source)
+        return confined

@@ -1,19 +1,19 @@
 """An environment that can neither be copied nor looked into, as one that can: a copy is a fresh world and the calls so
 far, and two worlds are equal when declared read-only probes answer alike in both.
 
-`Replayed(inner, …)` needs no more of an instance of `inner` than `call`. What it promises rests on three declarations:
+`Replayed(inner, …)` needs no more of an instance of `inner` than `call`, and three declarations:
 
 - `reads`, tools that change nothing: they are not repeated, and a copy asks its origin's world.
 - `probes`, calls of such tools: what they answer is the state.
 - `minted`, patterns of values that a server makes up anew in each world (handles, ids), each with one group. Outside
-  they bear a name that says where they came from: the call, which of its repetitions, and the place in its answer. So
-  two servers that made up other values give the same texts, and a task's calls name what an earlier call made.
+  they bear a name that says where they came from: the call, which of its repetitions, and the place in its answer.
 
 Where a repeated call answers otherwise than it did, that is an InfrastructureError: such a world is no copy.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 import threading
@@ -59,21 +59,18 @@ class Replayed:
         self.probes = None if probes is None else tuple(probes)
         self.minted = {kind: re.compile(pattern) for kind, pattern in (minted or {}).items()}
         self.name = inner.name
-        told = None if self.probes is None else [probe.as_json() for probe in self.probes]
-        self.hash = content_id(
-            {
-                "inner": inner.hash,
-                "reads": sorted(self.reads),
-                "probes": told,
-                "minted": dict(minted or {}),
-                "behaviour": BEHAVIOUR,
-            }
-        )
+        declared = {
+            "inner": inner.hash,
+            "reads": sorted(self.reads),
+            "probes": None if self.probes is None else [probe.as_json() for probe in self.probes],
+            "minted": dict(minted or {}),
+            "behaviour": BEHAVIOUR,
+        }
+        self.hash = content_id(declared)
         able = inner.features.deterministic
         self.features = replace(inner.features, snapshot=able, fork=able, state_visible=self.probes is not None)
 
     def parameters(self) -> Mapping[str, Any]:
-        """What a run's record says of it: that of the inner one."""
         return parameters(self.inner)
 
     def tools(self) -> Mapping[str, Tool]:
@@ -89,8 +86,8 @@ class Replayed:
             raise ValueError(f"{CALLS!r} of a state is a list of calls")
         if calls and not self.features.fork:
             raise ValueError(f"a state with {CALLS!r} needs an environment that is deterministic")
-        lived = [_Lived(Call.from_json(each), None) for each in calls]
-        world = ReplayedWorld(self, given, tuple(lived), None)
+        lived = tuple(_Lived(Call.from_json(call), None) for call in calls)
+        world = ReplayedWorld(self, given, lived, None)
         world.begin()
         return world
 
@@ -119,7 +116,7 @@ class _Names:
         self._made: Counter[bytes] = Counter()  # equal calls so far
 
     def copy(self) -> _Names:
-        twin = _Names(self._patterns)
+        twin = copy.copy(self)
         twin.real, twin.kinds, twin._named = dict(self.real), dict(self.kinds), dict(self._named)
         twin._made = self._made.copy()
         return twin
@@ -133,15 +130,16 @@ class _Names:
         if not self._patterns:
             return result
         origin = canonical([call.name, dict(call.arguments)])
-        found: list[tuple[int, str, str]] = []
-        for kind, pattern in self._patterns.items():
-            found += [(match.start(1), kind, match.group(1)) for match in pattern.finditer(result.text)]
-        for number, (_, kind, value) in enumerate(sorted(found)):
+        matches = [
+            (match.start(1), kind, match.group(1))
+            for kind, pattern in self._patterns.items()
+            for match in pattern.finditer(result.text)
+        ]
+        for number, (_, kind, value) in enumerate(sorted(matches)):
             if value not in self._named:
                 self._name(kind, value, origin, number)
         self._made[origin] += 1
-        value = _renamed(result.value, self._named)
-        return Result(_in_text(result.text, self._named), value, result.error)
+        return Result(_in_text(result.text, self._named), _renamed(result.value, self._named), result.error)
 
     def _name(self, kind: str, value: str, origin: bytes, number: int) -> None:
         if len(value) < SHORTEST:
@@ -224,17 +222,17 @@ class ReplayedWorld:
         if not self._environment.features.snapshot:
             raise Unsupported(f"{self._environment.name} is not deterministic: its calls cannot be repeated")
         reads = self._environment.reads if not self._environment.minted else ()
-        calls = [each.call.as_json() for each in self._lived if each.call.name not in reads]
-        copy: dict[str, Any] = orjson.loads(orjson.dumps({**self._state, CALLS: calls}))
-        return copy if calls else {key: value for key, value in copy.items() if key != CALLS}
+        calls = [lived.call.as_json() for lived in self._lived if lived.call.name not in reads]
+        state: dict[str, Any] = orjson.loads(orjson.dumps({**self._state, CALLS: calls} if calls else self._state))
+        return state
 
     def fork(self) -> ReplayedWorld:
         if not self._environment.features.fork:
             raise Unsupported(f"{self._environment.name} is not deterministic: its calls cannot be repeated")
-        copy = ReplayedWorld(self._environment, self._state, self._lived, self._live)
-        if self._environment.probes is not None:  # now, while this world still stands where the copy does
-            copy._seen = self._look()
-        return copy
+        twin = ReplayedWorld(self._environment, self._state, self._lived, self._live)
+        if self._environment.probes is not None:  # now, while this world still stands where its copy does
+            twin._seen = self._look()
+        return twin
 
     def same_state(self, other: Instance) -> bool:
         if self._environment.probes is None:
@@ -253,17 +251,16 @@ class ReplayedWorld:
         names = live.names.copy()  # what a probe is the first to show gets no name for good
         answers = []
         for probe in self._environment.probes or ():
-            for each in _each(probe, live.names.kinds):
-                result = live.call(each, names)
+            for call in _each(probe, live.names.kinds):
+                result = live.call(call, names)
                 if result.error == "infrastructure":
-                    raise InfrastructureError(f"the probe {each} could not be carried out: {result.text[:200]}")
-                answers.append([str(each), result.text, result.error])
+                    raise InfrastructureError(f"the probe {call} could not be carried out: {result.text[:200]}")
+                answers.append([str(call), result.text, result.error])
         shown: Callable[[], Any] | None = getattr(live.instance, "look", None)
         return canonical([answers, _renamed(shown(), names._named) if shown is not None else None])
 
     def _using(self, act: Callable[[_Live], T]) -> T:
-        """What `act` gives with a world that stands where this one does. One that breaks is gone; the next call makes
-        another."""
+        """What `act` gives with a world that stands where this one does. One that breaks is gone."""
         while True:
             live = self._live
             try:
@@ -289,12 +286,11 @@ class ReplayedWorld:
         if self._lived and not environment.features.fork:
             raise InfrastructureError(f"a world of {environment.name} was lost, and its calls cannot be repeated")
         live = _Live(environment.inner.reset(self._state or None), _Names(environment.minted))
-        for each in self._lived:
-            result = live.call(each.call)
-            if each.digest not in (None, _digest(result)):
-                raise InfrastructureError(
-                    f"{environment.name}: {each.call} answers otherwise when it is repeated: {result.text[:200]!r}"
-                )
+        for lived in self._lived:
+            result = live.call(lived.call)
+            if lived.digest not in (None, _digest(result)):
+                said = f"{lived.call} answers otherwise when it is repeated: {result.text[:200]!r}"
+                raise InfrastructureError(f"{environment.name}: {said}")
         live.lived = self._lived
         return live
 

@@ -34,7 +34,7 @@ from pydantic_core import PydanticSerializationError
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Instance, Parameter, Result, Tool
-from rods.errors import InfrastructureError
+from rods.errors import BrokenEnvironment
 from rods.tasks import state_json
 
 S = TypeVar("S")
@@ -50,10 +50,9 @@ class ToolError(Exception):
 class TypedEnvironment(Generic[S]):
     """An environment (`rods.environments.base.Environment`) of the functions that `tool` is put on.
 
-    `name` is what it is loaded by, "file.py:factory" or "package.module:factory". `state` is a dataclass that can be
-    made without arguments: the empty state. `behaviour` has to be raised when equal calls give other results than
-    before, since that cannot be seen from outside: tasks remember the hash of the version that they were written for.
-    `catalogue` makes a `rods.composing.catalogue.Catalogue`, for variants without a language model.
+    `name`: "file.py:factory" or "package.module:factory". `state`: a dataclass that can be made without arguments.
+    `behaviour` has to be raised when equal calls give other results than before: tasks remember the hash of the version
+    that they were written for. `catalogue` makes a `rods.composing.catalogue.Catalogue`.
     """
 
     features = Features()
@@ -68,11 +67,10 @@ class TypedEnvironment(Generic[S]):
         try:
             empty = state()
         except TypeError as error:
-            raise TypeError(
-                f"{error}: give every field of {state.__name__} a default, that is the empty state"
-            ) from error
+            what = f"{error}: give every field of {state.__name__} a default, that is the empty state"
+            raise TypeError(what) from error
         try:
-            kept = self._equal(self._restored(self._written(empty)), empty)
+            kept = self._equal(self._json.validate_json(self._written(empty)), empty)
         except (ValidationError, PydanticSerializationError):
             kept = False
         if not kept:
@@ -114,7 +112,7 @@ class TypedEnvironment(Generic[S]):
     def hash(self) -> str:
         """Over schemas and `behaviour`."""
         offered = (*self.tools().values(), *self.checks().values())
-        return content_id([self._behaviour, *([each.group, each.schema(), each.result] for each in offered)])
+        return content_id([self._behaviour, *([tool.group, tool.schema(), tool.result] for tool in offered)])
 
     @property
     def state_schema(self) -> Mapping[str, Any]:
@@ -131,7 +129,7 @@ class TypedEnvironment(Generic[S]):
         if state is None:
             return TypedWorld(self, self._state())
         try:
-            made = self._restored(state_json(state))
+            made = self._json.validate_json(state_json(state))
         except TypeError as error:
             raise ValueError(f"the state is not JSON: {error}") from error
         except ValidationError as error:
@@ -149,14 +147,11 @@ class TypedEnvironment(Generic[S]):
         before = self._written(state)
         result = check.run(state, call.arguments)
         if self._written(state) != before:
-            raise InfrastructureError(f"the check {call.name} changed the state that it was to look at")
+            raise BrokenEnvironment(f"the check {call.name} changed the state that it was to look at")
         return result
 
     def _written(self, state: S) -> bytes:
         return self._json.dump_json(state)
-
-    def _restored(self, text: bytes) -> S:
-        return self._json.validate_json(text)
 
     def _snapshot(self, state: S) -> dict[str, Any]:
         picture: dict[str, Any] = orjson.loads(self._written(state))
@@ -203,14 +198,14 @@ class _TypedTool:
         if not taken:
             raise TypeError(f"{what} takes nothing: its first parameter must be the state")
         parameters, adapters = [], {}
-        for each in taken[1:]:
-            where = f"{what}, parameter {each.name!r}"
-            if each.kind not in _BY_NAME:
+        for parameter in taken[1:]:
+            where = f"{what}, parameter {parameter.name!r}"
+            if parameter.kind not in _BY_NAME:
                 raise TypeError(f"{where}: * and ** have no schema, name what it takes")
-            if each.name not in hints:
-                raise TypeError(f"{where} has no type: write for instance `{each.name}: int`")
-            adapters[each.name] = _adapter(hints[each.name], where)
-            parameters.append(_parameter(each, hints[each.name], adapters[each.name], where))
+            if parameter.name not in hints:
+                raise TypeError(f"{where} has no type: write for instance `{parameter.name}: int`")
+            adapters[parameter.name] = _adapter(hints[parameter.name], where)
+            parameters.append(_parameter(parameter, hints[parameter.name], adapters[parameter.name], where))
         declared = hints.get("return", Any)
         result = _adapter(declared, f"{what}, its result")
         schema = None if declared is Any else result.json_schema(mode="serialization")
@@ -219,7 +214,7 @@ class _TypedTool:
 
     def run(self, state: Any, arguments: Mapping[str, Any]) -> Result:
         known = self.document.parameters
-        missing = [each.name for each in known if each.required and each.name not in arguments]
+        missing = [parameter.name for parameter in known if parameter.required and parameter.name not in arguments]
         if missing or (unknown := [name for name in arguments if name not in self.arguments]):
             what = f"missing arguments: {', '.join(missing)}" if missing else f"unknown arguments: {', '.join(unknown)}"
             return Result(what, None, "bad_arguments")
@@ -228,7 +223,7 @@ class _TypedTool:
             try:
                 checked[name] = self.arguments[name].validate_json(json.dumps(value), strict=True)
             except ValidationError as error:
-                wrong_type = any(each["type"].endswith("_type") for each in error.errors(include_url=False))
+                wrong_type = any(fault["type"].endswith("_type") for fault in error.errors(include_url=False))
                 return Result(f"{name}: {_faults(error)}", None, "bad_arguments" if wrong_type else "bounds")
             except RecursionError:
                 return Result(f"{name}: nested too deeply", None, "bounds")
@@ -242,24 +237,16 @@ class _TypedTool:
 
 def _parameter(given: inspect.Parameter, hint: Any, adapter: TypeAdapter[Any], where: str) -> Parameter:
     required = given.default is _NOTHING
-    if not required and given.default is None:
-        hint = _without_none(hint)
+    if not required and given.default is None and get_origin(hint) in (Union, UnionType):  # `X` of `X | None`
+        hint = Union[tuple(kind for kind in get_args(hint) if kind is not NoneType)]  # noqa: UP007 not known before
         adapter = _adapter(hint, where)
     schema = adapter.json_schema()
     if "type" not in schema:
-        raise TypeError(
-            f"{where}: {hint!r} has no single JSON type; take text, a number, true or false, a list or a dict"
-        )
+        remedy = "take text, a number, true or false, a list or a dict"
+        raise TypeError(f"{where}: {hint!r} has no single JSON type; {remedy}")
     schema.pop("title", None)
     description = str(schema.pop("description", ""))
     return Parameter(given.name, schema, description, required, None if required else given.default)
-
-
-def _without_none(hint: Any) -> Any:
-    """`X` of `X | None`."""
-    if get_origin(hint) in (Union, UnionType):
-        return Union[tuple(each for each in get_args(hint) if each is not NoneType)]  # noqa: UP007 not known before
-    return hint
 
 
 def _adapter(hint: Any, what: str) -> TypeAdapter[Any]:
@@ -271,21 +258,19 @@ def _adapter(hint: Any, what: str) -> TypeAdapter[Any]:
 
 def _faults(error: ValidationError) -> str:
     return "; ".join(
-        ".".join(map(str, each["loc"])) + (": " if each["loc"] else "") + each["msg"]
-        for each in error.errors(include_url=False)[:3]
+        ".".join(map(str, fault["loc"])) + (": " if fault["loc"] else "") + fault["msg"]
+        for fault in error.errors(include_url=False)[:3]
     )
 
 
 def _unknown(given: Any, known: Any, at: str = "") -> str:
     """The place of the first key of `given` that its counterpart lacks; empty when there is none."""
     if isinstance(given, Mapping) and isinstance(known, Mapping):
-        for key, item in given.items():
-            if key not in known:
-                return f"{at}{key}"
-            if found := _unknown(item, known[key], f"{at}{key}."):
-                return found
-    if isinstance(given, list) and isinstance(known, list):
-        for index, (item, counterpart) in enumerate(zip(given, known, strict=False)):
-            if found := _unknown(item, counterpart, f"{at}{index}."):
-                return found
-    return ""
+        if lacking := [key for key in given if key not in known]:
+            return f"{at}{lacking[0]}"
+        pairs = [(key, item, known[key]) for key, item in given.items()]
+    elif isinstance(given, list) and isinstance(known, list):
+        pairs = [(index, *pair) for index, pair in enumerate(zip(given, known, strict=False))]
+    else:
+        return ""
+    return next((place for key, item, other in pairs if (place := _unknown(item, other, f"{at}{key}."))), "")

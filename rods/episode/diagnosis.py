@@ -14,9 +14,8 @@ errors of BFCL's checker that they agree with. The order of looking, for a turn 
 8. An expected call has no counterpart: `missing_tool_call`.
 9. What is left: the state is still wrong from before (`state_mismatch`), or results are lacking (`response_mismatch`).
 
-2, 4 and 6 to 9 keep the order of Table 5. The others have no place in it and stand where their evidence is: in the
-trace alone, before what takes a verdict. An error is made good by a later call of the same tool that succeeds, and all
-are by a turn that is resolved: so a turn that erred and recovered is a `pass`.
+2, 4 and 6 to 9 keep the order of Table 5; the others stand where their evidence is. An error is made good by a later
+call of the same tool that succeeds, and all are by a turn that is resolved.
 """
 
 from __future__ import annotations
@@ -24,12 +23,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from rods.analysis.says import WORD, Text, leaves
+from rods.analysis.containment import WORD, Text, leaves
 from rods.analysis.schemas import Checker, limits
 from rods.calls import Call
-from rods.environments.base import Environment, Tool, kept
+from rods.environments.base import Environment, kept
 from rods.episode.engine import Trace, TurnTrace
 from rods.faults import WRONG_ARGUMENTS, Label
 from rods.tasks import Task
@@ -43,7 +41,7 @@ def diagnose(trace: Trace, task: Task, environment: Environment) -> tuple[Label,
     """One label for each turn that the policy finished, in order: those with a verdict, and the one that ran into the
     limit of steps. Turns of a head start are not the policy's; a turn that was cut by length or broken by the machinery
     says nothing about it, and nor do the turns that were never reached."""
-    found: list[Label] = []
+    labels: list[Label] = []
     shown, steps = _Shown(trace), 0
     erred: frozenset[str] = frozenset()  # tools whose errors, in turns that failed, were never made good
     right = True  # whether the state was as expected before the turn
@@ -54,19 +52,19 @@ def diagnose(trace: Trace, task: Task, environment: Environment) -> tuple[Label,
         steps += len(turn.steps)
         played = _Played(turn, task.calls[trace.head + number], environment, shown, before, right)
         erred -= {call.name for call, result in played.calls if result.error is None}
-        found.append(played.label(erred))
-        if found[-1] == "pass":
+        labels.append(played.label(erred))
+        if labels[-1] == "pass":
             erred = frozenset()
         elif played.expected:
             erred |= {call.name for call, _ in played.unmended} | ({MALFORMED} if played.malformed else set())
         if turn.verdict is not None and played.expected:  # the verdict of a turn without calls compares no state
             right = turn.verdict.state
-    return tuple(found)
+    return tuple(labels)
 
 
 class _Played:
     """One turn, and what its evidence says. `before` says of each reply how much had been `shown` then; `right`: the
-    state was as expected before the turn."""
+    state was as expected."""
 
     def __init__(
         self,
@@ -78,16 +76,18 @@ class _Played:
         right: bool,
     ) -> None:
         self.turn, self.expected, self.shown, self.right = turn, expected, shown, right
-        self.documents = documents(environment)
+        self.documents = _documents(environment)
         self.malformed = any(step.error is not None for step in turn.steps)
-        self.calls = [one for step in turn.steps for one in zip(step.calls, step.results, strict=True)]
+        self.calls = [pair for step in turn.steps for pair in zip(step.calls, step.results, strict=True)]
         # for each call: what had been shown before its reply, and that with the results that the reply had by then
         self.before = [
             (known, known + place)
             for step, known in zip(turn.steps, before, strict=True)
             for place in range(len(step.calls))
         ]
-        self.unmended = [one for place, one in enumerate(self.calls) if self._failed(place) and not self._mended(place)]
+        self.unmended = [
+            pair for place, pair in enumerate(self.calls) if self._failed(place) and not self._mended(place)
+        ]
 
     def label(self, erred: Collection[str]) -> Label:
         """The turn's label; `erred`: tools whose errors of earlier turns were never made good."""
@@ -114,7 +114,7 @@ class _Played:
 
     def _failed(self, place: int) -> bool:
         """Whether the call was answered with an error that the ground truth would not have met: it makes the call, and
-        the turn has followed it up to there."""
+        was followed up to there."""
         call, result = self.calls[place]
         if result.error is None:
             return False
@@ -129,17 +129,24 @@ class _Played:
         return any(call.name == name and result.error is None for call, result in self.calls[place + 1 :])
 
     def _breaks_document(self, place: int) -> bool:
-        """Whether the arguments break the document of the tool (the environment says so, or its schema does), and no
-        later call of it was better."""
+        """Whether the arguments break the document of the tool (by environment or schema), and no later call of it was
+        better."""
         call, result = self.calls[place]
         if call in self.expected:
             return False
-        fits = self.documents[call.name].fits if call.name in self.documents else None
-        wrong = result.error in WRONG_ARGUMENTS or (fits is not None and not fits(call))
+        wrong = result.error in WRONG_ARGUMENTS or not self._fits(call)
         later = self.calls[place + 1 :]
         return wrong and not any(
-            other.name == call.name and answer.error is None and (fits is None or fits(other))
-            for other, answer in later
+            other.name == call.name and answer.error is None and self._fits(other) for other, answer in later
+        )
+
+    def _fits(self, call: Call) -> bool:
+        """Whether the call keeps to the document of its tool, if that has one."""
+        if call.name not in self.documents:
+            return True
+        required, checkers = self.documents[call.name]
+        return required <= call.arguments.keys() <= checkers.keys() and all(
+            checkers[name].fits(value) for name, value in call.arguments.items()
         )
 
     def _misses(self, place: int) -> bool:
@@ -159,7 +166,7 @@ class _Played:
             return False
         if (call, result) in self.unmended:
             answer = Text.shown(result.text)
-            return any(len(str(value).split()) == 1 or answer.says(value) for _, value in unseen)
+            return any(len(str(value).split()) == 1 or answer.contains_exact(value) for _, value in unseen)
         if result.error is not None:
             return False
         made = [other for other, _ in self.calls]
@@ -213,33 +220,18 @@ class _Shown:
             if place == len(self._read):
                 read, text = self._sources[place]
                 self._read.append(read(text))
-            if self._read[place].tells(value):
+            if self._read[place].contains_any_form(value):
                 return True
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """What the document of a tool asks of a call."""
-
-    required: frozenset[str]
-    checkers: Mapping[str, Checker]
-
-    @staticmethod
-    def of(tool: Tool) -> Document:
-        return Document(
+@kept
+def _documents(environment: Environment) -> Mapping[str, tuple[frozenset[str], Mapping[str, Checker]]]:
+    """What the documents of an environment's tools ask of calls, by name: required arguments, and a checker of each."""
+    return {
+        name: (
             frozenset(parameter.name for parameter in tool.parameters if parameter.required),
             {parameter.name: Checker(limits(parameter)) for parameter in tool.parameters},
         )
-
-    def fits(self, call: Call) -> bool:
-        given = call.arguments
-        return self.required <= given.keys() <= self.checkers.keys() and all(
-            self.checkers[name].fits(value) for name, value in given.items()
-        )
-
-
-@kept
-def documents(environment: Environment) -> Mapping[str, Document]:
-    """The documents of an environment's tools, by name."""
-    return {name: Document.of(tool) for name, tool in environment.tools().items()}
+        for name, tool in environment.tools().items()
+    }

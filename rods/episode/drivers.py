@@ -1,25 +1,26 @@
 """Drivers of the episode engine: many episodes in lock-step, or one in asyncio.
 
-Both hold the instances and answer calls, users and verdicts; the caller only supplies the policy's replies. An episode
-whose world, user or goal waits for somebody else is advanced in a thread, all of a round together, so that a round
-takes as long as the slowest of them, not as long as all.
+Both hold the instances and answer calls, users and verdicts; the caller only supplies the policy's replies. Episodes
+that wait for somebody else are advanced in threads, all of a round together: it takes as long as the slowest of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+from rods.calls import Call
 from rods.conversations import Persona
 from rods.dialects.base import Dialect
 from rods.environments.base import Environment, Instance, Result
 from rods.episode.engine import (
     MAX_STEPS,
     Answer,
+    Episode,
     NeedCalls,
     NeedOutcome,
     NeedText,
@@ -28,7 +29,6 @@ from rods.episode.engine import (
     Reply,
     Request,
     Trace,
-    episode,
 )
 from rods.episode.goals import Goal, WholeGoal
 from rods.episode.users import User, procedural_user
@@ -38,18 +38,15 @@ from rods.interfaces.base import IDENTITY, Interface
 from rods.logs import log
 from rods.tasks import AnyTask, OpenTask
 
-P = ParamSpec("P")
-T = TypeVar("T")
 ALARM = Alarm()
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One episode to run. `goal` may be shared by all episodes of the task: one that judges turns for a `Task`, one
-    that judges the whole for an `OpenTask`. `user` says what a persona's user says, `world` makes the world (None: the
-    environment does, from the task's state). `waits`: whether one of them waits for somebody else, a server say; such
-    an episode is advanced in a thread, and whoever waits longer than rods.deadlines.HANGS does so `outside`
-    (rods.episode.watchdog)."""
+    """One episode to run. `goal` may be shared by all episodes of the task: a `Goal` for a `Task`, a `WholeGoal` for an
+    `OpenTask`. `user` says what a persona's user says, `world` makes the world (None: the environment does, from the
+    task's state). `waits`: whether one of them waits for somebody else, a server say, whoever waits longer than
+    rods.deadlines.HANGS doing so `outside` (rods.episode.watchdog)."""
 
     task: AnyTask
     environment: Environment
@@ -68,17 +65,10 @@ class Job:
         """Whether it, or the environment itself, waits for somebody else."""
         return self.waits or self.environment.features.waits
 
-    def engine(self) -> Generator[Request, Answer, Trace]:
+    def engine(self) -> Generator[Request, Any, Trace]:
         """The episode, before its first request."""
-        return episode(
-            self.task,
-            self.environment,
-            self.dialect,
-            interface=self.interface,
-            max_steps=self.max_steps,
-            visible_only=self.visible_only,
-            head=self.head,
-        )
+        rules = self.interface, self.max_steps, self.visible_only, self.head
+        return Episode(self.task, self.environment, self.dialect, *rules).play()
 
 
 @runtime_checkable
@@ -87,13 +77,11 @@ class Played(Protocol):
 
     def results(self, need: NeedCalls) -> Sequence[Result]:
         """The results of `need.calls`, in order. Raises InfrastructureError where nobody plays them."""
-        ...
 
 
 class _Running:
     """An episode with its world: `advance` makes the world, answers calls, users and verdicts itself, and stops where
-    the policy's text is needed. A world that breaks, or does not answer, ends the episode as an infrastructure
-    failure; so does whatever a job that waits breaks over."""
+    the policy's text is needed. A world that breaks, or does not answer, ends it as an infrastructure failure."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -104,10 +92,13 @@ class _Running:
         try:
             with ALARM.within():
                 if self.instance is None:
-                    self.instance = self._guarded(self._world)
+                    with self._guarded():
+                        self.instance = self._world()
                 request = self.engine.send(answer)
                 while not isinstance(request, NeedText):
-                    request = self.engine.send(self._guarded(self._answer, request))
+                    with self._guarded():
+                        given = self._answer(request)
+                    request = self.engine.send(given)
                 return request
         except StopIteration as stop:
             trace: Trace = stop.value
@@ -115,11 +106,12 @@ class _Running:
         except InfrastructureError:
             return self.lost()
 
-    def _guarded(self, play: Callable[P, T], *asked: P.args, **options: P.kwargs) -> T:
-        """What world, user or goal answer. Raises InfrastructureError for whatever a job that waits broke over: one
-        episode's trouble with a server must not end the batch."""
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Around what world, user or goal answer. Raises InfrastructureError for whatever a job that waits broke over:
+        one episode's trouble with a server must not end the batch."""
         try:
-            return play(*asked, **options)
+            yield
         except (InfrastructureError, UserError):
             raise
         except Exception as error:
@@ -145,13 +137,7 @@ class _Running:
         if isinstance(request, NeedCalls):
             if isinstance(self.instance, Played):
                 return self.instance.results(request)
-            results: list[Result] = []
-            for call in request.calls:
-                try:
-                    results.append(self.instance.call(call))
-                except InfrastructureError as error:
-                    results.append(Result(str(error), error="infrastructure"))
-            return results
+            return [_result(self.instance, call) for call in request.calls]
         task, goal = self.job.task, self.job.goal
         if isinstance(request, NeedUser):
             assert isinstance(task, OpenTask) and isinstance(task.user, Persona)
@@ -163,15 +149,19 @@ class _Running:
         return goal.verdict(self.instance, request)
 
 
+def _result(instance: Instance, call: Call) -> Result:
+    try:
+        return instance.call(call)
+    except InfrastructureError as error:
+        return Result(str(error), error="infrastructure")
+
+
 def run_lockstep(
     jobs: Sequence[Job], complete: Callable[[Sequence[tuple[int, NeedText]]], Sequence[Reply]]
 ) -> list[Trace]:
-    """Runs all jobs together; returns their traces in order.
-
-    `complete` gets (job index, need) of every episode that still waits for text and returns one reply for each, in
-    the same order. Finished episodes leave the batch. Jobs that wait are advanced in threads, one each; the others,
-    meanwhile, in this one.
-    """
+    """Runs all jobs together; returns their traces in order. `complete` gets (job index, need) of every episode that
+    still waits for text and returns one reply for each, in the same order. Jobs that wait are advanced in threads, one
+    each; the others, meanwhile, in this one."""
     running = [_Running(job) for job in jobs]
     traces: list[Trace | None] = [None] * len(jobs)
     answers: dict[int, Reply | None] = dict.fromkeys(range(len(jobs)))
@@ -202,8 +192,8 @@ def run_lockstep(
 async def run_episode(
     job: Job, complete: Callable[[NeedText], Awaitable[Reply]], threads: Executor | None = None
 ) -> Trace:
-    """Runs one job, awaiting text from `complete`. It is advanced in one of `threads`; without, in place, or in a
-    thread of its own where it waits."""
+    """Runs one job, awaiting text from `complete`. It is advanced in one of `threads`; without, in place, or where it
+    waits in one of its own."""
     if threads is None and job.slow:
         with Lanes(1, "player") as own:
             return await run_episode(job, complete, own)

@@ -1,17 +1,14 @@
 """The episode engine: a generator that does no I/O.
 
-`episode` walks a task's user turns and *asks* for what it needs: text from the policy (`NeedText`), results of calls
-(`NeedCalls`), what a played user says next (`NeedUser`), a verdict at the end of a turn (`NeedVerdict`), or what the
-whole episode earned (`NeedOutcome`). A driver answers with `send`; the generator returns a `Trace`. So one engine
-serves lock-step batches, asyncio, slow environments and recorded outputs alike.
-
-Nothing that a policy writes raises out of an episode: malformed text, unknown tools, wrong types and runaway steps
-become observations or named ends. A turn ends when a reply holds no call.
+`Episode.play` walks a task's user turns and *asks* for what it needs: text from the policy (`NeedText`), results of
+calls (`NeedCalls`), what a played user says next (`NeedUser`), a verdict on a turn (`NeedVerdict`), or what the whole
+episode earned (`NeedOutcome`). A driver answers with `send`; the generator returns a `Trace`. Nothing that a policy
+writes raises: malformed text, unknown tools and runaway steps become observations or named ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -37,8 +34,8 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class NeedText:
-    """Asks for the policy's next reply. `messages[fresh:]` are new since the last reply of this episode, which itself
-    stands at `fresh - 1`: a token-in token-out engine appends only these. `turn` counts the task's turns from 0."""
+    """Asks for the policy's next reply. `messages[fresh:]` are new since its last one, which itself stands at `fresh -
+    1`: a token-in token-out engine appends only these. `turn` counts the task's turns from 0."""
 
     messages: Sequence[Message]
     fresh: int
@@ -77,9 +74,8 @@ class NeedUser:
 
 @dataclass(frozen=True, slots=True)
 class NeedOutcome:
-    """Asks, once and at the end, what an episode earned that is judged as a whole. `turns` hold what the policy wrote
-    and called, `messages` is the whole conversation, `said` what the user has seen of it: an answer that it did not
-    live to see is empty."""
+    """Asks, once and at the end, what an episode earned that is judged as a whole. `said` is what the user has seen of
+    the conversation: an answer that it did not live to see is empty."""
 
     messages: Sequence[Message]
     said: Exchange
@@ -110,8 +106,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an episode earned that is judged as a whole: `passed` of `of`. `notes` say why, for people: the checks that
-    failed, or a verifier's reasons."""
+    """What an episode earned that is judged as a whole: `passed` of `of`. `notes` say why: checks that failed, a
+    verifier's reasons."""
 
     passed: int
     of: int
@@ -120,9 +116,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class StepTrace:
-    """One reply and what came of it. `error` is the dialect's complaint about malformed text, or None; `in_call`: what
-    stands inside a call is malformed, the reply around it is not. `reward`: what whoever plays tools or user gives for
-    it, of several calls their mean; None where nobody gives one."""
+    """One reply and what came of it. `error`: the dialect's complaint about malformed text; `in_call`: only what stands
+    inside a call is malformed. `reward`: what whoever plays tools or user gives for it, of several calls their mean."""
 
     text: str
     calls: tuple[Call, ...] = ()
@@ -131,6 +126,22 @@ class StepTrace:
     in_call: bool = False
     reward: float | None = None
 
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "text": self.text,
+            "calls": [call.as_json() for call in self.calls],
+            "results": [{"text": r.text, "error": r.error, **_known(reward=r.reward)} for r in self.results],
+            "error": self.error,
+            **_known(in_call=self.in_call or None, reward=self.reward),
+        }
+
+    @staticmethod
+    def from_json(record: Mapping[str, Any]) -> StepTrace:
+        calls = tuple(Call.from_json(call) for call in record["calls"])
+        results = tuple(Result(r["text"], error=r["error"], reward=r.get("reward")) for r in record["results"])
+        in_call, reward = record.get("in_call", False), record.get("reward")
+        return StepTrace(record["text"], calls, results, record["error"], in_call, reward)
+
 
 @dataclass(frozen=True, slots=True)
 class TurnTrace:
@@ -138,6 +149,15 @@ class TurnTrace:
 
     steps: tuple[StepTrace, ...]
     verdict: Verdict | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        verdict = None if self.verdict is None else asdict(self.verdict)
+        return {"verdict": verdict, "steps": [step.as_json() for step in self.steps]}
+
+    @staticmethod
+    def from_json(record: Mapping[str, Any]) -> TurnTrace:
+        verdict = None if record["verdict"] is None else Verdict(**record["verdict"])
+        return TurnTrace(tuple(StepTrace.from_json(step) for step in record["steps"]), verdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,71 +191,32 @@ class Trace:
             "end": self.end,
             "expected": self.expected,
             "resolved": self.resolved,
-            **({"head": self.head} if self.head else {}),
-            **({"outcome": asdict(self.outcome)} if self.outcome is not None else {}),
-            "turns": [
-                {
-                    "verdict": None
-                    if turn.verdict is None
-                    else {"state": turn.verdict.state, "response": turn.verdict.response},
-                    "steps": [
-                        {
-                            "text": step.text,
-                            "calls": [call.as_json() for call in step.calls],
-                            "results": [
-                                {"text": r.text, "error": r.error, **({} if r.reward is None else {"reward": r.reward})}
-                                for r in step.results
-                            ],
-                            "error": step.error,
-                            **({"in_call": True} if step.in_call else {}),
-                            **({} if step.reward is None else {"reward": step.reward}),
-                        }
-                        for step in turn.steps
-                    ],
-                }
-                for turn in self.turns
-            ],
-            "messages": [{"role": m.role, "content": m.content} for m in self.messages],
+            **_known(head=self.head or None, outcome=None if self.outcome is None else asdict(self.outcome)),
+            "turns": [turn.as_json() for turn in self.turns],
+            "messages": [asdict(message) for message in self.messages],
         }
 
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> Trace:
         """What `as_json` has written; results have their texts alone. Raises ValueError for anything else."""
         try:
+            outcome = record.get("outcome")
             return Trace(
                 record["task"],
-                tuple(
-                    TurnTrace(
-                        tuple(
-                            StepTrace(
-                                step["text"],
-                                tuple(Call.from_json(call) for call in step["calls"]),
-                                tuple(
-                                    Result(one["text"], error=one["error"], reward=one.get("reward"))
-                                    for one in step["results"]
-                                ),
-                                step["error"],
-                                step.get("in_call", False),
-                                step.get("reward"),
-                            )
-                            for step in turn["steps"]
-                        ),
-                        None if turn["verdict"] is None else Verdict(**turn["verdict"]),
-                    )
-                    for turn in record["turns"]
-                ),
+                tuple(TurnTrace.from_json(turn) for turn in record["turns"]),
                 record["end"],
                 record["expected"],
-                tuple(Message(one["role"], one["content"]) for one in record["messages"]),
+                tuple(Message(message["role"], message["content"]) for message in record["messages"]),
                 record.get("head", 0),
-                _outcome(record["outcome"]) if "outcome" in record else None,
+                None if outcome is None else Outcome(outcome["passed"], outcome["of"], tuple(outcome["notes"])),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"a trace lacks or misshapes {error}") from error
 
 
-def _outcome(record: Mapping[str, Any]) -> Outcome:
-    return Outcome(record["passed"], record["of"], tuple(record["notes"]))
+def _known(**fields: Any) -> dict[str, Any]:
+    """Those that a record has: it leaves out what is None."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 Request = NeedText | NeedCalls | NeedUser | NeedVerdict | NeedOutcome
@@ -243,113 +224,152 @@ Answer = Reply | Sequence[Result] | UserText | str | Verdict | Outcome | None
 
 
 @dataclass(slots=True)
-class _Progress:
-    """What one episode has accumulated so far, and how much there may be."""
-
-    limits: Limits | None = None
-    replies: int = 0
-    tool_turns: int = 0  # replies with calls
-    messages: list[Message] = field(default_factory=list)
-    turns: list[TurnTrace] = field(default_factory=list)
-    results: list[tuple[Call, Result]] = field(default_factory=list)
-    answered: int = 0  # messages up to and including the last reply
-
-    @property
-    def no_replies_left(self) -> bool:
-        return self.limits is not None and self.replies == self.limits.replies
-
-    @property
-    def no_tools_left(self) -> bool:
-        return self.limits is not None and self.tool_turns == self.limits.tool_turns
-
-
-def episode(
-    task: AnyTask,
-    environment: Environment,
-    dialect: Dialect,
-    *,
-    interface: Interface = IDENTITY,
-    max_steps: int = MAX_STEPS,
-    visible_only: bool = True,
-    head: int = 0,
-) -> Generator[Request, Any, Trace]:
-    """Runs `task`, which belongs to `environment`, in the dialect. `max_steps` bounds replies a turn. Without
+class Episode:
+    """An episode of `task`, which belongs to `environment`, in the dialect. `max_steps` bounds replies a turn. Without
     `visible_only` the environment answers every call, as BFCL's harness lets it, tools held out included. The first
-    `head` turns are played by the ground truth, and the policy, which is shown them as its own, plays the others; an
-    `OpenTask` has none.
+    `head` turns are played by the ground truth, and shown to the policy as its own."""
 
-    Yields requests and returns the trace. Raises KeyError only when the task names a tool that the environment lacks,
-    which `rods data check` refuses beforehand.
-    """
-    so_far, tools = _Progress(), environment.tools()
-    documented = interface.documents(task.environment.name, [tools[name] for name in task.tools_at(0)])
-    told = "\n\n".join(text for text in (task.system, interface.guidelines()) if text)
-    so_far.messages.append(Message("system", dialect.system(documented, told)))
-    if isinstance(task, OpenTask):
-        return (yield from _whole(task, environment, dialect, interface, max_steps, visible_only, so_far))
-    assert isinstance(task, Task)
-    end: End = "finished"
-    for turn, text in enumerate(task.script):
-        returned: Sequence[Tool] = ()
-        if turn in task.held_out:
-            returned = interface.documents(task.environment.name, [tools[name] for name in task.held_out[turn]])
-        so_far.messages.append(Message("user", dialect.user(text, returned)))
-        steps: list[StepTrace] = []
-        offered = {name: tools[name] for name in task.tools_at(turn)}
-        visible = offered if visible_only else None
-        now = Shown(environment, offered, so_far.results)
-        if turn < head:
-            if (yield from _played(task.calls[turn], dialect, interface, now, so_far)):
+    task: AnyTask
+    environment: Environment
+    dialect: Dialect
+    interface: Interface = IDENTITY
+    max_steps: int = MAX_STEPS
+    visible_only: bool = True
+    head: int = 0
+    _messages: list[Message] = field(default_factory=list, init=False)
+    _turns: list[TurnTrace] = field(default_factory=list, init=False)
+    _results: list[tuple[Call, Result]] = field(default_factory=list, init=False)  # of all calls so far
+    _answered: int = field(default=0, init=False)  # messages up to and including the last reply
+    _replies: int = field(default=0, init=False)
+    _tool_turns: int = field(default=0, init=False)  # replies with calls
+    _limits: Limits | None = field(default=None, init=False)
+
+    def play(self) -> Generator[Request, Any, Trace]:
+        """Yields requests and returns the trace. Raises KeyError only when the task names a tool that the environment
+        lacks, which `rods data check` refuses beforehand."""
+        task, dialect = self.task, self.dialect
+        documented = self._documents(task.tools_at(0))
+        told = "\n\n".join(text for text in (task.system, self.interface.guidelines()) if text)
+        self._messages.append(Message("system", dialect.system(documented, told)))
+        if isinstance(task, OpenTask):
+            return (yield from self._whole(task))
+        assert isinstance(task, Task)
+        end: End = "finished"
+        for turn, text in enumerate(task.script):
+            self._messages.append(Message("user", dialect.user(text, self._documents(task.held_out.get(turn, ())))))
+            if turn < self.head:
+                if (yield from self._head_start(task, turn)):
+                    continue
+                end = "infrastructure"
+                break
+            steps: list[StepTrace] = []
+            ended = yield from self._turn(turn, steps)
+            if ended is not None:
+                self._turns.append(TurnTrace(tuple(steps)))
+                end = ended
+                break
+            attempted = sum(len(step.calls) for step in steps)
+            verdict = yield NeedVerdict(turn, tuple(result.text for _, result in self._results), attempted)
+            self._turns.append(TurnTrace(tuple(steps), verdict))
+        return self._trace(end, task.expected - self.head)
+
+    def _trace(self, end: End, expected: int, outcome: Outcome | None = None) -> Trace:
+        return Trace(self.task.id, tuple(self._turns), end, expected, tuple(self._messages), self.head, outcome)
+
+    def _documents(self, names: Sequence[str]) -> Sequence[Tool]:
+        tools = self.environment.tools()
+        return self.interface.documents(self.task.environment.name, [tools[name] for name in names]) if names else ()
+
+    def _shown(self, turn: int) -> Shown:
+        tools = self.environment.tools()
+        return Shown(self.environment, {name: tools[name] for name in self.task.tools_at(turn)}, self._results)
+
+    def _whole(self, task: OpenTask) -> Generator[Request, Any, Trace]:
+        """An episode that is judged once: wherever it ended, unless the machinery broke."""
+        self._limits = task.limits
+        said: list[tuple[str, str]] = []
+        end: End = "finished"
+        text = task.texts[0]
+        while text.strip():
+            if self._no_replies_left():
+                end = "step_limit"
+                break
+            self._messages.append(Message("user", self.dialect.user(text, ())))
+            steps: list[StepTrace] = []
+            ended = yield from self._turn(len(said), steps)
+            self._turns.append(TurnTrace(tuple(steps)))
+            if ended is not None:
+                said.append((text, ""))
+                end = ended
+                break
+            said.append((text, self.dialect.parse(steps[-1].text).answer or ""))
+            text, reward = yield from _next_text(task.user, said)
+            if reward is not None:
+                self._turns[-1] = TurnTrace((*steps[:-1], replace(steps[-1], reward=reward)))
+        outcome: Outcome | None = None
+        if end != "infrastructure":
+            outcome = yield NeedOutcome(tuple(self._messages), tuple(said), tuple(self._turns))
+        return self._trace(end, task.expected, outcome)
+
+    def _no_replies_left(self) -> bool:
+        return self._limits is not None and self._replies == self._limits.replies
+
+    def _head_start(self, task: Task, turn: int) -> Generator[Request, Any, bool]:
+        """One turn of a head start: its ground truth, a call a reply. False when the machinery broke over it."""
+        shown = self._shown(turn)
+        for call in task.calls[turn]:
+            (result,) = yield NeedCalls((call,), tuple(self._messages))
+            if result.error == "infrastructure":
+                return False
+            seen = self.interface.observation(shown, call, result)
+            self._results.append((call, result))
+            self._messages.append(Message("assistant", self.dialect.write([call])))
+            self._messages.append(Message(*self.dialect.observation([call], [seen])))
+        self._messages.append(Message("assistant", self.dialect.answer(PLAYED)))
+        return True
+
+    def _turn(self, turn: int, steps: list[StepTrace]) -> Generator[Request, Any, End | None]:
+        """The user turn `turn`. Returns None when the policy answered, else why the episode is over. Calls beyond the
+        conversation's limit are not carried out."""
+        dialect, shown, limits = self.dialect, self._shown(turn), self._limits
+        for _ in range(self.max_steps):
+            if self._no_replies_left():
+                return "step_limit"
+            reply: Reply = yield NeedText(tuple(self._messages), self._answered, turn)
+            self._replies += 1
+            self._messages.append(Message("assistant", reply.text))
+            self._answered = len(self._messages)
+            if reply.end != "stop":
+                steps.append(StepTrace(reply.text))
+                return reply.end
+            parsed = dialect.parse(reply.text)
+            if parsed.error is not None:
+                steps.append(StepTrace(reply.text, error=parsed.error, in_call=parsed.in_call))
+                self._messages.append(Message(*dialect.complaint(self.interface.complaint(shown, parsed.error))))
                 continue
-            end = "infrastructure"
-            break
-        ended = yield from _turn(turn, visible, dialect, interface, now, max_steps, so_far, steps)
-        if ended is not None:
-            so_far.turns.append(TurnTrace(tuple(steps)))
-            end = ended
-            break
-        attempted = sum(len(step.calls) for step in steps)
-        verdict = yield NeedVerdict(turn, tuple(result.text for _, result in so_far.results), attempted)
-        so_far.turns.append(TurnTrace(tuple(steps), verdict))
-    return Trace(task.id, tuple(so_far.turns), end, task.expected - head, tuple(so_far.messages), head)
-
-
-def _whole(
-    task: OpenTask,
-    environment: Environment,
-    dialect: Dialect,
-    interface: Interface,
-    max_steps: int,
-    visible_only: bool,
-    so_far: _Progress,
-) -> Generator[Request, Any, Trace]:
-    """An episode that is judged once: wherever it ended, unless the machinery broke."""
-    tools, so_far.limits = environment.tools(), task.limits
-    offered = {name: tools[name] for name in task.tools}
-    said: list[tuple[str, str]] = []
-    end: End = "finished"
-    text = task.texts[0]
-    while text.strip():
-        if so_far.no_replies_left:
-            end = "step_limit"
-            break
-        so_far.messages.append(Message("user", dialect.user(text, ())))
-        now, steps = Shown(environment, offered, so_far.results), list[StepTrace]()
-        visible = offered if visible_only else None
-        ended = yield from _turn(len(said), visible, dialect, interface, now, max_steps, so_far, steps)
-        so_far.turns.append(TurnTrace(tuple(steps)))
-        if ended is not None:
-            said.append((text, ""))
-            end = ended
-            break
-        said.append((text, dialect.parse(steps[-1].text).answer or ""))
-        text, reward = yield from _next_text(task.user, said)
-        if reward is not None:
-            so_far.turns[-1] = TurnTrace((*steps[:-1], replace(steps[-1], reward=reward)))
-    outcome: Outcome | None = None
-    if end != "infrastructure":
-        outcome = yield NeedOutcome(tuple(so_far.messages), tuple(said), tuple(so_far.turns))
-    return Trace(task.id, tuple(so_far.turns), end, task.expected, tuple(so_far.messages), outcome=outcome)
+            no_tools_left = limits is not None and self._tool_turns == limits.tool_turns
+            if not parsed.calls or no_tools_left:
+                steps.append(StepTrace(reply.text))
+                return "step_limit" if parsed.calls else None
+            self._tool_turns += 1
+            allowed = [not self.visible_only or call.name in shown.tools for call in parsed.calls]
+            asked = tuple(call for call, may in zip(parsed.calls, allowed, strict=True) if may)
+            answers = iter((yield NeedCalls(asked, tuple(self._messages))) if asked else ())
+            results = tuple(
+                next(answers) if may else Result(f"no tool named {call.name}", error="unknown_tool")
+                for call, may in zip(parsed.calls, allowed, strict=True)
+            )
+            given = [result.reward for result in results if result.reward is not None]
+            reward = sum(given) / len(given) if given else None
+            steps.append(StepTrace(reply.text, parsed.calls, results, reward=reward))
+            if any(result.error == "infrastructure" for result in results):
+                return "infrastructure"
+            seen: list[Result] = []
+            for call, result in zip(parsed.calls, results, strict=True):
+                seen.append(self.interface.observation(shown, call, result))
+                self._results.append((call, result))
+            self._messages.append(Message(*dialect.observation(parsed.calls, seen)))
+        return "step_limit"
 
 
 def _next_text(user: Script | Persona, said: Exchange) -> Generator[Request, Any, UserText]:
@@ -360,73 +380,3 @@ def _next_text(user: Script | Persona, said: Exchange) -> Generator[Request, Any
         return UserText("")
     answer: UserText | str = yield NeedUser(tuple(said))
     return UserText(answer) if isinstance(answer, str) else answer
-
-
-def _played(
-    calls: Sequence[Call], dialect: Dialect, interface: Interface, shown: Shown, so_far: _Progress
-) -> Generator[Request, Any, bool]:
-    """One turn of a head start: its ground truth, a call a reply. False when the machinery broke over it."""
-    for call in calls:
-        (result,) = yield NeedCalls((call,), tuple(so_far.messages))
-        if result.error == "infrastructure":
-            return False
-        seen = interface.observation(shown, call, result)
-        so_far.results.append((call, result))
-        so_far.messages += [Message("assistant", dialect.write([call])), Message(*dialect.observation([call], [seen]))]
-    so_far.messages.append(Message("assistant", dialect.answer(PLAYED)))
-    return True
-
-
-def _turn(
-    turn: int,
-    visible: Collection[str] | None,
-    dialect: Dialect,
-    interface: Interface,
-    shown: Shown,
-    max_steps: int,
-    so_far: _Progress,
-    steps: list[StepTrace],
-) -> Generator[Request, Any, End | None]:
-    """The user turn `turn`. Returns None when the policy answered, else why the episode is over. Calls beyond the
-    conversation's limit are not carried out."""
-    for _ in range(max_steps):
-        if so_far.no_replies_left:
-            return "step_limit"
-        reply: Reply = yield NeedText(tuple(so_far.messages), so_far.answered, turn)
-        so_far.replies += 1
-        so_far.messages.append(Message("assistant", reply.text))
-        so_far.answered = len(so_far.messages)
-        if reply.end != "stop":
-            steps.append(StepTrace(reply.text))
-            return reply.end
-        parsed = dialect.parse(reply.text)
-        if parsed.error is not None:
-            steps.append(StepTrace(reply.text, error=parsed.error, in_call=parsed.in_call))
-            so_far.messages.append(Message(*dialect.complaint(interface.complaint(shown, parsed.error))))
-            continue
-        if not parsed.calls:
-            steps.append(StepTrace(reply.text))
-            return None
-        if so_far.no_tools_left:
-            steps.append(StepTrace(reply.text))
-            return "step_limit"
-        so_far.tool_turns += 1
-        allowed = tuple(call for call in parsed.calls if visible is None or call.name in visible)
-        answers = iter((yield NeedCalls(allowed, tuple(so_far.messages))) if allowed else ())
-        results = tuple(
-            next(answers)
-            if visible is None or call.name in visible
-            else Result(f"no tool named {call.name}", error="unknown_tool")
-            for call in parsed.calls
-        )
-        given = [result.reward for result in results if result.reward is not None]
-        reward = sum(given) / len(given) if given else None
-        steps.append(StepTrace(reply.text, parsed.calls, results, reward=reward))
-        if any(result.error == "infrastructure" for result in results):
-            return "infrastructure"
-        seen: list[Result] = []
-        for call, result in zip(parsed.calls, results, strict=True):
-            seen.append(interface.observation(shown, call, result))
-            so_far.results.append((call, result))
-        so_far.messages.append(Message(*dialect.observation(parsed.calls, seen)))
-    return "step_limit"

@@ -1,12 +1,9 @@
 """What an episode is judged by: turn by turn, by ground-truth calls, or once at the end, by checks of the final state.
 
-Ground truth: the state of the environment and the results that were seen (000 §3.4 and Appendix D, as BFCL's scorer
-reads both). The state is compared by the environment's own notion of equality, and the turn's expected results must all
-be among the results of the episode so far (a multiset subset). A turn without ground-truth calls is resolved by an
-answer without any call.
-
-Checks: named functions of the environment (`rods.environments.base.checks`), each true or false of the state in which
-the episode left its world, wherever it ended. A rubric is judged by whoever plays the episodes: nothing here can.
+Ground truth (000 §3.4 and Appendix D, as BFCL's scorer): the state, compared by the environment's own notion of
+equality, and the turn's expected results, which must all be among the results of the episode so far (a multiset
+subset). A turn without ground-truth calls is resolved by an answer without any call. Checks: named functions of the
+environment, asked of the state in which the episode left its world. A rubric is judged by whoever plays.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from rods.calls import Call
 from rods.conversations import Checks
 from rods.environments.base import Environment, Instance
 from rods.episode.engine import NeedOutcome, NeedVerdict, Outcome, Verdict
-from rods.errors import InfrastructureError, UserError
+from rods.errors import BrokenEnvironment, InfrastructureError, UserError
 from rods.faults import NOT_EXECUTED
 from rods.tasks import AnyTask, OpenTask, Task
 
@@ -30,7 +27,6 @@ class Goal(Protocol):
 
     def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
         """What the turn earned in `instance`, which is compared and never changed."""
-        ...
 
 
 @runtime_checkable
@@ -39,7 +35,6 @@ class WholeGoal(Protocol):
 
     def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
         """What the episode earned, which left its world in `instance`."""
-        ...
 
 
 def goal_of(environment: Environment, task: AnyTask) -> Goal | WholeGoal:
@@ -49,11 +44,8 @@ def goal_of(environment: Environment, task: AnyTask) -> Goal | WholeGoal:
     assert isinstance(task, OpenTask)
     if isinstance(task.goal, Checks):
         return FinalState(task.goal)
-    raise UserError(
-        "nothing here judges by a rubric",
-        where=f"task {task.id}",
-        remedy="judge its rollouts in a trainer of your own and report them (`rods observe`, kind rubric)",
-    )
+    remedy = "judge its rollouts in a trainer of your own and report them (`rods observe`, kind rubric)"
+    raise UserError("nothing here judges by a rubric", where=f"task {task.id}", remedy=remedy)
 
 
 class FinalState:
@@ -69,20 +61,20 @@ class FinalState:
 
 
 def holds(instance: Instance, check: Call) -> bool:
-    """Whether `check` is true of the world's state. Raises InfrastructureError where it could not be carried out, or
-    answers neither true nor false."""
+    """Whether `check` is true of the world's state. Raises InfrastructureError where it could not be carried out, and
+    BrokenEnvironment where it answers neither true nor false."""
     result = instance.call(check)
-    if result.error in NOT_EXECUTED or (result.error is None and type(result.value) is not bool):
+    if result.error in NOT_EXECUTED:
         raise InfrastructureError(f"the check {check} could not be asked: {result.text[:200]}")
+    if result.error is None and type(result.value) is not bool:
+        raise BrokenEnvironment(f"the check {check} answered neither true nor false: {result.text[:200]}")
     return result.error is None and result.value is True
 
 
 class GroundTruth:
-    """The expected world and results after every turn of one task, made once and shared by all of its rollouts.
-
-    Needs an environment that can fork; raises Unsupported otherwise, ValueError for an illegal initial state,
-    InfrastructureError when a call could not be carried out.
-    """
+    """The expected world and results after every turn of one task, shared by all of its rollouts. Raises Unsupported
+    for an environment that cannot fork, ValueError for an illegal initial state, InfrastructureError for a broken
+    call."""
 
     def __init__(self, environment: Environment, task: Task) -> None:
         self.calls = task.calls
@@ -90,15 +82,14 @@ class GroundTruth:
         self._expected: list[tuple[Instance, Counter[str]]] = []
         instance = environment.reset(task.state)
         for calls in task.calls:
-            found = [instance.call(call) for call in calls]
-            if broken := next((result.text for result in found if result.error in NOT_EXECUTED), None):
+            results = [instance.call(call) for call in calls]
+            if broken := next((result.text for result in results if result.error in NOT_EXECUTED), None):
                 raise InfrastructureError(f"the ground truth of task {task.id} could not be run: {broken}")
-            texts = tuple(result.text for result in found)
+            texts = tuple(result.text for result in results)
             self.results.append(texts)
             self._expected.append((instance.fork(), Counter(texts)))
 
     def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
-        """What the turn earned in `instance`, which is compared and never changed."""
         if not self.calls[need.turn]:
             return Verdict(True, need.attempted == 0)
         if need.attempted == 0:
@@ -106,8 +97,7 @@ class GroundTruth:
         return self.parts(instance, need.turn, need.results)
 
     def parts(self, instance: Instance, turn: int, seen: Sequence[str]) -> Verdict:
-        """The two comparisons of `turn` alone, whatever was attempted: the state, and its results among those
-        `seen`."""
+        """The state after `turn`, and its results among those `seen`, whatever was attempted."""
         world, texts = self._expected[turn]
         return Verdict(instance.same_state(world), all(seen.count(text) >= times for text, times in texts.items()))
 
@@ -121,7 +111,7 @@ class SharedGroundTruth:
         self._made: GroundTruth | InfrastructureError | None = None
         self._lock = threading.Lock()
 
-    def make(self) -> None:
+    def make(self) -> GroundTruth | InfrastructureError:
         """Runs the ground truth, once. A failure is kept for all later verdicts."""
         with self._lock:
             if self._made is None:
@@ -132,6 +122,7 @@ class SharedGroundTruth:
                 except BaseException:  # it hung, and an alarm has ended it: once is enough
                     self.broken(InfrastructureError(f"the ground truth of task {self.task.id} was cut off"))
                     raise
+            return self._made
 
     def broken(self, error: InfrastructureError) -> None:
         """Makes every later verdict raise `error`."""
@@ -139,9 +130,7 @@ class SharedGroundTruth:
 
     def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
         """As `GroundTruth.verdict`. Raises InfrastructureError where that could not be made."""
-        if self._made is None:
-            self.make()
-        if isinstance(self._made, InfrastructureError):
-            raise self._made
-        assert self._made is not None
-        return self._made.verdict(instance, need)
+        truth = self._made or self.make()
+        if isinstance(truth, InfrastructureError):
+            raise truth
+        return truth.verdict(instance, need)

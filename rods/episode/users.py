@@ -1,17 +1,15 @@
-"""Who plays a persona's user: a function of the persona and of what was said so far, or whatever else answers so.
+"""Who plays a persona's user: a function of the persona and of what was said so far.
 
-The procedural user needs no model. It answers what it is asked, one text for all topics of a question. Asked nothing,
-it makes its next request, and ends the conversation when it has no more: it is satisfied with any answer, and whether
-that was right is the goal's matter.
-What its intent hides it never says unasked: it says its query, what it knows about topics that the policy's latest
-question names, and fixed sentences.
+The procedural user needs no model. It answers what it is asked, one text for all topics of a question; asked nothing,
+it makes its next request, and ends the conversation when it has no more: it is satisfied with any answer. What its
+intent hides it never says unasked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from rods.analysis.says import Text, stems
+from rods.analysis.containment import Text, stems
 from rods.conversations import Persona, UserText
 from rods.episode.engine import Exchange
 
@@ -53,7 +51,7 @@ def told_unasked(persona: Persona, said: Exchange, text: str) -> list[str]:
         topic
         for topic, words in persona.knows.items()
         if len(words) >= SHORT
-        and told.tells(words)
-        and not known.tells(words)
+        and told.contains_any_form(words)
+        and not known.contains_any_form(words)
         and not ("?" in answer and topic in asked)
     ]

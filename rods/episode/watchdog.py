@@ -1,9 +1,9 @@
 """Gives up calls of in-process environments that do not return: after `HANGS` seconds the caller gets an
 InfrastructureError and continues.
 
-`Lanes` runs calls in threads and replaces a thread that hangs; `Alarm` interrupts the main thread. Whoever waits for
-somebody else with deadlines of their own does so `outside`: that time does not count. Neither can end a computation in
-a compiled extension. An environment that may hang belongs in the sandbox, whose processes can be killed.
+`Lanes` runs calls in threads and replaces a thread that hangs; `Alarm` interrupts the main thread. Whoever waits with
+deadlines of their own does so `outside`. Neither can end a computation in a compiled extension: an environment that may
+hang belongs in the sandbox, whose processes can be killed.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ class _Call:
 
 @contextmanager
 def outside() -> Iterator[None]:
-    """Stops the time of a call in `Lanes` while its thread waits for somebody else, a model for one, who is given up by
-    deadlines of their own: a queue before a server may be longer than any computation."""
+    """Stops the time of a call in `Lanes` while its thread waits for somebody who has a deadline of their own."""
     call: _Call | None = getattr(_THREAD, "call", None)
     if call is None:
         yield
@@ -76,7 +75,7 @@ class Lanes(Executor):
     def submit(self, function: Callable[..., T], /, *arguments: Any, **options: Any) -> Future[T]:
         future: Future[T] = Future()
         if self.lost >= MOST_HANGING:
-            future.set_exception(_lost(self.lost))
+            future.set_exception(_hung(f"{self.lost} calls have never come back"))
         else:
             self._waiting.put(_Call(lambda: function(*arguments, **options), future))
         return future
@@ -124,15 +123,12 @@ class Lanes(Executor):
                 self.lost += 1
                 log.error("a call does not come back", seconds=self.patience, lost=self.lost)
                 self._start(self._work)
-                call.future.set_exception(_late(self.patience))
+                call.future.set_exception(_hung(f"no answer within {self.patience:g} s"))
 
 
 class Alarm:
     """Ends what takes longer than `patience` seconds in the main thread, by a signal: Python code and waiting, not a
-    loop in a compiled extension. Elsewhere it does nothing.
-
-    A thread keeps the time. The process's one timer may be somebody else's: the trainer's grace period runs on it.
-    """
+    loop in a compiled extension. Elsewhere it does nothing. A thread keeps the time: others use the process's timer."""
 
     def __init__(self, patience: float = HANGS) -> None:
         self.patience, self.lost = patience, 0
@@ -143,7 +139,7 @@ class Alarm:
     def within(self) -> Iterator[None]:
         """Raises InfrastructureError when what is inside takes too long, and at once when `MOST_HANGING` have."""
         if self.lost >= MOST_HANGING:
-            raise _lost(self.lost)
+            raise _hung(f"{self.lost} calls have never come back")
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -160,7 +156,7 @@ class Alarm:
         except _Late:
             self.lost += 1
             log.error("a call does not come back", seconds=self.patience, lost=self.lost)
-            raise _late(self.patience) from None
+            raise _hung(f"no answer within {self.patience:g} s") from None
 
     def _watch(self) -> None:
         main = threading.main_thread().ident
@@ -178,14 +174,6 @@ class Alarm:
 
 class _Late(BaseException):
     """Not an Exception: an environment that catches those would go on."""
-
-
-def _late(seconds: float) -> InfrastructureError:
-    return _hung(f"no answer within {seconds:g} s")
-
-
-def _lost(count: int) -> InfrastructureError:
-    return _hung(f"{count} calls have never come back")
 
 
 def _hung(what: str) -> InfrastructureError:

@@ -1,33 +1,25 @@
-"""The rules that a variant must pass before anybody judges its wording (004 Appendix G).
-
-Each gate is a pure function that returns reasons; no reasons mean that the task passed. `check` asks them all, in the
-paper's order and with the switches of the configuration (`[gates]`).
+"""The rules that a variant must pass before anybody judges its wording (004 Appendix G): pure functions that return
+reasons, none when the task passed. `check` asks them all, in the paper's order, as `[gates]` switches them.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from functools import partial
 
 from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
 from rods.config import Gates
 from rods.environments.base import Environment, Results
+from rods.extension import extensions
 from rods.faults import Gate
 from rods.gates.ground_truth import abridged, arguments, replay, replayed, tools, unjudgeable
 from rods.gates.grounding import grounding
 from rods.gates.leaks import leaks
-from rods.gates.lexicon import lexicon
 from rods.gates.missing import missing
 from rods.gates.records import Checked, GateRejection, Reason
-from rods.gates.requests import look_ups, requests
-from rods.gates.similarity import Match, SimilarityIndex, contamination, duplicates, held_out_index, overlaps
-from rods.tasks import Task
+from rods.gates.requests import lexicon, look_ups, requests
+from rods.gates.similarity import SimilarityIndex, contamination, duplicates, held_out_index, overlaps
+from rods.tasks import AnyTask, Task
 
 __all__ = [
-    "Checked",
-    "GateRejection",
-    "Match",
     "Reason",
     "SimilarityIndex",
     "abridged",
@@ -46,7 +38,6 @@ __all__ = [
     "tools",
     "unjudgeable",
 ]
-Reading = Callable[[Environment, Task, Results], list[Reason]]  # a gate that needs the results of the ground truth
 
 
 def check(
@@ -64,11 +55,6 @@ def check(
     nearly repeat, `held_out` those that it must not teach. Raises InfrastructureError when the run broke for reasons
     that are not the task's.
     """
-    reads: list[tuple[Gate, Reading]] = [
-        ("grounding", grounding),
-        ("requests", requests),
-        ("missing", partial(missing, fair=gates.fair_blanks)),
-    ]
     results, unsound = replayed(environment, task)
     known = all(call.name in environment.tools() for turn in task.calls for call in turn)
     shape = profile_of(environment, task, results) if results is not None and known else None
@@ -78,10 +64,14 @@ def check(
         ("arguments", arguments(task, gates) if gates.arguments else []),
         ("leaks", leaks(environment, task) if gates.leaks else []),
     ]
-    if results is not None and known and gates.replay:
-        asked.append(("replay", _misjudged(environment, task, results)))
     if results is not None and known:
-        asked += [(gate, reasons(environment, task, results)) for gate, reasons in reads if getattr(gates, gate)]
+        fair = gates.fair_blanks
+        asked += [
+            ("replay", _misjudged(environment, task, results) if gates.replay else []),
+            ("grounding", grounding(environment, task, results) if gates.grounding else []),
+            ("requests", requests(environment, task, results) if gates.requests else []),
+            ("missing", missing(environment, task, results, fair=fair) if gates.missing else []),
+        ]
     asked += [
         ("profile", _unlike(root, shape, gates) if gates.profile else []),
         ("duplicates", duplicates(task, pool) if gates.duplicates else []),
@@ -90,10 +80,15 @@ def check(
     return Checked(results, shape, tuple(GateRejection(gate, tuple(reasons)) for gate, reasons in asked if reasons))
 
 
+def varied(task: AnyTask) -> bool:
+    """Whether variants can be written of `task`: it has ground truth by turn, or an extension says so. Raises
+    ValueError for one whose record cannot be read."""
+    return isinstance(task, Task) or any(each.varies(task) for each in extensions())
+
+
 def _misjudged(environment: Environment, task: Task, results: Results) -> list[Reason]:
     catalogue = lexicon(environment).catalogue
-    found = catalogue.misjudged(task, results) if catalogue is not None else ()
-    return [Reason(why, turn, call) for turn, call, why in found]
+    return [] if catalogue is None else [Reason(why, turn, at) for turn, at, why in catalogue.misjudged(task, results)]
 
 
 def _unlike(root: Profile, shape: Profile | None, gates: Gates) -> list[Reason]:

@@ -1,15 +1,7 @@
 """Judges a task against the draft that it was made from (004 Appendix G, gate 4, by rules). No fault accepts it.
 
-Four parts, each usable alone:
-
-- `structure`: the calls are those of the draft; a turn without calls of miss_func and miss_param is followed by one
-  that serves it and could not be served before; a long context is longer than the draft.
-- `alignment`: every argument can be known (said so far, in an earlier result, a default, implied by the recipe), and
-  the phrase book explains all calls of a turn with its words, and all of its words (`rods.composing.parse_wording`).
-- `leaks`: no tool or parameter is named, no artefact of generation is left.
-- `naturalness`: sentences of the length that users type.
-
-That the calls run and give the recorded results is the business of the other gates (`rods.gates.check`).
+The four parts can be asked alone. That the calls run and give the recorded results is the business of the other gates
+(`rods.gates.check`).
 """
 
 from __future__ import annotations
@@ -19,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rods.analysis.says import Text, says
-from rods.composing.catalogue import Catalogue, Implied
+from rods.analysis.containment import Text, contains_exact
+from rods.composing.catalogue import Catalogue, Constant
 from rods.composing.parse_wording import read
 from rods.composing.records import BoundCall, Draft
 from rods.environments.base import Environment, Results, Tool
@@ -30,9 +22,8 @@ from rods.tasks import RETURN_SENTENCE, Task
 
 SLACK = 2  # words that a blur may add
 DOUBLED = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)
-ARTICLES = re.compile(
-    r"\b(?i:the|an?) (?:the|an?|another|some|this|that|one of)\b"
-)  # the second in small letters: no title
+# "the another", but not "the The Great Gatsby": the second in small letters
+ARTICLES = re.compile(r"\b(?i:the|an?) (?:the|an?|another|some|this|that|one of)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +63,11 @@ def structure(task: Task, draft: Draft) -> list[DraftFault]:
         reasons.append("a request is made in vain and nothing follows")
     if bool(blanks) != (task.type in ("miss_func", "miss_param")):
         reasons.append(f"{len(blanks)} turns without calls in a {task.type} task")
-    if task.type == "long_context" and _size(task.state) <= _size(draft.state) and not _longer(task, draft):
-        reasons.append("neither the state nor a result of a long context is longer than the draft's")
+    if task.type == "long_context" and _size(task.state) <= _size(draft.state):
+        # a world may be padded by a flag: then its results are longer
+        drafted_texts = sum(len(bound.result.text) for calls in draft.turns for bound in calls)
+        if sum(len(text) for texts in task.provenance.get("results", ()) for text in texts) <= drafted_texts:
+            reasons.append("neither the state nor a result of a long context is longer than the draft's")
     if task.type == "miss_func":
         if returns != [turn + 1 for turn in blanks] or sorted(task.held_out) != returns:
             reasons.append("tools must return, with the fixed sentence, right after each turn without calls")
@@ -89,12 +83,6 @@ def structure(task: Task, draft: Draft) -> list[DraftFault]:
     return [DraftFault(reason, "calls") for reason in reasons]
 
 
-def _longer(task: Task, draft: Draft) -> bool:
-    """Whether the calls give longer results than they gave in the draft: a world may be padded by a flag."""
-    drafted = sum(len(bound.result.text) for calls in draft.turns for bound in calls)
-    return sum(len(text) for texts in task.provenance.get("results", ()) for text in texts) > drafted
-
-
 def _missing(task: Task, draft: Draft, turn: int) -> bool:
     """Whether the turn after `turn` supplies a value that could be had in no way before."""
     texts = [Text.of(text) for text in task.script[: turn + 1]]
@@ -103,9 +91,9 @@ def _missing(task: Task, draft: Draft, turn: int) -> bool:
         bound.call.arguments[argument]
         for bound in draft.turns[turn + 1]
         for argument, flow in bound.flows.items()
-        if flow.source in ("user", "earlier") and says(task.script[turn + 1], bound.call.arguments[argument])
+        if flow.source in ("user", "earlier") and contains_exact(task.script[turn + 1], bound.call.arguments[argument])
     )
-    return any(not any(text.says(value) for text in texts) for value in supplied)
+    return any(not any(text.contains_exact(value) for text in texts) for value in supplied)
 
 
 def alignment(
@@ -135,24 +123,23 @@ def _unfounded(
     """Arguments of a call that nobody could know."""
     faults = []
     steps = catalogue.recipes[bound.recipe].steps
-    implied = [source.value for step in steps for source in step.arguments.values() if isinstance(source, Implied)]
-    texts = [Text.of(text) for text in task.script[: turn + 1]]
+    implied = [source.value for step in steps for source in step.arguments.values() if isinstance(source, Constant)]
+    texts = [*(Text.of(text) for text in task.script[: turn + 1]), *shown]
     defaults = {parameter.name: parameter.default for parameter in tool.parameters}
     for argument, value in bound.call.arguments.items():
-        flow = bound.flows.get(argument)
-        other = [slot.text for slot in bound.slots.values() if slot.value == value]  # words for the value
+        flow, told = bound.flows.get(argument), f"{argument}={value!r}"
         if flow is None:
-            faults.append(DraftFault(f"nobody knows where {argument}={value!r} came from", "calls", turn))
+            faults.append(DraftFault(f"nobody knows where {told} came from", "calls", turn))
         elif flow.origin is not None:
-            if not Text.shown(draft.turns[flow.origin[0]][flow.origin[1]].result.text).says(value):
-                faults.append(DraftFault(f"{argument}={value!r} is not in the result that it came from", "calls", turn))
+            if not Text.shown(draft.turns[flow.origin[0]][flow.origin[1]].result.text).contains_exact(value):
+                faults.append(DraftFault(f"{told} is not in the result that it came from", "calls", turn))
         elif flow.source == "state":
-            if not Text.holding(draft.state).says(value):
-                faults.append(DraftFault(f"{argument}={value!r} is not in the state", "calls", turn))
-        elif value in implied or value == defaults.get(argument):
-            continue
-        elif not any(text.says(words) for text in (*texts, *shown) for words in (value, *other)):
-            faults.append(DraftFault(f"nobody says {argument}={value!r}", "query", turn))
+            if not Text.holding(draft.state).contains_exact(value):
+                faults.append(DraftFault(f"{told} is not in the state", "calls", turn))
+        elif value not in implied and value != defaults.get(argument):
+            words = [value, *(slot.text for slot in bound.slots.values() if slot.value == value)]
+            if not any(text.contains_exact(said) for text in texts for said in words):
+                faults.append(DraftFault(f"nobody says {told}", "query", turn))
     return faults
 
 
@@ -193,6 +180,4 @@ def _served(task: Task, turn: int) -> int:
 
 
 def _size(state: Any) -> int:
-    if isinstance(state, Mapping):
-        return 1 + sum(_size(value) for value in state.values())
-    return 1
+    return 1 + sum(map(_size, state.values())) if isinstance(state, Mapping) else 1

@@ -5,7 +5,7 @@ state, in a fresh instance; `tools` are visible where they are called; `argument
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -26,10 +26,8 @@ class StateRejected(Exception):
 
 
 def run(environment: Environment, task: Task) -> Results:
-    """The results of all ground-truth calls of `task` in a fresh instance.
-
-    Raises StateRejected, and InfrastructureError when the machinery broke (that is never the task's fault).
-    """
+    """The results of all ground-truth calls of `task` in a fresh instance. Raises StateRejected, and
+    InfrastructureError when the machinery broke (that is never the task's fault)."""
     try:
         instance = environment.reset(task.state)
     except ValueError as error:
@@ -54,10 +52,11 @@ def faults(environment: Environment, task: Task, results: Results) -> list[Reaso
         for index, (call, result) in enumerate(zip(calls, seen, strict=True)):
             if result.error is not None:
                 reasons.append(Reason(f"{call.name} fails ({result.error}): {result.text[:200]}", turn, index))
-            elif recorded is not None and _at(recorded, turn, index) not in (result.text, brief(result.text)):
-                expected = _at(recorded, turn, index)
-                told = "nothing" if expected is None else repr(expected[:200])
-                reasons.append(Reason(f"{call.name} gave {result.text[:200]!r}, recorded was {told}", turn, index))
+            elif recorded is not None:
+                known = recorded[turn][index : index + 1] if turn < len(recorded) else []
+                if not known or known[0] not in (result.text, brief(result.text)):
+                    told = repr(known[0][:200]) if known else "nothing"
+                    reasons.append(Reason(f"{call.name} gave {result.text[:200]!r}, recorded was {told}", turn, index))
     return reasons
 
 
@@ -127,15 +126,10 @@ def replayed(environment: Environment, task: Task) -> tuple[Results | None, list
 
 def foreign(environment: Environment, task: AnyTask) -> list[Reason]:
     """Whether the task was written for another environment, or another version of it."""
-    own = reference(environment)
-    if own == task.environment:
+    own, given = reference(environment), task.environment
+    if own == given:
         return []
-    told = f"written for {task.environment.name} {task.environment.hash}, but this is {own.name} {own.hash}"
-    return [Reason(told)]
-
-
-def _at(recorded: Sequence[Sequence[str]], turn: int, index: int) -> str | None:
-    return recorded[turn][index] if turn < len(recorded) and index < len(recorded[turn]) else None
+    return [Reason(f"written for {given.name} {given.hash}, but this is {own.name} {own.hash}")]
 
 
 def _texts(value: Any) -> bool:
@@ -151,12 +145,10 @@ def tools(environment: Environment, task: Task) -> list[Reason]:
     for turn, calls in enumerate(task.calls):
         visible = set(task.tools_at(turn))
         for index, call in enumerate(calls):
-            if call.name in visible:
-                continue
-            why = (
-                f"is held out until turn {until[call.name]}" if call.name in until else "is not among the task's tools"
-            )
-            reasons.append(Reason(f"{call.name} {why}", turn, index))
+            if call.name not in visible:
+                back = until.get(call.name)
+                why = "is not among the task's tools" if back is None else f"is held out until turn {back}"
+                reasons.append(Reason(f"{call.name} {why}", turn, index))
     return reasons
 
 
@@ -174,18 +166,14 @@ def arguments(task: Task, gates: Gates) -> list[Reason]:
 
 def oversized(call: Call, gates: Gates) -> Iterator[str]:
     """What of a call's arguments is larger than `gates` allow."""
-    for name, value in call.arguments.items():
-        yield from (f"{call.name}: {name} {fault}" for fault in _oversized(value, gates))
-
-
-def _oversized(value: Any, gates: Gates) -> Iterator[str]:
-    if isinstance(value, str) and len(value) > gates.max_string:
-        yield f"has {len(value)} characters, at most {gates.max_string} are allowed"
-    elif isinstance(value, (list, tuple)):
-        if len(value) > gates.max_list:
-            yield f"has {len(value)} elements, at most {gates.max_list} are allowed"
-        for item in value:
-            yield from _oversized(item, gates)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _oversized(item, gates)
+    for name, argument in call.arguments.items():
+        left: list[Any] = [argument]
+        while left:
+            value = left.pop(0)
+            what, most = (
+                ("elements", gates.max_list) if isinstance(value, (list, tuple)) else ("characters", gates.max_string)
+            )
+            if isinstance(value, (str, list, tuple)) and len(value) > most:
+                yield f"{call.name}: {name} has {len(value)} {what}, at most {most} are allowed"
+            inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+            left = [*inside, *left]

@@ -1,21 +1,19 @@
 """No text of a user names a function or a parameter, or holds artefacts of generation: JSON, tags, a pipeline's words.
 
-Names of tools that are plain words ("sort") may be said, but not as a name ("use sort", "the sort function"). Which
-names are plain words is what an environment's catalogue lists as `ordinary`; without a catalogue, those of letters
-alone. Of parameters only those count that no user would type (`order_id`, `ignitionMode`). What a call has as a value
-may be said whatever it looks like.
+Names of tools that are plain words ("sort") may be said, but not as a name ("use sort"): those that an environment's
+catalogue lists as `ordinary`; without a catalogue, those of letters alone. Of parameters only those count that no user
+would type (`order_id`). What a call has as a value may be said whatever it looks like.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from functools import lru_cache
 
 from rods.conversations import Persona
 from rods.environments.base import Environment, Tool
-from rods.gates.lexicon import lexicon
 from rods.gates.records import Reason
+from rods.gates.requests import lexicon
 from rods.tasks import RETURN_SENTENCE, AnyTask, OpenTask
 
 ARTEFACTS = re.compile(
@@ -25,15 +23,15 @@ ARTEFACTS = re.compile(
 
 
 def leaks(environment: Environment, task: AnyTask) -> list[Reason]:
-    """Names and artefacts in the texts, each with its turn, and in what a played user may say; empty when there are
-    none."""
-    tools = environment.tools()
-    plain = _ordinary(environment)
+    """Names and artefacts in the texts, each with its turn, and in what a played user may say."""
+    tools, catalogue = environment.tools(), lexicon(environment).catalogue
+    if catalogue is not None:
+        plain = catalogue.ordinary & tools.keys()
+    else:
+        plain = frozenset(name for name in tools if name.isalpha() and name.islower())
     hidden = secrets(tools, plain)
     values = "\n".join(str(value) for call in task.goal_calls for value in call.arguments.values())
-    texts: list[tuple[int | None, str]] = [
-        (turn, text) for turn, text in enumerate(task.texts) if text != RETURN_SENTENCE
-    ]
+    texts: list[tuple[int | None, str]] = [item for item in enumerate(task.texts) if item[1] != RETURN_SENTENCE]
     if isinstance(task, OpenTask) and isinstance(task.user, Persona):
         texts += [(None, text) for text in (*task.user.further, *task.user.knows.values())]
     return [
@@ -60,21 +58,10 @@ def _named(text: str, hidden: frozenset[str], plain: frozenset[str], values: str
         if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", values):
             yield f"the text names {name!r}"
     for name in sorted(plain & words):
-        if _as_name(name).search(text):
+        word = re.escape(name)
+        as_name = (
+            rf"\b(?:use|using|call|run|invoke)\s+(?:the\s+)?['\"]?{word}\b"
+            rf"|\b{word}['\"]?\s*(?:\(|function|tool\b|command\b)"
+        )
+        if re.search(as_name, text, re.IGNORECASE):
             yield f"the text names the tool {name!r}"
-
-
-@lru_cache(maxsize=1024)
-def _as_name(name: str) -> re.Pattern[str]:
-    word = re.escape(name)
-    return re.compile(
-        rf"\b(?:use|using|call|run|invoke)\s+(?:the\s+)?['\"]?{word}\b|\b{word}['\"]?\s*(?:\(|function|tool\b|command\b)",
-        re.IGNORECASE,
-    )
-
-
-def _ordinary(environment: Environment) -> frozenset[str]:
-    catalogue = lexicon(environment).catalogue
-    if catalogue is not None:
-        return catalogue.ordinary & environment.tools().keys()
-    return frozenset(name for name in environment.tools() if name.isalpha() and name.islower())

@@ -1,34 +1,79 @@
-"""Texts and calls have to agree: every call is asked for, and everything asked for is done.
+"""Texts and calls have to agree: every call is asked for (`unasked`), and everything asked for is done (`undone`).
+docs/gates.md says how both are found.
 
-- *unasked*: a call counts as asked for when the words of its turn ask for its tool (`lexicon`; few words do when the
-  text also says a value of the call), or when a later call of the turn cannot do without it: it takes something from
-  its result, or fails when it is left out. A turn whose calls the environment's phrase book explains
-  (`parse_wording`) needs no such evidence.
-- *undone*: every number, quotation and identifier in a turn's text has to occur in the turn's calls, in their results,
-  or in what was said and shown before. Only a task of type miss_func or miss_param has turns without calls, and the
-  next turn serves each of them.
-
-A request that no call of its own turn serves is read together with the turn that serves it.
+A call counts as asked for when the words of its turn ask for its tool, or when a later call of the turn cannot do
+without it. A turn whose calls the environment's phrase book explains (`parse_wording`) needs no such evidence. A
+request that no call of its own turn serves is read together with the turn that serves it.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from rods.analysis.containment import Text, is_small, key_of, leaves, stems, things
 from rods.analysis.flows import Output, infer
-from rods.analysis.says import Text, is_small, key_of, leaves, stems, things
 from rods.calls import Call
+from rods.composing.catalogue import known_catalogue
 from rods.composing.parse_wording import read
-from rods.environments.base import Environment, Result, Results
-from rods.gates.lexicon import lexicon
+from rods.environments.base import Environment, Result, Results, kept
 from rods.gates.records import Reason
 from rods.tasks import RETURN_SENTENCE, Task
 
 ENOUGH = 0.8  # of a lexicon's weight: about one telling word of a document, or a share of the phrases
 CLAUSE = re.compile(r"[.;:?!,]|\b(?:and|then|afterwards|before|after)\b")  # what stands between clauses
+NAME, DOCUMENT, PHRASES = 3.0, 1.0, 3.0  # how much a word counts by where it comes from
 LITTLE = 0.05  # where the request also says a value of the call, or it takes up what was shown: any word at all
+
+
+class Lexicon:
+    """Which words ask for which tool: those of its name, of its document, and of the phrases whose recipes call it. A
+    word that many tools share says little. `weight[tool][stem]`: how strongly the word asks for the tool; 0 where it
+    stands nowhere. `catalogue`: the environment's own, with the phrase book, if it has one."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.catalogue = known_catalogue(environment)
+        tools = environment.tools()
+        strength: dict[str, dict[str, float]] = {name: {} for name in tools}
+
+        def strengthen(name: str, word: str, amount: float) -> None:
+            strength[name][word] = max(amount, strength[name].get(word, 0.0))
+
+        for name, tool in tools.items():
+            for word in stems(" ".join([tool.description, *(parameter.description for parameter in tool.parameters)])):
+                strengthen(name, word, DOCUMENT)
+            for word in stems(name):
+                strengthen(name, word, NAME)
+        for recipe in self.catalogue.recipes.values() if self.catalogue is not None else ():
+            # by the share of the recipe's phrases that hold the word
+            counts = Counter(word for phrase in recipe.phrases for word in set(stems(re.sub(r"\{\w*\}", " ", phrase))))
+            for name in tools.keys() & set(recipe.tools):
+                for word, count in counts.items():
+                    strengthen(name, word, PHRASES * (count / len(recipe.phrases) / len(set(recipe.tools))))
+        owners = Counter(word for words in strength.values() for word in words)
+        rarity = {word: math.log(len(tools) / count) / math.log(max(2, len(tools))) for word, count in owners.items()}
+        self.weight: dict[str, dict[str, float]] = {
+            name: {word: amount * rarity[word] for word, amount in words.items()} for name, words in strength.items()
+        }
+
+    def asks(self, words: Iterable[str], called: Iterable[str]) -> dict[str, float]:
+        """How strongly `words` ask for each of the `called` tools; each word counts for whichever of them it means
+        most."""
+        names = list(dict.fromkeys(called))
+        score = dict.fromkeys(names, 0.0)
+        for word in set(words):
+            amounts = [self.weight[name].get(word, 0.0) for name in names]
+            best = max(amounts, default=0.0)
+            for name, amount in zip(names, amounts, strict=True):
+                if best and amount >= 0.6 * best:
+                    score[name] += amount
+        return score
+
+
+lexicon = kept(Lexicon)  # of an environment
 
 
 def requests(environment: Environment, task: Task, results: Results) -> list[Reason]:
@@ -72,9 +117,8 @@ def unasked(environment: Environment, task: Task, results: Results) -> list[Reas
 def _about(call: Call, said: Text, shown: Sequence[Output]) -> bool:
     """Whether the request says one of the call's values, or what was shown before gives all of them."""
     values = [(name, value) for name, value in leaves(dict(call.arguments)) if not is_small(value)]
-    if any(said.tells(value) for _, value in values):
-        return True
-    return bool(values) and all(any(output.brought(name, value) for output in shown) for name, value in values)
+    brought = [any(output.brought(name, value) for output in shown) for name, value in values]
+    return any(said.contains_any_form(value) for _, value in values) or (bool(values) and all(brought))
 
 
 def _needed(environment: Environment, task: Task, results: Results, turn: int, index: int) -> bool:
@@ -83,10 +127,8 @@ def _needed(environment: Environment, task: Task, results: Results, turn: int, i
     if index + 1 == len(calls):
         return False
     shown = Output((turn, index), calls[index], results[turn][index])
-    for later in calls[index + 1 :]:
-        for name, value in leaves(dict(later.arguments)):
-            if shown.brought(name, value) or shown.mentions(value):
-                return True
+    if any(shown.has(*leaf) for later in calls[index + 1 :] for leaf in leaves(dict(later.arguments))):
+        return True
     world = environment.reset(task.state)
     for number in range(turn + 1):
         for place, call in enumerate(task.calls[number]):
@@ -120,15 +162,13 @@ def look_ups(environment: Environment, task: Task) -> dict[tuple[int, int], bool
         for flow in flows.values()
         if flow.origin is not None and flow.origin[0] == turn
     }
-    book, found = lexicon(environment), {}
+    book, asked_for = lexicon(environment), {}
     for turn, index in sorted(feeding & idle):
         names = [call.name for call in task.calls[turn]]
-        name = names[index]
         scores = [book.asks(stems(clause), names) for clause in CLAUSE.split(asked(task, turn))]
-        found[turn, index] = any(
-            [other for other, amount in each.items() if amount >= ENOUGH] == [name] for each in scores
-        )
-    return found
+        meant = [[name for name, amount in score.items() if amount >= ENOUGH] for score in scores]
+        asked_for[turn, index] = [names[index]] in meant
+    return asked_for
 
 
 def undone(task: Task, results: Results) -> list[Reason]:
@@ -149,13 +189,14 @@ def undone(task: Task, results: Results) -> list[Reason]:
         for thing in things(asked(task, turn)):
             if isinstance(thing, str) and thing.isupper() and thing.isalpha() and key_of(thing) not in world:
                 continue  # "PSI" is a word, "AAPL" a name of this world
-            if not any(_same(thing, value) for value in used) and not any(text.says(thing) for text in (*said, *shown)):
+            told = any(text.contains_exact(thing) for text in (*said, *shown))
+            if not told and not any(_same(thing, value) for value in used):
                 reasons.append(Reason(f"{thing!r} is asked about and no call uses it", turn))
     return reasons
 
 
 def _same(thing: Any, value: Any) -> bool:
     if isinstance(thing, float):
-        return Text.of(str(value)).says(thing)
+        return Text.of(str(value)).contains_exact(thing)
     folded, other = " ".join(thing.casefold().split()).strip(".,!?"), " ".join(str(value).casefold().split())
     return folded in other or (not is_small(value) and other in folded)

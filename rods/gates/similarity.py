@@ -1,18 +1,10 @@
-"""When two tasks are near duplicates, an index that finds them, and the two gates that ask it: `duplicates` against
-pool and staging, `contamination` against held-out tasks.
+"""When two tasks are near duplicates (docs/gates.md), an index that finds them, and the two gates that ask it:
+`duplicates` against pool and staging, `contamination` against held-out tasks.
 
-Two tasks match when one of these holds:
-
-- `ground_truth`: their ground-truth calls are equal as canonical JSON, turn by turn, or their checks, the calls that
-  their rubrics expect, or rubrics that expect none are;
-- `state`: their initial states are equal and hold something;
-- `query`: a query of one and a query of the other have a word 8-gram Jaccard index of at least 0.5. A query under
-  8 words has no 8-gram: it matches only an equal query (after normalisation) with equal calls in its turn, or an equal
-  goal. What a played user says later is not known, so only its first query is compared. The fixed
-  sentence with which held-out tools return is never compared.
-
-The index answers exactly, not by sampling. A query of n grams shares at least ⌈n/2⌉ of them with whatever it matches,
-so any ⌊n/2⌋ + 1 of its grams lead to every match; the rarest are asked, which keeps common phrases cheap.
+A query under 8 words has no 8-gram: it matches only an equal query (after normalisation) with equal calls in its turn,
+or an equal goal. What a played user says later is not known, so only its first query is compared. The index answers
+exactly: a query of n grams shares at least ⌈n/2⌉ of them with whatever it matches, so any ⌊n/2⌋ + 1 of its grams lead
+to every match; the rarest are asked, which keeps common phrases cheap.
 """
 
 from __future__ import annotations
@@ -21,10 +13,11 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 from rods.canonical import canonical
 from rods.conversations import Rubric
+from rods.environments import registry
 from rods.gates.records import Reason
 from rods.tasks import HELD_OUT_SPLITS, RETURN_SENTENCE, AnyTask, OpenTask, Task
 
@@ -52,24 +45,13 @@ class Match:
         return f"its query of turn {self.turn} nearly repeats one of task {self.other}"
 
 
-class _Known(NamedTuple):
-    """Where a task is entered."""
-
-    truth: int | None
-    state: int | None
-    short: tuple[int, ...]
-    long: tuple[int, ...]  # numbers of its long queries
-
-
 class SimilarityIndex:
     """Tasks, findable by similarity. `add`, `remove` and `find` cost what the task's own texts cost, not what the index
     holds, unless very many tasks share long phrases. Answers depend on what it holds, not on the order of adding."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
-        self._truths: _Table[str] = {}
-        self._states: _Table[str] = {}
-        self._short: _Table[str] = {}  # (query, calls) → tasks
+        self._known: dict[str, tuple[set[int], list[int]]] = {}  # by task: its keys in `_exact`, its long queries
+        self._exact: _Table[str] = {}  # hash of a ground truth, a state, or a short query with its calls → tasks
         self._long: dict[int, tuple[str, array[int]]] = {}  # a long query: its task, its gram hashes
         self._grams: _Table[int] = {}  # gram hash → the long queries that have it
         self._queries = 0  # long ones so far
@@ -84,27 +66,27 @@ class SimilarityIndex:
         """Adds `task`; adding it again changes nothing."""
         if task.id in self._known:
             return
-        short, long = [], []
+        keys = {key for key in (_truth(task), _state(task)) if key is not None}
+        long = []
         for _, query in _queries(task):
             if isinstance(query, int):
-                short.append(query)
-            else:
-                long.append(self._queries)
-                self._long[self._queries] = task.id, query
-                for gram in query:
-                    _enter(self._grams, gram, self._queries)
-                self._queries += 1
-        known = self._known[task.id] = _Known(_truth(task), _state(task), tuple(set(short)), tuple(long))
-        for table, key in self._entries(known):
-            _enter(table, key, task.id)
+                keys.add(query)
+                continue
+            long.append(self._queries)
+            self._long[self._queries] = task.id, query
+            for gram in query:
+                _enter(self._grams, gram, self._queries)
+            self._queries += 1
+        for key in keys:
+            _enter(self._exact, key, task.id)
+        self._known[task.id] = keys, long
 
     def remove(self, id: str) -> None:
         """Forgets the task called `id`; does nothing when it is not there."""
-        if (known := self._known.pop(id, None)) is None:
-            return
-        for table, key in self._entries(known):
-            _leave(table, key, id)
-        for query in known.long:
+        keys, long = self._known.pop(id, ((), ()))
+        for key in keys:
+            _leave(self._exact, key, id)
+        for query in long:
             for gram in self._long.pop(query)[1]:
                 _leave(self._grams, gram, query)
 
@@ -114,25 +96,17 @@ class SimilarityIndex:
 
     def matches(self, task: AnyTask) -> Iterator[Match]:
         """All matches, each (rule, other, turn) once: by rule, turn and id."""
-        if (truth := _truth(task)) is not None:
-            yield from _named("ground_truth", task, _owners(self._truths, truth))
-        if (state := _state(task)) is not None:
-            yield from _named("state", task, _owners(self._states, state))
+        exact: tuple[tuple[Rule, int | None], ...] = (("ground_truth", _truth(task)), ("state", _state(task)))
+        for rule, key in exact:
+            if key is not None:
+                yield from _named(rule, task, _owners(self._exact, key))
         for turn, query in _queries(task):
-            owners = _owners(self._short, query) if isinstance(query, int) else self._alike(query)
+            owners = _owners(self._exact, query) if isinstance(query, int) else self._alike(query)
             yield from _named("query", task, owners, turn)
-
-    def _entries(self, known: _Known) -> Iterator[tuple[_Table[str], int]]:
-        if known.truth is not None:
-            yield self._truths, known.truth
-        if known.state is not None:
-            yield self._states, known.state
-        for query in known.short:
-            yield self._short, query
 
     def _alike(self, grams: array[int]) -> Iterator[str]:
         rarest = sorted((_owners(self._grams, gram) for gram in grams), key=len)
-        candidates = {query for each in rarest[: len(grams) // 2 + 1] for query in each}
+        candidates = {query for owners in rarest[: len(grams) // 2 + 1] for query in owners}
         own = set(grams)
         for candidate in candidates:
             owner, others = self._long[candidate]
@@ -142,8 +116,8 @@ class SimilarityIndex:
 
 
 def duplicates(task: AnyTask, pool: SimilarityIndex) -> list[Reason]:
-    """The first task of `pool` that `task` nearly repeats, as a reason; empty when there is none. The task itself, if
-    `pool` has it, does not count."""
+    """The first task of `pool` that `task` nearly repeats (itself does not count), as a reason; empty when there is
+    none."""
     match = pool.find(task)
     return [] if match is None else [Reason(str(match))]
 
@@ -191,12 +165,10 @@ def _named(rule: Rule, task: AnyTask, owners: Iterable[str], turn: int | None = 
 
 
 def _enter(table: _Table[Owner], key: int, owner: Owner) -> None:
-    known = table.get(key)
-    if known is None:
-        table[key] = owner  # most have one owner: no list for them
-    elif isinstance(known, list):
+    known = table.setdefault(key, owner)  # most have one owner: no list for them
+    if isinstance(known, list):
         known.append(owner)
-    else:
+    elif known != owner:
         table[key] = [known, owner]
 
 
@@ -219,20 +191,21 @@ def _truth(task: AnyTask) -> int | None:
     if isinstance(task, OpenTask):
         goal = task.goal
         expected = goal.calls if isinstance(goal, Rubric) else ()  # by which criteria it is judged makes no other task
-        return _hash([call.as_json() for call in expected] or task.as_json()["goal"])
+        return _hash("calls", [call.as_json() for call in expected] or task.as_json()["goal"])
     assert isinstance(task, Task)
     if not any(task.calls):
         return None
-    return _hash([[call.as_json() for call in turn] for turn in task.calls])
+    return _hash("turns", [[call.as_json() for call in turn] for turn in task.calls])
 
 
 def _state(task: AnyTask) -> int | None:
-    """A BFCL record also names classes without a world (mathematics) and a flag for padding: only its scenario counts,
-    as long as it starts from one."""
+    """Where the environment declares a key of its states as their `scenario`, only what stands there counts, as long
+    as the task starts from one."""
     state: Any = task.state
-    if task.environment.name == "bfcl" and state and "objects" not in state:
-        state = state.get("config")
-    return _hash(state) if _holds(state) else None
+    world = registry.worlds().get(task.environment.name)
+    if world is not None and world.scenario and state and "objects" not in state:
+        state = state.get(world.scenario)
+    return _hash("state", state) if _holds(state) else None
 
 
 def _holds(value: Any) -> bool:
@@ -250,9 +223,9 @@ def _queries(task: AnyTask) -> Iterator[tuple[int, int | array[int]]]:
             continue
         if len(words) < GRAM:
             wanted = [call.as_json() for call in task.calls[turn]] if isinstance(task, Task) else task.as_json()["goal"]
-            yield turn, _hash([words, wanted])
+            yield turn, _hash("query", [words, wanted])
         else:
-            yield turn, array("q", set(_grams(words)))
+            yield turn, array("q", set(map(hash, zip(*(words[start:] for start in range(GRAM)), strict=False))))
 
 
 def _words(text: str) -> list[str]:
@@ -260,13 +233,9 @@ def _words(text: str) -> list[str]:
     return WORD.findall(text.casefold())
 
 
-def _grams(words: list[str]) -> Iterator[int]:
-    return map(hash, zip(*(words[start:] for start in range(GRAM)), strict=False))
-
-
-def _hash(value: Any) -> int:
+def _hash(kind: str, value: Any) -> int:
     """64 bits of the canonical bytes. They never leave the process, so Python's own keyed hash will do."""
-    return hash(canonical(value))
+    return hash((kind, canonical(value)))
 
 
 RETURN_WORDS = _words(RETURN_SENTENCE)

@@ -1,47 +1,36 @@
-"""What the policy is shown, stage by stage: everything as it is, hints after failures by rule or from agents (000
-§3.3), SEAL's components (002 §3.3), or your own."""
+"""What the policy is shown, stage by stage: all as it is, an interface of your own, or an extension's."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rods.dialects import TERSE
 from rods.errors import UserError
+from rods.extension import NOTHING, extensions
 from rods.functions import made_by
 from rods.interfaces.base import IDENTITY, Interface
 
 if TYPE_CHECKING:
-    from rods.config import Component, Stage
-    from rods.interfaces.approved import Approved
+    from rods.config import Stage
 
 LONGEST_GUIDELINES = 2000  # characters that may stand in every system prompt of a stage
 
 
-def load(stage: Stage, dialect: str, shown: Collection[Component] = (), approved: Approved | None = None) -> Interface:
-    """The interface of a curriculum stage, for a policy that reads `dialect`, with the evolving components that are
-    `shown` now (rods.rules.evolution) and the texts of agents that are in force. Raises UserError when its `interface`
-    names none, or its guidelines are long."""
-    from rods.interfaces.approved import NOTHING_APPROVED, AgentFeedback
-    from rods.interfaces.hints import Hints
-    from rods.interfaces.seal import Seal
-
-    base: Interface = IDENTITY
-    if stage.components:
-        base = Seal(stage, dialect, shown)
-    elif stage.interface:
-        base = _own(stage.interface)
-    if (length := len(base.guidelines())) > LONGEST_GUIDELINES:
-        raise UserError(
-            f"the guidelines of {stage.interface} have {length} characters; at most {LONGEST_GUIDELINES} are shown "
-            "with every episode",
-            where="curriculum.stages.interface",
-            remedy="say it in fewer words",
-        )
-    if stage.feedback == "agents":
-        return AgentFeedback(base, approved or NOTHING_APPROVED, brief=dialect in TERSE)
-    return Hints(base, brief=dialect in TERSE) if stage.feedback == "hints" else base
+def load(stage: Stage, dialect: str, shown: Mapping[str, Any] = NOTHING) -> Interface:
+    """The interface of a curriculum stage, for a policy that reads `dialect`, with what is `shown` now (by extension:
+    rods.extension.shown_next). Raises UserError when its `interface` names none, or its guidelines are long."""
+    known = {name for extension in extensions() for name in extension.interfaces}
+    made: Interface = _own(stage.interface) if stage.interface and stage.interface not in known else IDENTITY
+    for extension in extensions():
+        made = extension.interface(stage, dialect, made, shown.get(extension.name))
+        if (length := len(made.guidelines())) > LONGEST_GUIDELINES:
+            what = (
+                f"the guidelines of {stage.interface} have {length} characters; at most {LONGEST_GUIDELINES} are shown"
+            )
+            where = "curriculum.stages.interface"
+            raise UserError(f"{what} with every episode", where=where, remedy="say it in fewer words")
+    return made
 
 
 @cache

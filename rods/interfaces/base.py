@@ -1,11 +1,8 @@
 """The interface seam: what a policy is shown of its tools and of the results of its calls.
 
-An interface is a pure function of what the policy has been shown so far and of its own version. It is never given the
-task, so that it cannot show ground truth, and verdicts never see what it writes: they compare the
-environment's own results. Evaluation and validation always go through `IDENTITY`.
-
-An interface whose version changes while the policy learns is made anew for every version (rods.interfaces.load is told
-which components to show), so that an instance never changes.
+An interface is a pure function of what the policy has been shown so far and of its own version: one whose version
+changes is made anew (rods.interfaces.load). It is never given the task, so that it cannot show ground truth, and
+verdicts compare the environment's own results. Evaluation and validation always go through `IDENTITY`.
 """
 
 from __future__ import annotations
@@ -41,19 +38,15 @@ class Interface(Protocol):
 
     def guidelines(self) -> str:
         """What the system prompt ends with; empty: nothing."""
-        ...
 
     def documents(self, environment: str, tools: Sequence[Tool]) -> Sequence[Tool]:
         """The tools as they are documented."""
-        ...
 
     def observation(self, shown: Shown, call: Call, result: Result) -> Result:
         """The result as it is shown. Its kind of error stays."""
-        ...
 
     def complaint(self, shown: Shown, error: str) -> str:
         """What answers a reply that the dialect cannot read; `error` says what is wrong with it."""
-        ...
 
 
 class Identity:

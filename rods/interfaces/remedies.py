@@ -1,12 +1,9 @@
 """What may help after a failed call: from documents, the environment's catalogue, the words of the refusal (000 §3.3,
 Appendix C: `parameter_constraint`, `format_mismatch`, `dependency_missing`, `state_prerequisite`).
 
-- `misuses`: what a tool's document asks of arguments that it did not get. Needs nothing but the document.
-- `lookups`: the catalogue knows which arguments its recipes take from the result of an earlier call.
-- `constraints`, `related`: where it knows nothing, or there is none, the words of the refusal are compared with those
-  of the tool's document, and of the other tools of its class.
-
-Only tools that the policy sees are named, and never a value that no document has.
+`misuses` needs the tool's document alone; `lookups` the catalogue, which knows what recipes take from earlier results;
+`constraints` and `related` compare the words of the refusal with those of documents. Only tools that the policy sees
+are named, and never a value that no document has.
 """
 
 from __future__ import annotations
@@ -19,11 +16,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
+from rods.analysis.containment import Text, is_small, stems
 from rods.analysis.flows import Output
-from rods.analysis.says import Text, is_small, stems
 from rods.analysis.schemas import Checker, limits
 from rods.calls import Call
-from rods.composing.catalogue import Got, Known, Source, catalogue_for
+from rods.composing.catalogue import FromEarlierRecipe, FromResult, Source, catalogue_for
 from rods.composing.records import ComposeError
 from rods.environments.base import Environment, Parameter, Tool, kept
 from rods.interfaces.base import Shown
@@ -147,7 +144,7 @@ def dependencies(environment: Environment) -> Dependencies:
     givers: dict[str, Counter[str]] = {}  # kind of thing → the tools whose results it comes from
     for recipe in recipes:
         for kind, gift in recipe.gives.items():
-            if isinstance(gift.value, Got):
+            if isinstance(gift.value, FromResult):
                 givers.setdefault(kind, Counter())[recipe.tools[gift.value.step]] += 1
     tools = environment.tools()
     found: dict[tuple[str, str], Counter[str]] = {}
@@ -167,9 +164,9 @@ def dependencies(environment: Environment) -> Dependencies:
 
 
 def _sources(source: Source, tools: Sequence[str], givers: Mapping[str, Counter[str]]) -> Collection[str]:
-    if isinstance(source, Got):
+    if isinstance(source, FromResult):
         return (tools[source.step],)
-    return tuple(givers.get(source.kind, ())) if isinstance(source, Known) else ()
+    return tuple(givers.get(source.kind, ())) if isinstance(source, FromEarlierRecipe) else ()
 
 
 def lookups(shown: Shown, call: Call, refusal: str) -> list[Advice]:
@@ -211,7 +208,7 @@ def _spoken_of(tool: Tool, call: Call, refusal: str, beside: Tool | None = None)
     """The arguments that the refusal means: those whose value it repeats, else those whose name and description share
     the most words with it; words about the tool `beside` do not count."""
     text, words = Text.of(refusal), set(stems(refusal))
-    by_value = [name for name, value in call.arguments.items() if not is_small(value) and text.says(value)]
+    by_value = [name for name, value in call.arguments.items() if not is_small(value) and text.contains_exact(value)]
     if by_value:
         return by_value
     if beside is not None:

@@ -1,14 +1,12 @@
 """A client for language models behind OpenAI-compatible endpoints (vLLM and others). No torch.
 
 `Client` sends `Request`s and returns `Completion`s. It alone decides how many calls are in flight, what is retried,
-when to pause, and what has been spent; nothing above it retries HTTP. A model that answers badly (no text, cut short)
-is data in a `Completion`; an endpoint that fails is an `EndpointError`. API keys are read here and leave in HTTP
-headers only.
+when to pause, and what has been spent. A model that answers badly is data in a `Completion`; an endpoint that fails is
+an `EndpointError`. API keys are read here and leave in HTTP headers only.
 """
 
-from rods.llm.budgets import Account, Budget, BudgetSpent
 from rods.llm.client import Client
-from rods.llm.records import Completion, EndpointError, Request, RequestRefused, Sink, ToolCall, Usage
+from rods.llm.records import Account, Budget, BudgetSpent, Completion, EndpointError, Request, RequestRefused, Usage
 
 __all__ = [
     "Account",
@@ -19,7 +17,5 @@ __all__ = [
     "EndpointError",
     "Request",
     "RequestRefused",
-    "Sink",
-    "ToolCall",
     "Usage",
 ]

@@ -1,9 +1,6 @@
-"""One endpoint as the client uses it: its servers, key, slots and circuit, and one attempt at one call.
-
-An attempt ends as a Completion, as `RequestRefused` (this request is wrong), or as a `Failure` that says what a further
-attempt may hope for and whether all calls should pause. Nothing is retried here. Every text that comes from a server is
-scrubbed of the key, and no exception of the HTTP library gets out: those know the headers.
-"""
+"""One endpoint as the client uses it: its servers, key, slots and circuit, and one attempt at one call. Nothing is
+retried here. Every text that comes from a server is scrubbed of the key, and no exception of the HTTP library, which
+knows headers, gets out."""
 
 from __future__ import annotations
 
@@ -24,9 +21,8 @@ import aiofiles.os
 from rods.config import Endpoint, addresses, base_address
 from rods.errors import UserError
 from rods.llm import wire
-from rods.llm.circuit import Circuit
 from rods.llm.connections import Key, read_key, read_reply, reason
-from rods.llm.limiter import Limiter
+from rods.llm.pacing import Circuit, Limiter
 from rods.llm.records import Completion, Request, RequestRefused, Usage
 from rods.logs import log
 from rods.model_json import valid_unicode
@@ -132,11 +128,8 @@ class Backbone:
             self._look.cancel()
 
     async def reload(self) -> bool:
-        """Reads key and address file again. True when the addresses changed. A file that cannot be read (not written
-        yet, half written, on a file system that does not answer) changes nothing.
-
-        Whoever asks during a look shares it, and waits for `PATIENCE` seconds at most; a look that hangs is left alone
-        until it comes back."""
+        """Reads key and address file again. True when the addresses changed. A file that cannot be read changes
+        nothing. Whoever asks during a look shares it, for `PATIENCE` seconds at most; one that hangs is left alone."""
         if not (self.settings.url_file or self.settings.key_file):
             return False
         if self._look is None or self._look.done():
@@ -156,11 +149,11 @@ class Backbone:
             if seen == self._file_seen:
                 return False
             async with aiofiles.open(path, encoding="utf-8") as file:
-                found = addresses(await file.read())
+                bases = addresses(await file.read())
         except (OSError, ValueError):
             return False
         self._file_seen = seen
-        if not self._set_servers(found):
+        if not self._set_servers(bases):
             return False
         self.circuit.try_now()
         log.info("endpoint moved", endpoint=self.name, servers=[server.base for server in self.servers])
@@ -178,9 +171,8 @@ class Backbone:
         return True
 
     async def ask(self, request: Request, call: CallTally) -> Completion:
-        """The latest attempt of `call`, whose requests it counts. Where a schema is refused, the same call goes without
-        it; after a few in a row of one prompt template no more of that are sent, and none at all when none was ever
-        taken. Raises Failure or RequestRefused."""
+        """One attempt of `call`. Where a schema is refused the same call goes without; after a few in a row of one
+        template none of its are sent, none at all when none was ever taken. Raises Failure or RequestRefused."""
         kind = request.template or request.stage
         if request.schema is None or not self.structured or self._refused_schemas[kind] >= SCHEMAS_REFUSED:
             return await self._ask(request, call, constrained=False)
@@ -213,7 +205,7 @@ class Backbone:
         seconds = time.monotonic() - began
         if status != 200:
             if status in (400, 413, 422) and wire.no_room(content):
-                return sent.no_room()
+                return Completion("", "context", sent.model, sent.backbone, retries=sent.retries)
             said = self.key.scrub(valid_unicode(wire.complaint(content)))
             if request.texts and status in (404, 405, 501):  # a server of chats, which does well
                 raise RequestRefused(f"endpoint {self.name} offers no embeddings: HTTP {status}: {said}")
@@ -248,23 +240,15 @@ class Backbone:
                 server.base + path, data=body, headers=self._headers, timeout=self._timeout, allow_redirects=False
             ) as response:
                 return response.status, response.headers, await read_reply(response)
-        except TimeoutError as error:
-            connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
-            if connecting:
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            late = isinstance(error, TimeoutError)
+            taken = not isinstance(error, aiohttp.ConnectionTimeoutError if late else aiohttp.ClientConnectorError)
+            if not taken:
                 server.failed = time.monotonic()
-            limit = self.settings.connect_seconds if connecting else self.settings.read_seconds
-            raise Failure(
-                f"{server.base}: no {'connection' if connecting else 'answer'} within {limit:g} s",
-                busy=not connecting,
-                lost=connecting,
-                taken=not connecting,
-            ) from None
-        except (aiohttp.ClientError, OSError) as error:
-            connecting = isinstance(error, aiohttp.ClientConnectorError)
-            if connecting:
-                server.failed = time.monotonic()
-            said = f"{server.base}: {self.key.scrub(reason(error))}"
-            raise Failure(said, lost=True, taken=not connecting) from None
+            limit = self.settings.read_seconds if taken else self.settings.connect_seconds
+            what = f"no {'answer' if taken else 'connection'} within {limit:g} s" if late else reason(error)
+            said = f"{server.base}: {self.key.scrub(what)}"
+            raise Failure(said, busy=late and taken, lost=not (late and taken), taken=taken) from None
         finally:
             server.in_flight -= 1
 
@@ -281,24 +265,21 @@ class Backbone:
         """Asks busy servers for the length of their own queue, where they tell (vLLM does)."""
         import aiohttp
 
-        waiting, told = 0, False
+        counts: list[bytes] = []
+        limit = aiohttp.ClientTimeout(total=5.0)
         for server in list(self.servers):
             if not server.metrics or not server.in_flight:
                 continue
+            address = server.base.removesuffix("/v1") + "/metrics"
             try:
-                async with self.session.get(
-                    server.base.removesuffix("/v1") + "/metrics",
-                    timeout=aiohttp.ClientTimeout(total=5.0),
-                    allow_redirects=False,
-                ) as response:
-                    page = await read_reply(response)
-                    found = _WAITING.findall(page)
-                    server.metrics = response.status != 404 and (response.status != 200 or bool(found))
+                async with self.session.get(address, timeout=limit, allow_redirects=False) as response:
+                    told = _WAITING.findall(await read_reply(response))
+                    server.metrics = response.status != 404 and (response.status != 200 or bool(told))
             except (aiohttp.ClientError, TimeoutError, OSError):
                 continue
-            waiting, told = waiting + sum(int(float(count)) for count in found), told or bool(found)
-        if told:
-            self.slots.queued(waiting)
+            counts += told
+        if counts:
+            self.slots.queued(sum(int(float(count)) for count in counts))
 
 
 def _retry_after(value: str | None) -> float | None:

@@ -1,12 +1,8 @@
 """The client: chooses an endpoint, waits for a slot, tries, tries again, counts. See rods/llm/__init__.py.
 
-    async with Client(config.operation.endpoints, budget=Budget(config.operation.budgets), sink=log) as client:
-        completion = await client.complete(Request("judge", messages))
-
 One call is tried until it is answered, refused, or has failed for `retry_seconds` (attempts and the waits between them;
 not the queue, and not the pauses of an open circuit), or often enough to be suspected of breaking the server itself. A
-call that waits between attempts holds no slot; when it comes back it goes first. Calls may be cancelled at any moment;
-leaving the context closes every connection and task.
+call that waits between attempts holds no slot; when it comes back it goes first. Calls may be cancelled at any moment.
 """
 
 from __future__ import annotations
@@ -22,10 +18,17 @@ from typing import TYPE_CHECKING, Any, Self
 from rods.config import Budgets, Endpoint
 from rods.errors import UserError
 from rods.llm.backbone import Backbone, CallTally, Failure
-from rods.llm.budgets import Account, Budget, BudgetSpent
-from rods.llm.circuit import Passage
 from rods.llm.connections import allow_connections, open_session
-from rods.llm.records import Completion, EndpointError, Request, RequestRefused, Sink, Totals
+from rods.llm.records import (
+    Account,
+    Budget,
+    BudgetSpent,
+    Completion,
+    EndpointError,
+    Request,
+    RequestRefused,
+    Sink,
+)
 from rods.logs import log
 
 if TYPE_CHECKING:
@@ -39,20 +42,18 @@ WATCH_SECONDS = 2.0  # between looks at queue lengths and address files
 class Client:
     """Calls to one or several endpoints, each with its own bound, circuit and key. Used as an async context manager.
 
-    Raises UserError for endpoints whose key is missing. `totals` is what this client's calls cost, by stage.
+    Raises UserError for endpoints whose key is missing.
     """
 
     def __init__(
         self, endpoints: Sequence[Endpoint], *, budget: Budget | None = None, sink: Sink | None = None
     ) -> None:
         if not endpoints:
-            raise UserError(
-                "no endpoint is configured", where="operation.endpoints", remedy="add one: see `rods doctor`"
-            )
+            remedy = "add one: see `rods doctor`"
+            raise UserError("no endpoint is configured", where="operation.endpoints", remedy=remedy)
         self.settings = tuple(endpoints)
         self.budget = budget or Budget(Budgets())
         self.sink = sink
-        self.totals: dict[str, Totals] = {}
         self.thinks: dict[str, bool] = {}  # endpoints whose model was found to think before it answers, or not to
         self._backbones: dict[str, Backbone] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -61,11 +62,11 @@ class Client:
     async def __aenter__(self) -> Self:
         self._session = open_session(sum(endpoint.concurrency + 4 for endpoint in self.settings))
         try:
-            found = [await Backbone(one, self._session, self.budget.send).open() for one in self.settings]
+            opened = [await Backbone(endpoint, self._session, self.budget.send).open() for endpoint in self.settings]
         except BaseException:
             await self._session.close()
             raise
-        self._backbones = {backbone.name: backbone for backbone in found}
+        self._backbones = {backbone.name: backbone for backbone in opened}
         self._watch = asyncio.create_task(self._watching())
         return self
 
@@ -128,8 +129,8 @@ class Client:
         ]
 
     async def complete(self, request: Request) -> Completion:
-        """The model's answer. Raises RequestRefused, EndpointError or BudgetSpent; ValueError for a request that JSON
-        cannot say."""
+        """The model's answer. Raises RequestRefused, EndpointError or BudgetSpent; ValueError for what JSON cannot
+        say."""
         if self._watch is not None and self._watch.done():
             self._watch.result()
         call = CallTally(time.monotonic())
@@ -144,19 +145,16 @@ class Client:
                 reserved = tokens
             completion = await self._answer(request, call)
             outcome = completion.finish
-        except BudgetSpent:
-            outcome = "budget"
-            raise
-        except RequestRefused:
-            outcome = "refused"
-            raise
-        except asyncio.CancelledError:
-            outcome = "cancelled"
+        except (BudgetSpent, RequestRefused, asyncio.CancelledError) as error:
+            kinds = {BudgetSpent: "budget", RequestRefused: "refused", asyncio.CancelledError: "cancelled"}
+            outcome = kinds[type(error)]
             raise
         finally:
             self.budget.settle(reserved, completion.tokens_in + completion.tokens_out if completion else 0)
-            if call.sent or call.requests:
-                self._book(request, call, completion, outcome)
+            if request.account is not None and completion is not None:
+                request.account.book(completion.model, completion.tokens_in, completion.tokens_out, completion.seconds)
+            if self.sink is not None and (call.sent or call.requests):
+                self.sink(call.usage(request, completion, outcome))
         return completion
 
     async def _answer(self, request: Request, call: CallTally) -> Completion:
@@ -164,8 +162,8 @@ class Client:
             backbone = self._choose(request.backbone)
             await backbone.slots.acquire(first=call.sent > 0)
             try:
-                passage = await self._passage(backbone, pinned=bool(request.backbone))
-                outcome = await self._attempt(backbone, passage, request, call) if passage is not None else None
+                trial = await self._passage(backbone, pinned=bool(request.backbone))
+                outcome = await self._attempt(backbone, trial, request, call) if trial is not None else None
             finally:
                 backbone.slots.release()
             if isinstance(outcome, Completion):
@@ -177,9 +175,8 @@ class Client:
         """The pinned endpoint, or the next by weight among those that are not known to be down."""
         if pinned:
             if pinned not in self._backbones:
-                raise UserError(
-                    f"no endpoint is called {pinned!r}", where="operation.endpoints", remedy=", ".join(self._backbones)
-                )
+                what = f"no endpoint is called {pinned!r}"
+                raise UserError(what, where="operation.endpoints", remedy=", ".join(self._backbones))
             return self._backbones[pinned]
         every = list(self._backbones.values())
         able = [backbone for backbone in every if backbone.circuit.able] or every
@@ -189,21 +186,21 @@ class Client:
         best.credit -= sum(backbone.settings.weight for backbone in able)
         return best
 
-    async def _passage(self, backbone: Backbone, *, pinned: bool) -> Passage | None:
-        """Waits while the endpoint is down. None when the call had better go to another one."""
+    async def _passage(self, backbone: Backbone, *, pinned: bool) -> bool | None:
+        """Whether the call is the trial of an endpoint that is down; waits its turn. None: better another one."""
         while True:
             circuit = backbone.circuit
             if not circuit.able and not pinned and any(one.circuit.able for one in self._backbones.values()):
                 return None
-            passage = await circuit.passage()
-            if passage is not None:
-                return passage
+            trial = await circuit.passage()
+            if trial is not None:
+                return trial
             patience = backbone.settings.patience_seconds
             if patience and circuit.down_since is not None and time.monotonic() - circuit.down_since > patience:
                 raise EndpointError(f"endpoint {backbone.name} is gone for more than {patience:g} s: {circuit.why}")
 
     async def _attempt(
-        self, backbone: Backbone, passage: Passage, request: Request, call: CallTally
+        self, backbone: Backbone, trial: bool, request: Request, call: CallTally
     ) -> Completion | Failure:
         """Sends the call once, and tells slots and circuit how it went."""
         if self._watch is None:
@@ -220,7 +217,9 @@ class Client:
                 self._blame(backbone, call, failure)
             if failure.alive:
                 self._reached(backbone, began, answered=False)
-            elif backbone.circuit.failed(passage, str(failure), refusal=failure.refusal, after=failure.after or 0.0):
+            elif backbone.circuit.failed(
+                str(failure), trial=trial, refusal=failure.refusal, after=failure.after or 0.0
+            ):
                 log.warning("endpoint down, calls wait", endpoint=backbone.name, why=str(failure))
             return failure
         except RequestRefused:
@@ -232,7 +231,7 @@ class Client:
         finally:
             call.last = time.monotonic() - began
             call.spent += call.last
-            backbone.circuit.leave(passage)
+            backbone.circuit.leave(trial)
         if completion.finish != "context":
             backbone.slots.succeeded(completion.seconds)
         self._reached(backbone, began)
@@ -265,14 +264,6 @@ class Client:
     def _reached(self, backbone: Backbone, sent: float, *, answered: bool = True) -> None:
         if backbone.circuit.succeeded(sent, answered=answered):
             log.info("endpoint back", endpoint=backbone.name)
-
-    def _book(self, request: Request, call: CallTally, completion: Completion | None, outcome: str) -> None:
-        if request.account is not None and completion is not None:
-            request.account.book(completion.model, completion.tokens_in, completion.tokens_out, completion.seconds)
-        usage = call.usage(request, completion, outcome)
-        self.totals.setdefault(request.stage, Totals()).add(usage, failed=completion is None)
-        if self.sink is not None:
-            self.sink(usage)
 
     async def _watching(self) -> None:
         while True:

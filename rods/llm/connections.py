@@ -1,11 +1,8 @@
 """Connections to model servers: one pool for a client, and the API key that goes into its headers.
 
-No proxies or credentials from the environment, no cookies; explicit limits; idle connections dropped before the server
-drops them; hosts that went away without closing noticed within a minute.
-
-A key is read from an environment variable or a file, sent in a header, and kept from everything else: printing or
-formatting a `Key` shows three stars, pickling it is an error. What a server says (errors, answers) is scrubbed of it
-before anything else sees it, since servers do repeat keys in their complaints.
+No proxies, credentials or cookies from the environment; idle connections are dropped before the server drops them, and
+hosts that went away without closing noticed within a minute. Printing or formatting a `Key` shows three stars, pickling
+it is an error, and what a server says is scrubbed of it, since servers do repeat keys in their complaints.
 """
 
 from __future__ import annotations
@@ -59,8 +56,7 @@ class Key:
 
 
 async def read_key(endpoint: Endpoint) -> Key:
-    """The key that `endpoint` names. Raises UserError when it is not there. Waits for a file without blocking the event
-    loop: it may lie on a network."""
+    """The key that `endpoint` names. Raises UserError when it is not there. Files are read without blocking."""
     if endpoint.key_env:
         return _checked(os.environ.get(endpoint.key_env, ""), f"environment variable {endpoint.key_env}")
     if not endpoint.key_file:
@@ -72,19 +68,16 @@ async def read_key(endpoint: Endpoint) -> Key:
         return _checked(text, path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise UserError(
-            f"the API key cannot be read ({reason})", where=path, remedy="check operation.endpoints.key_file"
-        ) from None
+        what, remedy = f"the API key cannot be read ({reason})", "check operation.endpoints.key_file"
+        raise UserError(what, where=path, remedy=remedy) from None
 
 
 def _checked(text: str, where: str) -> Key:
     value = text.strip()
     if len(value) < SHORTEST_KEY or not value.isascii() or not value.isprintable() or " " in value:
-        raise UserError(
-            "holds no API key" if not value else "does not look like an API key (one word of printable ASCII)",
-            where=where,
-            remedy="set it, or remove key_env and key_file for an endpoint without a key",
-        )
+        what = "does not look like an API key (one word of printable ASCII)" if value else "holds no API key"
+        remedy = "set it, or remove key_env and key_file for an endpoint without a key"
+        raise UserError(what, where=where, remedy=remedy)
     return Key(value)
 
 
@@ -99,14 +92,6 @@ def open_session(connections: int) -> aiohttp.ClientSession:
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
     )
-
-
-def _open_descriptors() -> int:
-    """How many this process holds now; a guess where the system does not tell."""
-    try:
-        return sum(1 for _ in Path("/proc/self/fd").iterdir())
-    except OSError:
-        return SPARE_DESCRIPTORS
 
 
 async def read_reply(response: aiohttp.ClientResponse) -> bytes:
@@ -138,21 +123,23 @@ def reason(error: BaseException) -> str:
 
 
 def _keep_alive_socket(address: Any) -> socket.socket:
-    """A socket that notices when the host at the other end is gone: a node that lost its power sends no goodbye, and
-    an answer may take minutes."""
+    """A socket that notices when the host at the other end is gone: who lost power says no goodbye."""
     family, kind, protocol, _, _ = address
-    found = socket.socket(family, kind, protocol)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    opened = socket.socket(family, kind, protocol)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
         if hasattr(socket, option):
-            found.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    return found
+            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return opened
 
 
 def allow_connections(connections: int) -> None:
-    """Raises this process's limit on open files for so many connections more, as far as it may: the usual 1,024 are too
-    few for 1,024 connections."""
-    needed = _open_descriptors() + connections + SPARE_DESCRIPTORS
+    """Raises this process's limit on open files for so many connections more, as far as it may."""
+    try:
+        held = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    except OSError:  # the system does not tell
+        held = SPARE_DESCRIPTORS
+    needed = held + connections + SPARE_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < needed:
         target = needed if hard == resource.RLIM_INFINITY else min(needed, hard)

@@ -1,18 +1,123 @@
-"""A call's request, its completion, what it cost, and the errors with which it ends.
-
-A model that says nothing, is cut short or lacks room for the prompt has answered: that is a `Completion` with its
-`finish`. An endpoint that cannot be reached, breaks or refuses has not: that is an `EndpointError`.
-"""
+"""A call's request, its completion, what it cost, the limits on that, and the errors with which it ends. A model that
+says nothing or is cut short has answered (`Completion.finish`); an endpoint that breaks has not (`EndpointError`)."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
-from rods.errors import InfrastructureError
+from rods.config import Budgets
+from rods.errors import InfrastructureError, RodsError
 from rods.faults import Finish
-from rods.llm.budgets import Account
+
+
+class BudgetSpent(RodsError):
+    """A limit that the user set is reached. `scope` says which: all calls of the run, or those of one variant."""
+
+    def __init__(self, scope: Literal["run", "variant"], text: str) -> None:
+        super().__init__(text)
+        self.scope: Literal["run", "variant"] = scope
+
+
+class Budget:
+    """The run's limits. `tokens` and `requests` begin at what earlier starts have spent (the log of calls knows).
+
+    Exact where the server counts tokens: a call reserves what it may cost at most before it is sent, waits while it
+    would fit but for the reservations of others, and is refused when nothing is in flight and it still would not fit.
+    So no answer that was paid for is discarded.
+    """
+
+    def __init__(self, limits: Budgets, *, tokens: int = 0, requests: int = 0) -> None:
+        self.limits, self.tokens, self.requests = limits, tokens, requests
+        self.most_tokens, self.most_requests = limits.tokens or None, limits.requests or None  # None: no limit
+        self._reserved = 0
+        self._refused = False
+        self._changed = asyncio.Event()
+
+    @property
+    def spent(self) -> bool:
+        """Whether the end is reached: no further call can be sent, or one was refused already."""
+        over_tokens = self.most_tokens is not None and self.tokens >= self.most_tokens
+        return self._refused or self._over_requests() or over_tokens
+
+    def limit(self, kind: Literal["tokens", "requests"], most: int | None) -> None:
+        """Sets another limit from now on; None: no limit, 0: no call more. What is in flight is not cut off."""
+        if kind == "tokens":
+            self.most_tokens = most
+        else:
+            self.most_requests = most
+        self._refused = False
+        self._wake()
+
+    def status(self) -> dict[str, int | None]:
+        """The limits (None: none), and what is used."""
+        return {
+            "tokens": self.most_tokens,
+            "requests": self.most_requests,
+            "variant_calls": self.limits.variant_calls or None,
+            "used_tokens": self.tokens,
+            "used_requests": self.requests,
+        }
+
+    async def reserve(self, tokens: int) -> None:
+        """Waits until `tokens` more surely fit. Raises BudgetSpent when they never will."""
+        while self.most_tokens is not None and self.tokens + self._reserved + tokens > self.most_tokens:
+            if not self._reserved:
+                self._refused = True
+                used = f"{self.tokens} are used and the next call may take {tokens}"
+                remedy = "raise operation.budgets.tokens and start again"
+                raise BudgetSpent("run", f"the budget of {self.most_tokens} tokens is spent: {used} → {remedy}")
+            await self._changed.wait()
+        self._reserved += tokens
+
+    def settle(self, reserved: int, used: int) -> None:
+        """Gives back a reservation and books what was used in its place."""
+        self._reserved -= reserved
+        self.tokens += used
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def send(self) -> None:
+        """Books one HTTP request. Raises BudgetSpent instead of booking one too many."""
+        if self._over_requests():
+            remedy = "raise operation.budgets.requests and start again"
+            raise BudgetSpent("run", f"the budget of {self.most_requests} requests is spent → {remedy}")
+        self.requests += 1
+
+    def _over_requests(self) -> bool:
+        return self.most_requests is not None and self.requests >= self.most_requests
+
+
+@dataclass(slots=True)
+class Account:
+    """What one variant has cost so far, and the limit on its calls (0: none)."""
+
+    name: str
+    limit: int = 0
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    seconds: float = 0.0
+    models: list[str] = field(default_factory=list)  # that answered, each once, in order
+
+    def open_call(self) -> None:
+        """Books one call, however often it is then tried. Raises BudgetSpent instead of booking one too many."""
+        if self.limit and self.calls >= self.limit:
+            raise BudgetSpent("variant", f"{self.name}: {self.limit} calls are all that one variant may make")
+        self.calls += 1
+
+    def book(self, model: str, tokens_in: int, tokens_out: int, seconds: float) -> None:
+        """Adds what one answer of `model` cost."""
+        self.tokens_in += tokens_in
+        self.tokens_out += tokens_out
+        self.seconds += seconds
+        if model not in self.models:
+            self.models.append(model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +125,9 @@ class Request:
     """One call. `stage` names who asks and is what usage is counted by.
 
     `messages` go to /chat/completions; with `prompt` (text or token ids) instead, to /completions; with `texts` to
-    /embeddings, which a server need not have: then the call is refused. `schema` (JSON
-    Schema) constrains the text where the endpoint can. `backbone` pins one endpoint by name; empty lets the client
-    draw by weight. `template` is the prompt template's name and version, `account` the variant that pays; both are
-    recorded. `extra` goes into the body as it is.
+    /embeddings, which a server need not have: then the call is refused. `schema` (JSON Schema) constrains the text
+    where the endpoint can. `backbone` pins one endpoint by name; empty: one is drawn by weight. `template` (name and
+    version of the prompt's) and `account` (the variant that pays) are recorded. `extra` goes into the body as it is.
     """
 
     stage: str
@@ -37,7 +141,6 @@ class Request:
     top_p: float = 0.95
     thinking: bool | None = None  # switched on or off in the chat template; None: as the server has it
     random_seed: int | None = None  # of the server's sampling, where it has one
-    stop: Sequence[str] = ()
     backbone: str = ""
     template: str = ""
     account: Account | None = None
@@ -85,9 +188,8 @@ class Completion:
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What one call cost, successful or not, as the log of calls keeps it. `outcome` is a `Finish`, or `failed`,
-    `refused`, `budget` or `cancelled`. `seconds` is the last attempt, `waited` everything before it: the queue, pauses
-    and earlier attempts. `requests` went out over HTTP: an attempt whose schema was refused took two, one that found no
-    address none."""
+    `refused`, `budget` or `cancelled`. `seconds` is the last attempt, `waited` everything before it. `requests` went
+    out over HTTP: an attempt whose schema was refused took two, one that found no address none."""
 
     stage: str
     outcome: str
@@ -104,41 +206,7 @@ class Usage:
     account: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "stage": self.stage,
-            "outcome": self.outcome,
-            "backbone": self.backbone,
-            "model": self.model,
-            "tokens_in": self.tokens_in,
-            "tokens_out": self.tokens_out,
-            "seconds": round(self.seconds, 4),
-            "waited": round(self.waited, 4),
-            "retries": self.retries,
-            "requests": self.requests,
-            "constrained": self.constrained,
-            "template": self.template,
-            "account": self.account,
-        }
-
-
-@dataclass(slots=True)
-class Totals:
-    """Sums over the calls of one stage."""
-
-    calls: int = 0
-    failed: int = 0  # of these: given up, refused, cancelled
-    retries: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    seconds: float = 0.0
-
-    def add(self, usage: Usage, failed: bool) -> None:
-        self.calls += 1
-        self.failed += failed
-        self.retries += usage.retries
-        self.tokens_in += usage.tokens_in
-        self.tokens_out += usage.tokens_out
-        self.seconds += usage.seconds
+        return {**asdict(self), "seconds": round(self.seconds, 4), "waited": round(self.waited, 4)}
 
 
 Sink = Callable[[Usage], None]  # called on the event loop, once a call; must be quick

@@ -1,8 +1,7 @@
 """Encodes a `Request` as a request body and decodes a reply's body into a `Completion`.
 
-Text of models meets the edges of JSON, so: lone surrogates become U+FFFD, in both directions (orjson refuses them,
-and no log could hold them); NaN and infinities in a request are refused, since orjson would send null in silence;
-integers over 64 bits are sent and read exactly. Anything in a reply may have any type.
+Lone surrogates become U+FFFD, in both directions (orjson refuses them, and no log could hold them); NaN and infinities
+in a request are refused; integers over 64 bits are sent and read exactly. Anything in a reply may have any type.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
+from rods.canonical import refuse_nan
 from rods.faults import Finish
 from rods.llm.records import Completion, Request, ToolCall
 from rods.model_json import valid_unicode
@@ -61,12 +61,10 @@ def encode(request: Request, model: str, extra: Mapping[str, Any], *, constraine
         body["prompt"] = request.prompt
     if request.random_seed is not None:
         body["seed"] = request.random_seed
-    if request.stop:
-        body["stop"] = request.stop
     if request.tools:
         body["tools"] = request.tools
     if constrained and request.schema is not None:
-        _refuse_nan(request.schema)
+        refuse_nan(request.schema)
         body["response_format"] = {
             "type": "json_schema",
             "json_schema": {"name": "answer", "schema": request.schema, "strict": True},
@@ -94,10 +92,6 @@ class Sent:
     size: int
     constrained: bool
     retries: int
-
-    def no_room(self) -> Completion:
-        """The answer to a prompt that does not fit."""
-        return Completion("", "context", self.model, self.backbone, retries=self.retries)
 
 
 def decode(body: bytes, sent: Sent, seconds: float, scrub: Callable[[str], str] = str) -> Completion:
@@ -136,21 +130,15 @@ def decode_embeddings(body: bytes, sent: Sent, count: int, seconds: float) -> Co
     reply = _read(body)
     data = reply.get("data") if isinstance(reply, dict) else None
     items: list[Any] = data if isinstance(data, list) else []
-    found: list[Any] = [each.get("embedding") for each in items if isinstance(each, dict)]
-    if len(found) != count or not all(isinstance(one, list) and one and _are_finite(one) for one in found):
+    vectors: list[Any] = [item.get("embedding") for item in items if isinstance(item, dict)]
+    if len(vectors) != count or not all(isinstance(vector, list) and vector and _finite(vector) for vector in vectors):
         raise NotAnAnswer(f"a reply without an embedding for each text: {_shown(body)}")
     counts = reply.get("usage")
     tokens = _count(counts.get("prompt_tokens")) if isinstance(counts, dict) else None
-    return Completion(
-        text="",
-        finish="stop",
-        model=sent.model,
-        backbone=sent.backbone,
-        tokens_in=tokens or sent.size // CHARACTERS_A_TOKEN,
-        seconds=seconds,
-        retries=sent.retries,
-        embeddings=tuple(tuple(map(float, one)) for one in found),
-    )
+    embeddings = tuple(tuple(map(float, vector)) for vector in vectors)
+    tokens = tokens or sent.size // CHARACTERS_A_TOKEN
+    answer = Completion("", "stop", sent.model, sent.backbone, tokens, seconds=seconds, retries=sent.retries)
+    return replace(answer, embeddings=embeddings)
 
 
 def complaint(body: bytes) -> str:
@@ -159,27 +147,22 @@ def complaint(body: bytes) -> str:
         reply = _read(body)
     except NotAnAnswer:
         return _shown(body)
-    found: Any = reply
+    said: Any = reply
     for key in ("error", "message", "detail"):
-        if isinstance(found, dict) and key in found:
-            found = found[key]
-    return _shown(found.encode(errors="replace") if isinstance(found, str) else body)
+        if isinstance(said, dict) and key in said:
+            said = said[key]
+    return _shown(said.encode(errors="replace") if isinstance(said, str) else body)
 
 
 def no_room(body: bytes) -> bool:
-    """Whether a refusal, by its words or by the kind of its error, is about a prompt that does not fit the model."""
-    return any(_NO_ROOM.search(said) for said in (complaint(body), *_kinds(body)))
-
-
-def _kinds(body: bytes) -> list[str]:
-    """The type and the code of an error, where it has any: words change more often than these do."""
+    """Whether a refusal, by its words or by the type or code of its error, is about a prompt that does not fit."""
     try:
         reply = _read(body)
     except NotAnAnswer:
-        return []
+        reply = None
     error = reply.get("error", reply) if isinstance(reply, dict) else None
-    found = [error.get(key) for key in ("type", "code")] if isinstance(error, dict) else []
-    return [kind for kind in found if isinstance(kind, str)]
+    kinds = [error.get(key) for key in ("type", "code")] if isinstance(error, dict) else []
+    return any(_NO_ROOM.search(said) for said in (complaint(body), *kinds) if isinstance(said, str))
 
 
 def _text(content: Any) -> str:
@@ -196,19 +179,19 @@ def _thought(message: Any, text: str) -> bool:
 
 
 def _finish(reason: Any, text: str, calls: tuple[ToolCall, ...]) -> Finish:
-    finish: Finish = _FINISH.get(reason, "other") if isinstance(reason, str) else "other"
+    finish: Finish = _FINISH.get(reason if isinstance(reason, str) else "", "other")
     if calls:
         return "tools" if finish == "stop" else finish
     return "empty" if not text and finish != "length" else finish
 
 
 def _tool_calls(value: Any) -> tuple[ToolCall, ...]:
-    found = []
+    calls = []
     for call in value if isinstance(value, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict) and isinstance(function.get("name"), str):
-            found.append(ToolCall(valid_unicode(function["name"]), _text(function.get("arguments"))))
-    return tuple(found)
+            calls.append(ToolCall(valid_unicode(function["name"]), _text(function.get("arguments"))))
+    return tuple(calls)
 
 
 def _read(body: bytes) -> Any:
@@ -236,19 +219,12 @@ def _logprobs(value: Any) -> tuple[float, ...]:
     return tuple(found) if isinstance(found, list) and all(type(item) is float for item in found) else ()
 
 
-def _are_finite(values: list[Any]) -> bool:
-    return all(type(one) in (int, float) and math.isfinite(one) for one in values)
+def _finite(values: list[Any]) -> bool:
+    return all(type(value) in (int, float) and math.isfinite(value) for value in values)
 
 
 def _count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < 1 << 40 else None
-
-
-def _refuse_nan(value: Any) -> None:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} in a schema: JSON cannot say it")
-    for item in value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ():
-        _refuse_nan(item)
 
 
 def _clean(value: Any) -> Any:

@@ -2,8 +2,7 @@
 
 A stage ends after its number of epochs, or, with `until = "plateau"`, once an epoch has changed the validation score by
 less than `curriculum.plateau` while the gradient norms of its steps varied by no more than
-`curriculum.gradient_variation`: the policy has learnt what the stage teaches, and the optimisation is stable. A score
-that falls is no plateau, and a norm that is not finite is not stable.
+`curriculum.gradient_variation`. A score that falls is no plateau, and a norm that is not finite is not stable.
 """
 
 from __future__ import annotations
@@ -57,16 +56,11 @@ class Course:
         self, rules: Curriculum, score: float | None, recorded: int | None = None
     ) -> tuple[Course | None, str]:
         """The course in the next epoch, and why it changes stage ("" where it does not). None: the curriculum is over.
-
-        `score` is the mean validation reward where `validates` asked for it; None if nothing could be scored.
-        `recorded` is the next epoch's stage where its merge is on record already: a decision is taken once, although
-        validating again after a kill may come out otherwise on a GPU.
-        """
+        `score`: the mean validation reward where `validates` asked for it; None if nothing could be scored. `recorded`:
+        the next epoch's stage where its merge is on record: validating again may come out otherwise."""
         scores = self.scores if score is None else (*self.scores, score)
         ended = replace(self, epochs=self.epochs + 1, scores=scores, norms=())
-        judged = replace(
-            ended, norms=self.norms, scores=() if score is None else scores
-        )  # nothing scored, nothing said
+        judged = replace(ended, norms=self.norms, scores=() if score is None else scores)  # not scored: nothing said
         why = _why_over(stage_rules(rules, self.stage), rules, judged)
         if recorded is not None:
             moves = recorded != self.stage
@@ -95,8 +89,8 @@ def _why_over(rules: Stage, curriculum: Curriculum, course: Course) -> str:
 
 
 def variation(norms: Sequence[float | None]) -> float:
-    """The coefficient of variation (standard deviation over mean); 0 for fewer than two norms or a mean of 0, infinite
-    when one of them is not finite."""
+    """The coefficient of variation (standard deviation over mean); 0 for fewer than two or a mean of 0, infinite when
+    one is not finite."""
     known = [norm for norm in norms if norm is not None]
     if len(known) < len(norms):
         return math.inf
@@ -108,12 +102,12 @@ def scheduled(curriculum: Curriculum, epoch: int) -> int | None:
     """The stage (from 1) of `epoch` (from 0) where all stages end by schedule; None after the last one's last epoch.
     Raises UserError where a stage ends on a plateau: who trains must say which stage it is."""
     first = 0
-    for number, one in enumerate(curriculum.stages, start=1):
-        if one.until == "plateau":
+    for number, stage in enumerate(curriculum.stages, start=1):
+        if stage.until == "plateau":
             raise UserError(f"stage {number} ends on a plateau", where=f"epoch {epoch}", remedy="name the stage")
-        if one.epochs == 0 or epoch < first + one.epochs:
+        if stage.epochs == 0 or epoch < first + stage.epochs:
             return number
-        first += one.epochs
+        first += stage.epochs
     return None
 
 

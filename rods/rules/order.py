@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from rods.canonical import canonical, content_id
 from rods.config import Config
+from rods.extension import extensions
 from rods.observations import Role
 from rods.rules.tracker import Window
 
@@ -22,8 +23,7 @@ class EpochSlot(NamedTuple):
 
 
 def order(random_seed: int, epoch: int, ids: Iterable[str]) -> list[str]:
-    """`ids` in the visiting order of `epoch`. Every id has a key of its own, so a task that comes or goes does not
-    reshuffle the others, and the order of `ids` does not matter."""
+    """`ids` in the visiting order of `epoch`. Each has its own key: one that comes or goes moves no others."""
 
     def key(task_id: str) -> tuple[bytes, str]:
         return hashlib.sha256(canonical([random_seed, "order", epoch, task_id])).digest(), task_id
@@ -33,9 +33,7 @@ def order(random_seed: int, epoch: int, ids: Iterable[str]) -> list[str]:
 
 def slots(random_seed: int, epoch: int, active: Iterable[str], retests: Iterable[str]) -> tuple[EpochSlot, ...]:
     """The epoch's slots in visiting order: active tasks and re-tests, mixed."""
-    roles: dict[str, Role] = dict.fromkeys(active, "active")
-    for task_id in retests:
-        roles[task_id] = "retest"
+    roles: dict[str, Role] = {**dict.fromkeys(active, "active"), **dict.fromkeys(retests, "retest")}
     return tuple(EpochSlot(task_id, roles[task_id]) for task_id in order(random_seed, epoch, roles))
 
 
@@ -51,7 +49,9 @@ def steps_per_epoch(slots: int, batch_tasks: int) -> int:
 
 def epoch_steps(config: Config, slots: int) -> int:
     """The same of a run, in which drawn tasks may share batches with those of the pool, or fill them."""
-    return steps_per_epoch(slots, config.pool_slots) if config.pool_slots else config.source.epoch_steps
+    if config.pool_slots:
+        return steps_per_epoch(slots, config.pool_slots)
+    return min(extension.epoch_steps(config) for extension in extensions() if extension.slots(config))
 
 
 def head_start(turns: int, window: Window | None, last: int | None, share: float) -> int:

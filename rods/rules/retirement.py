@@ -1,17 +1,14 @@
-"""When a variant leaves the pool and when it comes back (004 §3.4, Appendices B.1 and J): pure rules over standings.
-
-The original tasks are never retired, so these rules see variants only. A variant's standing counts only groups of steps
-after it was admitted or, once revived, after it was retired.
-"""
+"""When a variant leaves the pool and when it comes back (004 §3.4, Appendices B.1 and J): pure rules over standings. A
+variant's standing counts only groups of steps after it was admitted or, once revived, after it was retired."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from rods.config import PoolRules
-from rods.rules.tracker import Standing
+from rods.rules.tracker import RetirementStats
 
 Rule = Literal["burn_in", "drift_mastered", "drift_too_hard", "unsampled", "capacity"]
 TOO_HARD: frozenset[Rule] = frozenset({"burn_in", "drift_too_hard"})  # what re-tests may bring back
@@ -28,19 +25,18 @@ class Decision:
     variance: float = 0.0
 
     @staticmethod
-    def of(task: str, rule: Rule | Literal["retest"], standing: Standing) -> Decision:
+    def of(task: str, rule: Rule | Literal["retest"], standing: RetirementStats) -> Decision:
         return Decision(task, rule, standing.groups, standing.mean, standing.variance)
 
 
-def revived(task: str, standing: Standing) -> Decision | None:
+def revived(task: str, standing: RetirementStats) -> Decision | None:
     """A re-test of a task that was retired as too hard came out in the boundary zone."""
     return Decision.of(task, "retest", standing) if standing.latest == "boundary" else None
 
 
-def burn_in(task: str, standing: Standing, before: int, rules: PoolRules) -> Decision | None:
+def burn_in(task: str, standing: RetirementStats, before: int, rules: PoolRules) -> Decision | None:
     """Layer 1: the first rewards of a new variant are too low. It is asked once, at the first merge by which
-    `burn_in_observations` groups have counted; `before` of them had counted at the merge before. A change of interface
-    makes no variant new."""
+    `burn_in_observations` groups have counted; `before` of them had counted at the merge before."""
     if standing.switched or not rules.burn_in or not before < rules.burn_in_observations <= standing.groups:
         return None
     if standing.latest == "truncated" or standing.mean >= rules.burn_in_below:
@@ -48,7 +44,7 @@ def burn_in(task: str, standing: Standing, before: int, rules: PoolRules) -> Dec
     return Decision.of(task, "burn_in", standing)
 
 
-def drift(task: str, standing: Standing, rules: PoolRules) -> Decision | None:
+def drift(task: str, standing: RetirementStats, rules: PoolRules) -> Decision | None:
     """Layer 2: the mean of the last few groups has left for the mastered or the unsolvable side. The paper takes the
     window's; with that a variant seen once at one half stays for eight groups of 1 (docs/synthesis.md has figures)."""
     if not rules.drift or standing.groups < max(1, rules.drift_observations):
@@ -62,7 +58,13 @@ def drift(task: str, standing: Standing, rules: PoolRules) -> Decision | None:
 
 
 def unsampled(
-    task: str, standing: Standing, admitted: int, last_step: int | None, epoch: int, first_step: int, rules: PoolRules
+    task: str,
+    standing: RetirementStats,
+    admitted: int,
+    last_step: int | None,
+    epoch: int,
+    first_step: int,
+    rules: PoolRules,
 ) -> Decision | None:
     """No closed group, counted or not, in the last `unsampled_epochs` epochs, all of which the variant was active in.
     `epoch` is about to open, `first_step` is the first step of those epochs, `admitted` the epoch that admitted it."""
@@ -73,15 +75,7 @@ def unsampled(
     return Decision.of(task, "unsampled", standing)
 
 
-class Ranked(NamedTuple):
-    """An observed variant in layer 3, ordered by what goes first: the lowest variance, ties by id."""
-
-    variance: float
-    task: str
-    standing: Standing
-
-
-def capacity(observed: Iterable[tuple[str, Standing]], excess: int) -> list[Decision]:
-    """Layer 3: the `excess` observed variants with the lowest window variance."""
-    ranked = sorted(Ranked(standing.variance, task, standing) for task, standing in observed)
-    return [Decision.of(entry.task, "capacity", entry.standing) for entry in ranked[: max(0, excess)]]
+def capacity(observed: Iterable[tuple[str, RetirementStats]], excess: int) -> list[Decision]:
+    """Layer 3: the `excess` observed variants with the lowest window variance, ties by id."""
+    ranked = sorted(observed, key=lambda variant: (variant[1].variance, variant[0]))
+    return [Decision.of(task, "capacity", standing) for task, standing in ranked[: max(0, excess)]]

@@ -1,11 +1,9 @@
 """Which tasks become seeds (004 §3.2, Appendices B and R): pure rules over the groups of one step.
 
 A seed is an active task whose latest group lies in the boundary zone of the configured reward. Groups of types have
-quotas; inside each, candidates are ranked by score. Work is O(candidates): the batch of a step, whatever the pool's
-size, unless `candidates = "pool"` asks for more. Nothing here reads a clock, a disk or a shared generator.
-
-`order` says what the score is: by the rewards of now (`proxy`, `variance`), by what was lost (`forgetting`), or blind
-to rewards (`random`, and `rising`: difficulty alone, which rises with the steps of the run).
+quotas; inside each, candidates are ranked by score: by the rewards of now (`proxy`, `variance`), by what was lost
+(`forgetting`), or blind to rewards (`random`, and `rising`: difficulty alone, which rises with the steps of the run).
+Work is O(candidates): the batch of a step, unless `candidates = "pool"`.
 """
 
 from __future__ import annotations
@@ -44,11 +42,7 @@ class Pick:
     @property
     def id(self) -> str:
         """`step-task`: a pick is keyed by both."""
-        return pick_id(self.step, self.task)
-
-
-def pick_id(step: int, task: str) -> str:
-    return f"{step}-{task}"
+        return f"{self.step}-{self.task}"
 
 
 def signals(groups: Iterable[Group], rules: Selection) -> list[TaskSignal]:
@@ -64,12 +58,9 @@ def select(
     last_picked: Mapping[str, int],
     config: Config,
 ) -> list[Pick]:
-    """The seeds of `step`, best first; at most `selection.seeds_per_step`.
-
-    `candidates`: the step's signals, or with `candidates = "pool"` those of all windows (where the order is blind to
-    rewards also of tasks never seen, so that the whole pool takes part). `active`: the active tasks. `last_picked`: the
-    step in which a task was last picked (not dropped as stale).
-    """
+    """The seeds of `step`, best first; at most `selection.seeds_per_step`. `candidates`: the step's signals, or with
+    `candidates = "pool"` those of all windows (where the order is blind to rewards also of tasks never seen).
+    `last_picked`: the step in which a task was last picked (not dropped as stale)."""
     rules = config.selection
     if rules.seeds_per_step == 0:
         return []

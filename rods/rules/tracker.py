@@ -7,15 +7,11 @@ With `zones.probe = "window"` a task's zone and variance are read from all rollo
 group: the probe of training with one or few rollouts a task, whose groups have no variance to speak of (004 Appendix
 K).
 
-A window belongs to (task, kind of reward, lineage of the interface). An interface whose version changes often belongs
-to one lineage, which its groups name beside the version (002 §3.3); where a group names none, its version is its
-lineage. Groups scored by a format reward have windows but no zone. All other groups are read as progress, whatever the
-trainer trained on: every rollout reports the turns, or the checks, that it came to. Not so a `rubric`, by which
-somebody judges the whole, and a `value`, a number that a trainer of one's own gives it: they stand in the place of
-progress, in windows of their own, so that a trainer that changes from one to another begins anew. Where binary success
-finds the boundary instead (an ablation, 004 Appendix R), it has a window of its own, which alone has a zone; what
-retirement reads stays progress. So have the advantage estimates that a trainer reports of its rollouts: their variance
-is another probe (004 Appendix K).
+A window belongs to (task, kind of reward, lineage of the interface); where a group names no lineage, its interface's
+version is one (002 §3.3). Groups scored by a format reward have windows but no zone. All others are read as progress,
+whatever the trainer trained on, but for `rubric` and `value`, which stand in the place of progress, in windows of their
+own. Where binary success finds the boundary instead (004 Appendix R), its window alone has a zone; what retirement
+reads stays progress. Advantage estimates that a trainer reports have a window, too (004 Appendix K).
 """
 
 from __future__ import annotations
@@ -50,7 +46,6 @@ from rods.rules.zones import (
 ENTRY = struct.Struct("<iiddq")  # step, valid, sum, squares, scale
 SIZE = ENTRY.size
 END = itemgetter("end")
-PACK = ENTRY.pack_into
 ADVANTAGE = "advantage"  # the kind of the windows of advantage estimates
 IN_PLACE = frozenset({"rubric", "value"})  # the kinds of windows that stand in the place of progress
 
@@ -86,8 +81,9 @@ class Window:
         """What selection reads: the moments of the latest group, or those of all of the window's rollouts."""
         latest = Moments(self.latest_mean, self.latest_variance)
         read = Moments(self.mean, self.variance) if probe == "window" else latest
-        found = read if self.count else None
-        return TaskSignal(self.task, found, self.zone == "truncated", self.best, self.advantage_variance)
+        return TaskSignal(
+            self.task, read if self.count else None, self.zone == "truncated", self.best, self.advantage_variance
+        )
 
     def as_json(self) -> dict[str, Any]:
         left_out = {"task"} if self.advantage_variance is not None else {"task", "advantage_variance"}
@@ -95,7 +91,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RetirementStats:
     """What retirement reads of a task: the progress of its window's groups after a step. Moments of no group are 0.
     `entries` are these groups, the latest last; `pooled`: a single one of them says nothing (`zones.probe`)."""
 
@@ -115,19 +111,15 @@ class Standing:
         return len(last), mean(last)
 
 
+@dataclass(slots=True, eq=False)
 class _Row:
-    """Where a window's ring buffer lies, and what its latest group was."""
+    """A window's ring buffer, and what its latest group was."""
 
-    __slots__ = ("counted", "key", "start", "step", "truncated")
-
-    def __init__(
-        self, key: tuple[str, str, str], start: int, counted: int = 0, step: int = 0, truncated: bool = False
-    ) -> None:
-        self.key = key  # task, kind of reward, lineage of the interface
-        self.start = start  # of the ring, in entries
-        self.counted = counted  # groups ever counted
-        self.step = step  # of the latest group that was counted or truncated
-        self.truncated = truncated  # whether that one was truncated
+    key: tuple[str, str, str]  # task, kind of reward, lineage of the interface
+    ring: bytearray  # of the entries of its last groups
+    counted: int = 0  # groups ever counted
+    step: int = 0  # of the latest group that was counted or truncated
+    truncated: bool = False  # whether that one was truncated
 
 
 class Tracker:
@@ -135,14 +127,12 @@ class Tracker:
 
     def __init__(self, zones: Zones, reward: BoundaryReward = "progress") -> None:
         self.zones, self.reward = zones, reward
-        self._window_size = zones.window
         self._rows: dict[tuple[str, str, str], _Row] = {}
         self._lineages: dict[str, None] = {}  # of the interfaces seen so far
         self._current: dict[str, _Row] = {}  # task → the window of its latest group with a zone
         self._progress = self._current if reward == "progress" else {}  # task → that of the same group's progress
         self._last: dict[str, int] = {}  # task → step of its latest closed group, counted or not
         self._zones: dict[str, Zone | None] = {}  # of tasks whose zone was asked for since then
-        self._memory = bytearray(64 * zones.window * SIZE)  # of all windows, as rings of entries
 
     def state(self) -> Any:
         """The whole state as JSON, for `load`: columns, since a long run has many rows."""
@@ -150,8 +140,6 @@ class Tracker:
         kinds = {key[1:]: None for key in self._rows}
         places = {kind: number for number, kind in enumerate(kinds)}
         tasks = {task: number for number, task in enumerate(self._current)}
-        size = self.zones.window * SIZE
-        rings = [self._memory[row.start * SIZE : row.start * SIZE + size] for row in self._rows.values()]
         rows = self._rows.values()
         return {
             "tasks": [row.key[0] for row in rows],
@@ -164,7 +152,7 @@ class Tracker:
             "progress": [numbers[row.key] for row in self._progress.values() if self._progress is not self._current],
             "last": [tasks.get(task, task) for task in self._last],  # a task by its place in `current`, if it has one
             "last_step": list(self._last.values()),
-            "memory": base64.b64encode(b"".join(rings)).decode(),
+            "memory": base64.b64encode(b"".join(row.ring for row in rows)).decode(),
         }
 
     def load(self, state: Any) -> None:
@@ -173,20 +161,18 @@ class Tracker:
         self._lineages = {lineage: None for _, lineage in state["kinds"]}
         names, kinds = state["tasks"], state["kinds"]
         keys = [(task, kinds[kind][0], kinds[kind][1]) for task, kind in zip(names, state["kind"], strict=True)]
-        starts = range(0, len(keys) * self.zones.window, self.zones.window)
-        rows = list(map(_Row, keys, starts, state["counted"], state["step"], state["truncated"]))
+        memory, size = base64.b64decode(state["memory"]), self.zones.window * SIZE
+        rings = [bytearray(memory[place : place + size]) for place in range(0, len(memory), size)]
+        rows = list(map(_Row, keys, rings, state["counted"], state["step"], state["truncated"]))
         self._rows = dict(zip(keys, rows, strict=True))
         for known, numbers in ((self._current, state["current"]), (self._progress, state["progress"])):
             known.update({names[number]: rows[number] for number in numbers})
         tasks = list(self._current)
-        named = [tasks[each] if type(each) is int else each for each in state["last"]]
+        named = [tasks[task] if type(task) is int else task for task in state["last"]]
         self._last = dict(zip(named, state["last_step"], strict=True))
-        memory = base64.b64decode(state["memory"])
-        self._memory = bytearray(memory + bytes(max(0, len(self._memory) - len(memory))))
 
     def apply(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Folds records; all but those of kind `group` change nothing, nor do drawn tasks, which no later step
-        meets."""
+        """Folds records; all but those of kind `group` change nothing, nor do drawn tasks."""
         for record in records:
             if record["kind"] == "group" and record.get("role") != "drawn":
                 self._apply(record)
@@ -218,22 +204,21 @@ class Tracker:
             if task is None or key[0] == task:
                 yield self._window(row)
 
-    def standing(self, task: str, after: int) -> Standing:
+    def standing(self, task: str, after: int) -> RetirementStats:
         """What the groups of steps greater than `after` say, as far as the window holds them."""
         row = self._current.get(task)
         if row is None:
-            return NOTHING
-        found = [entry for entry in self._entries(row) if entry[0] > after]
-        zone = self._zone(row, found) if row.step > after else None
-        entries = found
+            return RetirementStats(0, 0.0, 0.0, None)
+        entries = [entry for entry in self._entries(row) if entry[0] > after]
+        zone = self._zone(row, entries) if row.step > after else None
         if self._progress is not self._current:
             entries = [entry for entry in self._entries(self._progress[task]) if entry[0] > after]
         switched = len(self._lineages) > 1 and self._switched(row, after)
         if not entries:
-            return Standing(0, 0, 0, zone, switched)
+            return RetirementStats(0, 0, 0, zone, switched)
         pooled = self.zones.probe == "window"
         average, spread = mean(entries), self._variance(entries)
-        return Standing(len(entries), average, spread, zone, switched, tuple(entries), pooled)
+        return RetirementStats(len(entries), average, spread, zone, switched, tuple(entries), pooled)
 
     def _switched(self, row: _Row, after: int) -> bool:
         task, kind, lineage = row.key
@@ -274,8 +259,8 @@ class Tracker:
 
     def _count_advantages(self, record: Mapping[str, Any]) -> None:
         """The group's advantage estimates have a window of their own, which has no zone."""
-        played = [one for one in record["rollouts"] if one["end"] not in INVALID_ENDS]
-        estimates = [one["advantage"] for one in played if one.get("advantage") is not None]
+        played = [rollout for rollout in record["rollouts"] if rollout["end"] not in INVALID_ENDS]
+        estimates = [rollout["advantage"] for rollout in played if rollout.get("advantage") is not None]
         counted, _ = counted_and_truncated(list(map(END, record["rollouts"])))
         if estimates and counted and record["reward"]["kind"] not in FORMAT_REWARDS:
             key = record["task"], ADVANTAGE, _lineage(record)
@@ -284,8 +269,7 @@ class Tracker:
             self._add(row, len(estimates), share_sums(estimates, 0, 1))
 
     def _count_plain(self, record: Mapping[str, Any], kind: str) -> bool:
-        """Nearly every group: all rollouts played to their end, of one length, read as `kind`, which is progress or
-        stands in its place. False for others."""
+        """Nearly every group: all rollouts played to their end, of one length, read as `kind`. False for others."""
         rollouts = record["rollouts"]
         sums = plain_sums(rollouts)
         if sums is None:
@@ -305,36 +289,31 @@ class Tracker:
         played = [rollout for rollout in record["rollouts"] if rollout["end"] not in INVALID_ENDS]
         sums: tuple[float, float, int]
         if kind == "progress" or kind in IN_PLACE:
-            sums = count_sums([one["resolved"] for one in played], [one["expected"] for one in played])
+            sums = count_sums([rollout["resolved"] for rollout in played], [rollout["expected"] for rollout in played])
         elif kind == "binary":
-            sums = count_sums([one["binary"] for one in played], [1] * len(played))
+            sums = count_sums([rollout["binary"] for rollout in played], [1] * len(played))
         elif kind in FORMAT_REWARDS:
-            sums = share_sums((one["format"] for one in played), *record["reward"]["range"])
+            sums = share_sums((rollout["format"] for rollout in played), *record["reward"]["range"])
         else:
             raise ValueError(f"no window is kept of the reward {kind!r}")
         self._add(row, len(played), sums)
 
     def _add(self, row: _Row, valid: int, sums: tuple[float, float, int]) -> None:
-        place = row.start + row.counted % self._window_size
+        place = row.counted % self.zones.window
         row.counted += 1
-        PACK(self._memory, place * SIZE, row.step, valid, *sums)
+        ENTRY.pack_into(row.ring, place * SIZE, row.step, valid, *sums)
 
     def _new_row(self, key: tuple[str, str, str]) -> _Row:
-        start = len(self._rows) * self.zones.window
-        row = self._rows[key] = _Row(key, start)
+        row = self._rows[key] = _Row(key, bytearray(self.zones.window * SIZE))
         self._lineages[key[2]] = None
-        if (row.start + self.zones.window) * SIZE > len(self._memory):
-            self._memory = bytearray(self._memory + bytes(len(self._memory)))
         return row
 
     def _entries(self, row: _Row) -> list[Entry]:
         """The groups of a window, oldest first."""
-        size = self.zones.window
-        ring = memoryview(self._memory)[row.start * SIZE : (row.start + size) * SIZE]
-        entries: list[Entry] = list(ENTRY.iter_unpack(ring))
-        if row.counted <= size:
+        entries: list[Entry] = list(ENTRY.iter_unpack(row.ring))
+        if row.counted <= self.zones.window:
             return entries[: row.counted]
-        start = row.counted % size
+        start = row.counted % self.zones.window
         return entries[start:] + entries[:start]
 
     def _zone(self, row: _Row, entries: list[Entry]) -> Zone | None:
@@ -371,16 +350,13 @@ class Tracker:
 
     def _advantage_variance(self, row: _Row) -> float | None:
         task, _, lineage = row.key
-        found = self._rows.get((task, ADVANTAGE, lineage))
-        if found is None or found is row or found.step != row.step:
+        estimates = self._rows.get((task, ADVANTAGE, lineage))
+        if estimates is None or estimates is row or estimates.step != row.step:
             return None
-        entries = self._entries(found)
+        entries = self._entries(estimates)
         return self._variance(entries if self.zones.probe == "window" else entries[-1:])
 
 
 def _lineage(record: Mapping[str, Any]) -> str:
     lineage: str = record.get("lineage") or record["interface"]
     return lineage
-
-
-NOTHING = Standing(0, 0.0, 0.0, None)

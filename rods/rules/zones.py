@@ -1,9 +1,8 @@
-"""The central signal: what the rewards of a group of rollouts say about its task, and the zone that follows.
+"""The central signal: what the rewards of a group of rollouts say about its task, and the zone that follows (004 §3.2).
 
-Mean, variance, counted, truncated and the zone (004 §3.2) are computed here and nowhere else. Rewards lie in [0, 1].
-Progress and binary rewards are counts, so their sums are exact integers over a common denominator; other rewards are
-summed by `math.fsum`. Results are rounded to 12 decimals before any comparison: a group whose mean is exactly 1/5 must
-never fall below a bound of 0.2.
+Progress and binary rewards are counts, so their sums are exact integers over a common denominator; other rewards, in
+[0, 1], are summed by `math.fsum`. Results are rounded to 12 decimals before any comparison: a group whose mean is
+exactly 1/5 must never fall below a bound of 0.2.
 """
 
 from __future__ import annotations
@@ -72,8 +71,8 @@ def group_signal(group: Group, reward: BoundaryReward) -> TaskSignal:
 
 
 def moments(group: Group, reward: BoundaryReward) -> Moments | None:
-    """The moments of the group's progress (resolved ÷ expected turns) or binary reward, whether it counts or not; None
-    without a valid rollout."""
+    """The moments of the group's progress (resolved ÷ expected turns) or binary reward; None without a valid
+    rollout."""
     rollouts = [rollout for rollout in group.rollouts if rollout.valid]
     if not rollouts:
         return None

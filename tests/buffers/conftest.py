@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from buffers.run.run import Run
+from rods.buffers.run.run import Run
 from tests.buffers.histories import played
 
 

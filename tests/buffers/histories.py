@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from buffers.log.records import Record
-from buffers.log.tail import read
-from buffers.run.run import Run
-from buffers.trainer_log import TrainerLog
+from rods.buffers.log.records import Record
+from rods.buffers.log.tail import read
+from rods.buffers.run.run import Run
+from rods.buffers.trainer_log import TrainerLog
 from tests.buffers.world import Players, SyncDaemonLog, make_run
 
 

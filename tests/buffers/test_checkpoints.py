@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from buffers.checkpoints import MANIFEST, Checkpoints, Position
+from rods.buffers.checkpoints import MANIFEST, Checkpoints, Position
 from rods.errors import UserError
 
 

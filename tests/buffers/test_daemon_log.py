@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from buffers.daemon_log import DaemonLog
-from buffers.folds.seeds import Seeds
-from buffers.log.parts import segments
-from buffers.log.tail import read
-from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, REJECTED, SEEDS, operation
+from rods.buffers.daemon_log import DaemonLog
+from rods.buffers.folds.seeds import Seeds
+from rods.buffers.log.parts import segments
+from rods.buffers.log.tail import read
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, REJECTED, SEEDS, operation
 from rods.errors import RefusedError, UserError
 from rods.tasks import Task
 from tests.buffers.world import SyncDaemonLog, make_run, variants

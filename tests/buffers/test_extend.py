@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from buffers.audit.verify import verify
-from buffers.extend import extend
-from buffers.log.tail import read
-from buffers.run.run import Run
-from buffers.run.runfolder import EXTENSIONS
-from buffers.trainer_log import TrainerLog
+from rods.buffers.audit.verify import verify
+from rods.buffers.lifecycle import extend
+from rods.buffers.log.tail import read
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXTENSIONS
+from rods.buffers.trainer_log import TrainerLog
 from rods.errors import RefusedError, UserError
 from tests.buffers.world import Players, SyncDaemonLog, config, make_run
 

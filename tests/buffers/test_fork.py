@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from buffers.audit.verify import verify
-from buffers.fork import fork
-from buffers.run.run import Run
-from buffers.trainer_log import TrainerLog
+from rods.buffers.audit.verify import verify
+from rods.buffers.lifecycle import fork
+from rods.buffers.run.run import Run
+from rods.buffers.trainer_log import TrainerLog
 from rods.errors import UserError
 from tests.buffers.world import Players, SyncDaemonLog, config, make_run
 

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from buffers.run.run import Run
-from buffers.state import RunState
-from buffers.trainer_log import TrainerLog, tracker_json
+from rods.buffers.run.run import Run
+from rods.buffers.state import RunState
+from rods.buffers.trainer_log import TrainerLog, tracker_json
 from rods.rules.order import EpochSlot, batch
 from tests.buffers.merging.test_merger import close, play
 from tests.buffers.world import BATCH, by_chance, group, make_run, retired
+
+pytestmark = pytest.mark.slow
 
 
 def history(path: Path, epochs: int) -> Run:

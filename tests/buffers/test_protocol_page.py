@@ -8,17 +8,17 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.audit.rederive import ENVELOPE
-from buffers.control import Control, ask
-from buffers.extend import extend
-from buffers.folds.observations import digest
-from buffers.log.parts import segments
-from buffers.log.records import CLOSED_BY, CLOSING, KEYS, Record, is_record, record_id
-from buffers.log.tail import read, settled
-from buffers.log.writer import LogWriter
-from buffers.run import runfolder
-from buffers.run.run import Run
-from buffers.run.runfolder import (
+from rods.buffers.audit.rederive import ENVELOPE
+from rods.buffers.folds.observations import digest
+from rods.buffers.lifecycle import extend
+from rods.buffers.log.parts import segments
+from rods.buffers.log.records import CLOSED_BY, CLOSING, KEYS, Record, is_record, record_id
+from rods.buffers.log.tail import groups, read
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run import runfolder
+from rods.buffers.run.control import Control, ask
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import (
     CONTROL,
     EXPANDED,
     EXTENSIONS,
@@ -29,7 +29,7 @@ from buffers.run.runfolder import (
     TRACKER,
     operation,
 )
-from buffers.trainer_log import TrainerLog
+from rods.buffers.trainer_log import TrainerLog
 from rods.observations import Update
 from rods.rules.order import EpochSlot
 from rods.tasks import Task
@@ -77,13 +77,13 @@ def test_example_lines_are_records_with_right_checksums_seqs_and_ids() -> None:
             assert record["seq"] == seq
             assert record["id"] == record_id(record["kind"], record)
         records = [orjson.loads(line) for line in block.splitlines()]
-        assert list(settled(records)) == records
+        assert [record for closing, members in groups(records) for record in (*members, closing)] == records
 
 
 def test_examples_have_the_fields_that_are_written_in_their_order(written: dict[str, Record]) -> None:
     shown = {orjson.loads(line)["kind"]: list(orjson.loads(line)) for line in LINES}
     assert shown.keys() == KEYS.keys() - {"call", "lost", "episode", "card"}
-    for kind in shown.keys() & written.keys():  # tests/daemon/test_feedback.py compares those of feedback
+    for kind in shown.keys() & written.keys():  # tests/family/feedback/test_correcting.py compares those of feedback
         assert shown[kind] == list(written[kind]), kind
 
 

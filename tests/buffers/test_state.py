@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from buffers.folds.observations import windows_json
-from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS
-from buffers.state import RunState, lineage, read_state
-from buffers.trainer_log import TrainerLog
+from rods.buffers.folds.observations import windows_json
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS
+from rods.buffers.state import RunState, lineage, read_state
+from rods.buffers.trainer_log import TrainerLog
 from tests.buffers.histories import records, reopened
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.log.tail import read
-from buffers.log.writer import LogWriter
-from buffers.run.run import Run
-from buffers.run.runfolder import OBSERVATIONS, TRACKER, expanded_segment
-from buffers.state import RunState
-from buffers.trainer_log import TrainerLog, tracker_json
+from rods.buffers.log.tail import read
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import OBSERVATIONS, TRACKER, expanded_segment
+from rods.buffers.state import RunState
+from rods.buffers.trainer_log import TrainerLog, tracker_json
 from rods.errors import RefusedError, UserError
 from rods.rules.order import batch
 from tests.buffers.world import BATCH, Players, SyncDaemonLog, group, make_run
@@ -175,12 +175,12 @@ def test_writing_the_tracker_is_held_to_its_share_of_the_time(tmp_path: Path, mo
     run = make_run(tmp_path / "run")
     players = start(run)
     now = [time.monotonic()]
-    monkeypatch.setattr("buffers.trainer_log.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("rods.buffers.trainer_log.time.monotonic", lambda: now[0])
 
     def slow(path: Path, data: bytes) -> None:
         now[0] += 0.2
 
-    monkeypatch.setattr("buffers.trainer_log.replace", slow)
+    monkeypatch.setattr("rods.buffers.trainer_log.replace", slow)
     written = []
     for _ in range(2000):
         now[0] += 0.1

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from buffers.log.records import record
-from buffers.log.tail import read
-from buffers.log.writer import LogWriter
-from buffers.run.runfolder import expanded_segment
-from buffers.run.runfolder import usage as log_name
-from buffers.usage import UsageLog, costs, covered
+from rods.buffers.log.records import record
+from rods.buffers.log.tail import read
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.runfolder import expanded_segment
+from rods.buffers.run.runfolder import usage as log_name
+from rods.buffers.usage import UsageLog, costs, covered
 from rods.errors import InfrastructureError, RefusedError
 from rods.llm import Usage
 
@@ -27,7 +27,7 @@ def usage(stage: str = "plan", requests: int = 1) -> Usage:
 async def test_calls_are_on_record_after_a_second_or_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("buffers.usage.SECONDS", 0.05)
+    monkeypatch.setattr("rods.buffers.usage.SECONDS", 0.05)
     async with UsageLog(tmp_path, "daemon") as log:
         for _ in range(100):
             log(usage())
@@ -50,7 +50,7 @@ async def test_a_later_start_goes_on_and_knows_what_was_spent(tmp_path: Path) ->
 
 
 async def test_a_write_that_failed_is_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("buffers.usage.SECONDS", 0.05)
+    monkeypatch.setattr("rods.buffers.usage.SECONDS", 0.05)
     with pytest.raises((RefusedError, InfrastructureError)):
         async with UsageLog(tmp_path, "daemon") as log:
             log(usage())

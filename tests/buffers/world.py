@@ -10,20 +10,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from buffers.daemon_log import DaemonLog
-from buffers.folds.pool import Pool
-from buffers.merging.merger import Epoch
-from buffers.run.creation import create_run
-from buffers.run.run import Run
-from buffers.state import RunState
-from buffers.trainer_log import TrainerLog
+from rods.buffers.daemon_log import DaemonLog
+from rods.buffers.folds.pool import Pool
+from rods.buffers.merging.merger import Epoch
+from rods.buffers.run.creation import create_run
+from rods.buffers.run.run import Run
+from rods.buffers.state import RunState
+from rods.buffers.trainer_log import TrainerLog
 from rods.canonical import keyed_random
 from rods.config import Config, parse_config
 from rods.gates.similarity import SimilarityIndex
 from rods.observations import Group, Rollout
 from rods.rules.order import EpochSlot, batch, steps_per_epoch
 from rods.tasks import AnyTask, Task
-from worlds import desk
+from rods.worlds import desk
 
 BATCH = 4
 VALUES: dict[str, Any] = {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from console.main import VERBS
+from rods.console.main import verbs
 from tests import forked
 from tests.rods.llm.conftest import server, stub  # noqa: F401 (an endpoint for `rods doctor`)
 
@@ -34,7 +34,7 @@ exclusion_steps = 1
 [operation]
 deadline_seconds = 60
 """
-IMPORTS = ("console.main", *(f"console.verbs.{target.partition(':')[0]}" for target, _ in VERBS.values()))
+IMPORTS = ("rods.console.main", *(target.partition(":")[0] for target, _ in verbs().values()))
 Rods = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

@@ -4,7 +4,7 @@
 # one of them in turn, so each task lies at the boundary.
 set -eu
 run=$1 epochs=$2 step=0
-rods() { "${PYTHON:-python3}" -m console "$@"; }
+rods() { "${PYTHON:-python3}" -m rods.console "$@"; }
 
 epoch=0
 while [ "$epoch" -lt "$epochs" ]; do

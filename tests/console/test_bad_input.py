@@ -202,6 +202,7 @@ def test_weights_of_no_earlier_step(run_copy: Path, policy_step: int) -> None:
     assert "policy_step is" in refused("observe", run_copy, stdin=lines)
 
 
+@pytest.mark.slow
 def test_clocks_that_no_calendar_has(run_copy: Path) -> None:
     for path in [*run_copy.glob("locks/*.owner"), *run_copy.glob("heartbeat.*.json")]:
         stale = {"since": 1e308, "time": 1e308, "boot_id": "another", "released": False, "state": "working"}
@@ -211,6 +212,7 @@ def test_clocks_that_no_calendar_has(run_copy: Path) -> None:
         assert "Traceback" not in done.stderr and "no date (1e+308)" in done.stdout, done
 
 
+@pytest.mark.slow
 def test_a_folder_whose_name_is_not_utf_8(finished_run: Path, tmp_path: Path) -> None:
     there = tmp_path / os.fsdecode(b"\xff\xfe")
     shutil.copytree(finished_run, there / "run")
@@ -226,6 +228,7 @@ def test_a_folder_whose_name_is_not_utf_8(finished_run: Path, tmp_path: Path) ->
         assert done.returncode == 2 and "not UTF-8" in done.stderr and "Traceback" not in done.stderr, done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["/nowhere/x", "locks", "tasks.jsonl"])
 def test_locks_that_are_no_folder(run_copy: Path, target: str) -> None:
     shutil.rmtree(run_copy / "locks")

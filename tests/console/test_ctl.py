@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from buffers.audit.verify import verify
-from buffers.log.records import Record
-from buffers.log.tail import read
-from buffers.run.runfolder import CONTROL, operation
-from console.main import run as rods
+from rods.buffers.audit.verify import verify
+from rods.buffers.log.records import Record
+from rods.buffers.log.tail import read
+from rods.buffers.run.runfolder import CONTROL, operation
+from rods.console.main import run as rods
 from tests.console.test_verbs import said_json
 from tests.daemon.runs import Daemon, Trainer, idle, make_run, seeds, until
 from tests.daemon.test_llm_service import ROLES, beat, llm_run
@@ -36,6 +36,7 @@ def considered(path: Path) -> list[int]:
     return [record["step"] for record in seeds(path, "considered")]
 
 
+@pytest.mark.slow
 def test_paused_picking_lets_steps_go_on_over_a_restart_until_it_is_resumed(tmp_path: Path, capsys: Capture) -> None:
     run = make_run(tmp_path / "run", {"pool": {"staging_epochs": 0.0}})
     with Trainer(run) as trainer:
@@ -73,6 +74,7 @@ def log(path: Path) -> list[Record]:
     return list(read(path / CONTROL))
 
 
+@pytest.mark.slow
 def test_calls_in_flight_and_requests_are_bounded_while_the_daemon_works(
     tmp_path: Path, server: Stub, capsys: Capture
 ) -> None:
@@ -120,6 +122,7 @@ def test_more_workers_begin_at_once(tmp_path: Path, server: Stub, capsys: Captur
         until(lambda: server.counts()["most_in_flight"] == 4)
 
 
+@pytest.mark.slow
 def test_a_trainer_stops_at_the_step_limit_that_it_is_given_and_changes_what_it_logs(
     tmp_path: Path, capsys: Capture
 ) -> None:

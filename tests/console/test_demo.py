@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from console import demo
 from rods.config import read_config
+from rods.console import demo
 from tests.console.conftest import CONFIG
 
 
@@ -18,6 +18,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_finished_demo_is_moved_aside(here: Path, finished_run: Path) -> None:
     for name in ("demo-1", "demo-2"):
         shutil.copytree(finished_run, here / "runs/demo")

@@ -38,7 +38,9 @@ def in_namespace(script: str, timeout: float = 180) -> subprocess.CompletedProce
     return done
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    "verb", [verb if verb == "rods-train" else pytest.param(verb, marks=pytest.mark.slow) for verb in VERBS]
+)
 def test_a_read_only_run_folder_is_one_line_with_its_remedy(run_copy: Path, verb: str) -> None:
     if verb == "rods data bfcl" and not _has_bfcl():
         pytest.skip("no BFCL data here")
@@ -53,7 +55,7 @@ def test_a_read_only_run_folder_is_one_line_with_its_remedy(run_copy: Path, verb
 @pytest.mark.parametrize("verb", ["rods status", "rods inspect", "rods verify"])
 def test_a_read_only_run_can_be_looked_at(run_copy: Path, verb: str) -> None:
     task = (run_copy / "tasks.jsonl").read_text()[7:27]
-    look = f"{sys.executable} -m console {verb.split()[1]} {run_copy} {task if verb == 'rods inspect' else ''}"
+    look = f"{sys.executable} -m rods.console {verb.split()[1]} {run_copy} {task if verb == 'rods inspect' else ''}"
     mount = f"mount --bind {run_copy} {run_copy} && mount -o remount,bind,ro {run_copy} || exit 77"
     assert in_namespace(f"{mount}; {look}").returncode == 0
 
@@ -75,18 +77,19 @@ def test_a_full_disk_is_one_line_with_its_remedy(run_copy: Path, tmp_path: Path,
     assert str(disk / "run") in line and "the disk is full → free some space" in line
 
 
+@pytest.mark.slow
 def test_up_says_that_the_disk_is_full_and_goes_on_once_there_is_room(tmp_path: Path) -> None:
     """Not even what the two processes print can be kept on that disk."""
     disk, config = tmp_path / "disk", tmp_path / "run.toml"
     disk.mkdir()
     config.write_text(CONFIG.replace("steps = 14", "steps = 60"))
-    up = f"{sys.executable} -m console up {disk}/run --config {config}"
+    up = f"{sys.executable} -m rods.console up {disk}/run --config {config}"
     script = f"""
         mount -t tmpfs -o size=300k none {disk} || exit 77
         {up}; echo "code $?"
         mount -o remount,size=64m {disk}
         {up}; echo "code $?"
-        {sys.executable} -m console verify {disk}/run; echo "code $?"
+        {sys.executable} -m rods.console verify {disk}/run; echo "code $?"
     """
     done = in_namespace(script)
     codes = [line for line in done.stdout.splitlines() if line.startswith("code ")]
@@ -97,7 +100,7 @@ def test_up_says_that_the_disk_is_full_and_goes_on_once_there_is_room(tmp_path: 
 
 def _has_bfcl() -> bool:
     from rods.errors import UserError
-    from worlds.bfcl import wheel
+    from rods.worlds.bfcl import wheel
 
     try:
         return bool(wheel.path())

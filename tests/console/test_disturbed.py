@@ -21,6 +21,8 @@ import pytest
 from tests.console.conftest import CONFIG, rods
 from tests.console.test_up import pid_of, wait_for_step
 
+pytestmark = pytest.mark.slow
+
 PACED = CONFIG.replace('sync = "lockstep"', "").replace("steps = 14", "steps = 4000") + "steps_per_second = 6\n"
 PATIENCE = 120.0  # seconds that a busy machine may take; what is meant to end does so by itself
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
@@ -145,7 +147,7 @@ def test_a_folder_that_is_moved_or_loses_its_locks_ends_both_with_one_clear_line
 def test_up_says_that_the_folder_was_moved(tmp_path: Path) -> None:
     run = tmp_path / "run"
     (tmp_path / "run.toml").write_text(PACED)
-    command = [sys.executable, "-m", "console", "up", str(run), "--config", str(tmp_path / "run.toml")]
+    command = [sys.executable, "-m", "rods.console", "up", str(run), "--config", str(tmp_path / "run.toml")]
     up = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     wait_for_step(run, 5)
     run.rename(tmp_path / "moved")

@@ -35,6 +35,7 @@ def _block() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, NUMBERS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", CASES)
 def test_however_early_a_signal_comes_the_exit_is_clean(tmp_path: Path, program: str) -> None:
     arguments, code = CASES[program]
@@ -48,6 +49,7 @@ def test_however_early_a_signal_comes_the_exit_is_clean(tmp_path: Path, program:
         assert "Traceback" not in errors and "KeyboardInterrupt" not in errors, (delay, number, errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_look_ends_as_the_shell_expects(tmp_path: Path, number: signal.Signals) -> None:
     for delay in DELAYS[:4]:
@@ -58,7 +60,7 @@ def test_an_interrupted_look_ends_as_the_shell_expects(tmp_path: Path, number: s
         assert process.returncode in (128 + number, 2), errors  # 2: it was quicker, and there is no such run
         assert "Traceback" not in errors
     # Nothing was blocked for good: what a plain shell starts can be stopped, too.
-    daemon = subprocess.Popen([sys.executable, "-m", "daemon", str(tmp_path / "none")], stderr=subprocess.PIPE)
+    daemon = subprocess.Popen([sys.executable, "-m", "rods.daemon", str(tmp_path / "none")], stderr=subprocess.PIPE)
     assert daemon.stderr is not None and daemon.stderr.readline()  # it waits for its run folder
     daemon.send_signal(number)
     assert daemon.wait(timeout=60) == EXIT_OK

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from console.endpoints import check_endpoint
-from console.main import run
 from rods.config import parse_config
+from rods.console.main import run
+from rods.console.verbs.doctor import check_endpoint
 from tests.rods.llm.conftest import endpoint
 from tests.trainer.nano_parts import engine
 from tests.trainer.served_stub import served
@@ -75,7 +75,7 @@ def test_the_verb_prints_findings_and_exits_1_when_something_is_wrong(
     assert [one["ok"] for one in found["endpoint main"]] == [True, False]
     assert {one["name"] for one in found["installation"]} == {
         "python",
-        "packages",
+        "package",
         "training",
         "open files",
         "sandbox",

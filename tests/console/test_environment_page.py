@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import orjson
+import pytest
 
 from rods.environments.base import Features
 from tests.tutorial import PAGE, blocks, carry_out
@@ -14,6 +15,7 @@ HERE = PAGE.with_name("environment.md")
 BIN = Path(sys.executable).parent
 
 
+@pytest.mark.slow
 def test_every_block_is_carried_out(tmp_path):
     files = re.findall(
         r"`([\w.]+)`:\n\n```(?:python|json|toml)\n(.*?)^```$", HERE.read_text(), re.MULTILINE | re.DOTALL

@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 import pytest
 
-from console.dash.example import unpacked
-from console.dash.views import episodes
-from console.follower import Follower
-from console.main import run as rods
+from rods.console.dash.views import episodes
+from rods.console.follower import Follower
+from rods.console.main import run as rods
+from rods.console.verbs.dash import unpacked
 from rods.observations import Group
 from tests.console.test_verbs import said, said_json
 

@@ -9,10 +9,10 @@ import orjson
 import pytest
 from datasets import get_dataset_config_names, load_dataset
 
-from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED
-from buffers.state import RunState, read_state
-from console.main import run as rods
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED
+from rods.buffers.state import RunState, read_state
+from rods.console.main import run as rods
 from rods.tasks import AnyTask, read_tasks
 from tests.console.test_labels import labelled  # noqa: F401 (a run with traces)
 

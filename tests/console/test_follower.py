@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from buffers.run.runfolder import OBSERVATIONS
-from buffers.state import read_state
-from buffers.trainer_log import TrainerLog
-from console import follower
-from console.columns import Columns
-from console.dash import views
-from console.follower import Follower
+from rods.buffers.run.runfolder import OBSERVATIONS
+from rods.buffers.state import read_state
+from rods.buffers.trainer_log import TrainerLog
+from rods.console import follower
+from rods.console.columns import Columns
+from rods.console.dash import views
+from rods.console.follower import Follower
 from rods.observations import Update
 from rods.rules.order import steps_per_epoch
 from tests.buffers.world import BATCH, Players, SyncDaemonLog, make_run

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from buffers.run.run import Run
-from buffers.trainer_log import TrainerLog
-from console.follower import Follower
-from console.foreign_trainer import observe, record_steps
-from console.report.history import recorded
+from rods.buffers.run.run import Run
+from rods.buffers.trainer_log import TrainerLog
+from rods.console.follower import Follower
+from rods.console.foreign_trainer import observe, record_steps
+from rods.console.report.history import recorded
 from rods.errors import UserError
 from rods.observations import Update
 from tests.console.conftest import CONFIG, rods
@@ -77,9 +77,10 @@ def answers(done: "subprocess.CompletedProcess[str]") -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_a_shell_script_is_a_trainer(tmp_path: Path) -> None:
     run = made(tmp_path, CONFIG)
-    daemon = subprocess.Popen([sys.executable, "-m", "daemon", str(run)], stderr=subprocess.DEVNULL)
+    daemon = subprocess.Popen([sys.executable, "-m", "rods.daemon", str(run)], stderr=subprocess.DEVNULL)
     try:
         done = subprocess.run(
             ["sh", str(SCRIPT), str(run), "4"],

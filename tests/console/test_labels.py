@@ -12,14 +12,14 @@ import orjson
 import pytest
 
 import rods
-from buffers.log.records import Record
-from buffers.run.runfolder import trace_file
-from buffers.state import RunState
-from console.follower import Follower
-from console.report.findings import findings, numbers
-from console.report.history import recorded as history_of
-from console.report.plots import calling
-from console.report.plots import labels as drawn
+from rods.buffers.log.records import Record
+from rods.buffers.run.runfolder import trace_file
+from rods.buffers.state import RunState
+from rods.console.follower import Follower
+from rods.console.report.findings import findings, numbers
+from rods.console.report.history import recorded as history_of
+from rods.console.report.page import curves
+from rods.console.report.page import labels as drawn
 from rods.episode.engine import Message, Trace
 from rods.observations import dynamics, label_counts
 from tests.console.conftest import rods as rods_verb
@@ -94,14 +94,17 @@ def test_shares_stand_in_status_report_and_inspect(labelled: Path, capsys: pytes
     assert f"; of {sum(counts.values())} over the last ten steps" in said(capsys, "status", labelled)
     history = history_of(Follower(labelled))
     assert numbers(history)["labels"] == counts
-    assert any(line.startswith(f"What became of {sum(counts.values())} turns: ") for line in findings(history))
+    assert any(
+        line.startswith(f"What became of {sum(counts.values())} turns: ")
+        for line in findings(history, numbers(history))
+    )
     assert drawn(history) is not None
     went = dynamics(recorded)
     assert went.turns == sum(one["expected"] for group in recorded for one in group["rollouts"]) and went.calling > 0
     status = said_json(capsys, "status", labelled)
     assert (status["calling"], status["replies"]) == (went.calling / went.turns, went.replies / went.turns)
     assert f"  replies  {went.words()}; over the last ten steps" in said(capsys, "status", labelled)
-    assert numbers(history)["calling"] == status["calling"] and calling(history) is not None
+    assert numbers(history)["calling"] == status["calling"] and "calling" in {plot.name for plot in curves(history)}
     assert status["entropy"] is None and status["interface"] is None, "nobody has said"
     task = recorded[0]["task"]
     found = said_json(capsys, "inspect", labelled, task)["labels"]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from console.main import run
 from rods import commands
+from rods.console.main import run
 from rods.errors import EXIT_OK, EXIT_USER
+from rods.trainer.main import run as train
 from tests.console.conftest import CONFIG
-from trainer.main import run as train
 
 REMEDY = "pip install 'rods-rl[train]'"
 FIND = importlib.util.find_spec

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from buffers.run import runfolder
+from rods.buffers.run import runfolder
 from rods.errors import EXIT_USER
 from tests.console.conftest import CONFIG, rods
 
@@ -70,6 +70,6 @@ def test_instead_of_what_is_evaluated(tmp_path: Path, put: Callable[[Path], None
         put(path)
     recorded = [("run", tmp_path / "new", "--recorded", tmp_path / one) for one in ("outputs", "traces.jsonl")]
     for arguments in (("report", tmp_path), *recorded):
-        command = [sys.executable, "-m", "evaluation", *map(str, arguments)]
+        command = [sys.executable, "-m", "rods.evaluation", *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert done.returncode == EXIT_USER and "Traceback" not in done.stderr and " → " in done.stderr, done

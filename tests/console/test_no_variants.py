@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bench.fixtures.llm_stub import Script, Stub
-from buffers.log.tail import read
-from console.progress import BARREN
+from rods.buffers.log.tail import read
 from rods.calls import Call
+from rods.console.progress import BARREN
 from rods.environments.base import reference
 from rods.tasks import Task, task_lines
 from tests.console.conftest import CONFIG, rods
@@ -88,6 +90,7 @@ def test_a_model_that_is_to_write_and_is_not_named_is_refused(tmp_path: Path) ->
     assert rods("new", tmp_path / "static", "--config", asked).returncode == 0, "nothing is picked, nobody writes"
 
 
+@pytest.mark.slow
 def test_a_model_that_writes_needs_no_catalogue(tmp_path: Path) -> None:
     """Seeds enough that the note could come, and few enough that what the stub writes of the toy's eight things does
     not begin to repeat itself."""
@@ -95,9 +98,10 @@ def test_a_model_that_writes_needs_no_catalogue(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text((tmp_path / "run.toml").read_text().replace("steps = 14", "steps = 5"))
     done, shown, status = written(tmp_path, "bench.fixtures.llm_stub.roles:answer")
     assert "no variants" not in done + shown and "NO VARIANTS" not in done + shown
-    assert status["accepted"] > 0 and sum(status["outcomes"].values()) > BARREN
+    assert status["accepted"] > 0 and sum(status["outcomes"].values()) >= BARREN
 
 
+@pytest.mark.slow
 def test_a_model_that_fails_in_one_way_alone_is_said_loudly_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(CONFIG.replace("steps = 14", "steps = 24"))
     done, shown, status = written(tmp_path, "tests.daemon.authors.llm.early_habits:speechless")

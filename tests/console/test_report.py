@@ -10,18 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from buffers.log.tail import read
-from buffers.run.creation import create_run
-from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS
-from buffers.state import RunState
-from console.follower import Follower
-from console.main import run
-from console.report.findings import findings, heldout_sentence, limits, numbers
-from console.report.history import recorded
-from console.report.page import told
-from console.report.plots import calling, delay, plots
+from rods.buffers.log.tail import read
+from rods.buffers.run.creation import create_run
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS
+from rods.buffers.state import RunState
 from rods.config import parse_config
+from rods.console.follower import Follower
+from rods.console.main import run
+from rods.console.report.findings import findings, heldout_sentence, limits, numbers
+from rods.console.report.history import recorded
+from rods.console.report.page import curves, histograms, plots, told
 from rods.observations import Dynamics, Group
 from rods.rules.zones import ZONES, moments
 from tests.console.conftest import rods
@@ -109,7 +108,8 @@ def test_report_writes_the_page_with_all_that_it_says_inside(
     answers = json.loads(held[1])
     report = answers["/api/copy/report"]
     assert report["numbers"] == {name: value for name, value in told.items() if name != "report"}
-    assert report["findings"] == findings(recorded(Follower(run_copy))) and report["findings"][0].startswith("Held-out")
+    history = recorded(Follower(run_copy))
+    assert report["findings"] == findings(history, numbers(history)) and report["findings"][0].startswith("Held-out")
     assert "no evidence that the method helps" in report["limits"][0] and report["simulated"]
     assert [row[0] for row in report["scores"]][:2] == ["progress reward", "all turns resolved"]
     drawn = {plot["name"] for plot in report["plots"]}
@@ -144,8 +144,8 @@ def test_a_long_run_s_curves_are_thinned_and_end_with_its_last_step(finished_run
     history = recorded(Follower(finished_run))
     few = Dynamics(turns=4, calling=2, replies=4)
     long = dataclasses.replace(history, dynamics=dict.fromkeys(range(1, 3001), few))
-    plot = calling(long)
-    assert plot is not None and plot.at is not None
+    plot = next(curves(long))
+    assert plot.name == "calling" and plot.at is not None
     assert len(plot.at) <= 500 and plot.at[-1] == 3_000
 
 
@@ -154,7 +154,7 @@ def test_a_run_without_a_step_has_a_report_too(finished_run: Path, tmp_path: Pat
     fresh = create_run(tmp_path / "fresh", done.config, done.tasks)
     history = recorded(Follower(fresh.path))
     assert told(history)["plots"] == []
-    assert findings(history) == ["Nothing to say yet: no step is recorded."]
+    assert findings(history, numbers(history)) == ["Nothing to say yet: no step is recorded."]
     assert run(["report", str(fresh.path)]) == 0
 
 
@@ -163,8 +163,8 @@ def test_the_delay_plot_holds_every_variant(finished_run: Path) -> None:
     for longest in (0, 1, 13, 24, 51, 55, 74, 75, 99, 260):
         delays = [longest, *range(0, longest, 3)]
         landing = dataclasses.replace(history.landing, delays=np.array(delays, float))
-        plot = delay(dataclasses.replace(history, landing=landing))
-        assert plot is not None
+        _, plot, _ = histograms(dataclasses.replace(history, landing=landing))
+        assert plot is not None and plot.name == "delay"
         assert sum(value or 0 for value in plot.series[0].values) == len(delays)
 
 
@@ -175,7 +175,7 @@ def test_findings_say_how_seeds_were_picked_and_at_how_many_merges(finished_run:
     drawn = history.config.selection.model_copy(update={"order": "random"})
     ablation = dataclasses.replace(history, config=history.config.model_copy(update={"selection": drawn}))
     for one, seeds in ((history, "picks of boundary seeds gave"), (ablation, "picks of random seeds gave")):
-        assert any(seeds in line and line.endswith(merges) for line in findings(one))
+        assert any(seeds in line and line.endswith(merges) for line in findings(one, numbers(one)))
 
 
 def test_held_out_interval_is_read_as_it_is() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from console.events import Events
-from console.main import run as rods
+from rods.console.events import Events
+from rods.console.main import run as rods
 from tests.console.test_verbs import said_json
 
 
@@ -68,7 +68,7 @@ def test_a_follower_of_events_sees_each_once(run_copy: Path) -> None:
 
 
 def test_log_goes_on_while_it_follows(run_copy: Path) -> None:
-    command = [sys.executable, "-m", "console", "log", str(run_copy), "--follow", "--text", "falcon"]
+    command = [sys.executable, "-m", "rods.console", "log", str(run_copy), "--follow", "--text", "falcon"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         with (run_copy / "logs" / "trainer.jsonl").open("a") as log:

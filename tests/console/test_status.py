@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from console.main import run as rods
+from rods.console.main import run as rods
 from tests.trainer.runs import command, write_config
 
 
@@ -28,6 +28,7 @@ def wait_for(run: Path, capsys: pytest.CaptureFixture[str], life: str) -> dict[s
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_trainer_is_running_stuck_dead_and_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,7 +38,7 @@ def test_a_trainer_is_running_stuck_dead_and_stopped(
     try:
         found = wait_for(run, capsys, "running")
         assert (found["pid"], found["alive"], found["process"]) == (child.pid, True, "trainer")
-        monkeypatch.setattr("buffers.run.heartbeat.SILENCE", 3.0)
+        monkeypatch.setattr("rods.buffers.run.heartbeat.SILENCE", 3.0)
         child.send_signal(signal.SIGSTOP)  # it holds its lock and does nothing
         assert wait_for(run, capsys, "stuck")["alive"]
         child.send_signal(signal.SIGCONT)

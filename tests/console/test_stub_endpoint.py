@@ -16,9 +16,9 @@ from urllib.error import HTTPError
 
 import pytest
 
-import prompts
-from console.main import run
-from console.stub_model import ROLES, StubModel
+from rods import prompts
+from rods.console.main import run
+from rods.daemon.stand_ins.model import StandIn, roles
 
 RODS = Path(sys.executable).parent / "rods"
 
@@ -34,6 +34,7 @@ def serving(*options: str) -> Iterator[tuple[list[str], subprocess.Popen[str]]]:
             process.kill()
 
 
+@pytest.mark.slow
 def test_what_it_prints_is_an_endpoint_that_the_doctor_finds_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -55,6 +56,7 @@ def test_what_it_prints_is_an_endpoint_that_the_doctor_finds_fit(
         assert process.wait(timeout=20) == 0
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     with serving() as (lines, _):
         port = lines[3].rpartition(":")[2].partition("/")[0]
@@ -65,7 +67,7 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
 def test_every_template_that_asks_an_agent_has_a_role() -> None:
     names = {path.stem for path in prompts.FOLDER.glob("*.txt")}
     asking = {name for name in names if {"system", "user", "constrained"} <= prompts.load(name).sections.keys()}
-    assert asking == set(ROLES) and all(hasattr(StubModel, method) for method in ROLES.values())
+    assert asking == set(roles())
 
 
 def test_a_world_without_a_catalogue_gets_other_names_and_keeps_its_references() -> None:
@@ -76,12 +78,12 @@ def test_a_world_without_a_catalogue_gets_other_names_and_keeps_its_references()
     said = prompts.load("initial_state").render_sections(story="s", plan="p", state=json.dumps(state), allowed="")
     question = {"role": "user", "content": f"{said['user']}\n\n{said['tagged']}"}
     request = {"messages": [{"role": "system", "content": said["system"]}, question]}
-    answer = StubModel().answer(request)
+    answer = StandIn().answer(request)
     changed = json.loads(answer.partition("<state>")[2].partition("</state>")[0])
     book, member = changed["books"]["7"], changed["members"][0]
     assert book["title"].startswith("Blue ") and book["title"] != "Blue Lanterns" and book.keys() == {"title"}
     assert member["name"] == "Ada" and member["city"] != "Oslo" and member["tags"] == {"level": "gold"}
-    assert StubModel().answer(request) == answer
+    assert StandIn().answer(request) == answer
 
 
 def test_of_the_functions_of_a_plan_one_takes_what_another_s_name_speaks_of() -> None:
@@ -101,5 +103,5 @@ def test_of_the_functions_of_a_plan_one_takes_what_another_s_name_speaks_of() ->
         }
         said = prompts.load("planner").render_sections(**fields)
         question = {"role": "user", "content": "\n\n".join(said[part] for part in ("user", "avoid", "tagged"))}
-        answer = StubModel().answer({"messages": [{"role": "system", "content": said["system"]}, question]})
+        answer = StandIn().answer({"messages": [{"role": "system", "content": said["system"]}, question]})
         assert '["find_note", "move_note"]' in answer

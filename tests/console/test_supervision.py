@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from console import supervision
-from console.supervision import SupervisedProcess, Supervisor
+from rods.console.verbs import up as supervision
+from rods.console.verbs.up import SupervisedProcess, Supervisor
 
 FOREVER = "import time; print('at work', flush=True); time.sleep(600)"
 STUBBORN = (

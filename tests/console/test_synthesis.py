@@ -15,11 +15,11 @@ import orjson
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from buffers.audit.verify import verify
-from buffers.log.tail import read
-from buffers.run.run import Run
-from buffers.run.runfolder import SEEDS, usage
-from console.synthesis import SynthesisTrial, references, yield_table
+from rods.buffers.audit.verify import verify
+from rods.buffers.log.tail import read
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import SEEDS, usage
+from rods.console.synthesis import SynthesisTrial, references, yield_table
 from tests.console.conftest import rods
 
 PAGE = Path(__file__).parents[2] / "docs" / "yield.md"
@@ -39,6 +39,7 @@ def asked(stub: Stub, folder: Path, *options: str | Path, seeds: int = 8) -> lis
     return ["doctor", "--synthesis", stub.url, "stub", "--config", folder / "c.toml", *keep, *options]
 
 
+@pytest.mark.slow
 def test_the_yield_is_printed_beside_known_models_and_a_trial_that_is_over_costs_nothing(
     writer: Stub, tmp_path: Path
 ) -> None:
@@ -67,9 +68,10 @@ def _calls(path: Path) -> dict[str, int]:
     return counted
 
 
+@pytest.mark.slow
 def test_a_trial_that_was_killed_goes_on_where_it_stopped(writer: Stub, tmp_path: Path) -> None:
     writer.use(Script(answer=ROLES, latency=(0.2, 0.4)))
-    command = [sys.executable, "-m", "console", *map(str, asked(writer, tmp_path, seeds=12))]
+    command = [sys.executable, "-m", "rods.console", *map(str, asked(writer, tmp_path, seeds=12))]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
     until = time.monotonic() + 90
     while time.monotonic() < until and not _finished(tmp_path / "kept"):

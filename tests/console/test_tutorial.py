@@ -1,5 +1,6 @@
 """docs/tutorial.md: every command runs, in order, and every excerpt stands in the files that `rods init` makes."""
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -9,14 +10,17 @@ from typing import Any
 import orjson
 import pytest
 
-import console
+from rods import console
 from rods.config.identity import PolicySettings
+from tests.conftest import WHOLE
 from tests.tutorial import blocks, carry_out
 
 BIN = Path(sys.executable).parent
 TEMPLATE = Path(console.__file__).parent / "new_world"
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get(WHOLE), reason="tests/package.sh does it too: make test-all WHOLE=1")
 def test_every_command_runs_and_variants_come_of_it(tmp_path):
     folder = carry_out(BIN, tmp_path)
 
@@ -31,6 +35,7 @@ def test_every_command_runs_and_variants_come_of_it(tmp_path):
     assert by_model["accepted"] >= 5 and list(by_model["endpoints"]) == ["stub-no-model"]
 
 
+@pytest.mark.slow
 def test_folders_of_the_user_s_may_be_called_like_packages_of_ours(tmp_path):
     subprocess.run([BIN / "rods", "init", "own"], cwd=tmp_path, check=True)
     for name in ("trainer", "daemon", "prompts"):

@@ -27,7 +27,7 @@ def config(tmp_path: Path) -> Path:
 
 @contextlib.contextmanager
 def started(run: Path, config: Path) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-m", "console", "up", str(run), "--config", str(config), "--json"]
+    command = [sys.executable, "-m", "rods.console", "up", str(run), "--config", str(config), "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield process
@@ -69,6 +69,7 @@ def alive(pid: int) -> bool:
     return not Path(f"/proc/{pid}/stat").exists() or Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
 
 
+@pytest.mark.slow
 def test_either_process_may_be_killed_and_the_run_still_finishes(tmp_path: Path, config: Path) -> None:
     run = tmp_path / "run"
     with started(run, config) as up:
@@ -112,6 +113,7 @@ def test_a_signal_stops_both_in_seconds_and_the_same_command_goes_on(tmp_path: P
     assert rods("verify", run).returncode == 0
 
 
+@pytest.mark.slow
 def test_when_up_itself_is_killed_no_process_is_left_over(tmp_path: Path, config: Path) -> None:
     run = tmp_path / "run"
     config.write_text(SLOW.replace("steps = 24", "steps = 4000"))
@@ -126,6 +128,7 @@ def test_when_up_itself_is_killed_no_process_is_left_over(tmp_path: Path, config
         assert not any(map(alive, pids))
 
 
+@pytest.mark.slow
 def test_a_second_up_beside_the_first_is_refused(tmp_path: Path, config: Path) -> None:
     run = tmp_path / "run"
     config.write_text(SLOW.replace("steps = 24", "steps = 4000"))

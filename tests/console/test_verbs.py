@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from console.main import run
+from rods.console.main import run
 from tests.console.conftest import CONFIG
 
 

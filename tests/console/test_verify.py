@@ -11,9 +11,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.run.run import Run
-from console.main import run as rods
-from console.verbs.verify import checked
+from rods.buffers.run.run import Run
+from rods.console.main import run as rods
+from rods.console.verbs.verify import checked
 from tests.buffers.audit.test_repair import hit
 from tests.console.conftest import rods as start
 
@@ -64,7 +64,7 @@ def test_on_a_terminal_recovery_asks_and_does_only_what_was_agreed_to(
     terminal, keyboard = pty.openpty()
     os.write(terminal, answer)
     ended = subprocess.run(
-        [sys.executable, "-m", "console", "recover", str(run_copy)],
+        [sys.executable, "-m", "rods.console", "recover", str(run_copy)],
         stdin=keyboard,
         capture_output=True,
         text=True,

@@ -11,7 +11,7 @@ from typing import Any
 
 from rods.calls import Call
 from rods.environments.base import Result
-from worlds.desk.world import Desk, DeskInstance
+from rods.worlds.desk.world import Desk, DeskInstance
 
 hangs, over = threading.Event(), threading.Event()
 hanging = threading.Semaphore(0)

@@ -9,17 +9,17 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from daemon.authors.base import Assignment, Author, Defect, Judgement, Texts
-from daemon.authors.procedural import ProceduralAuthor
-from daemon.candidates import Rejection, VariantJob
-from daemon.pipeline import Pipeline
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.config import Config, parse_config
+from rods.daemon.authors.base import Assignment, Defect, Judgement, StagedAuthor, Texts
+from rods.daemon.authors.procedural import ProceduralAuthor
+from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.pipeline import Pipeline
 from rods.environments.base import Results
 from rods.gates import SimilarityIndex
 from rods.tasks import Task, TaskType
+from rods.worlds import desk
 from tests.environments import load
-from worlds import desk
 
 THREADS = ThreadPoolExecutor(2)
 
@@ -37,7 +37,7 @@ def settings(**sections: Mapping[str, Any]) -> Config:
     return parse_config({name: dict(values) for name, values in sections.items()}, where="test")
 
 
-def author() -> Author:
+def author() -> StagedAuthor:
     return ProceduralAuthor.of(load("desk"), THREADS)
 
 
@@ -51,7 +51,7 @@ class Bench:
     async def write(
         self,
         task: Task,
-        who: Author | None = None,
+        who: StagedAuthor | None = None,
         *,
         pick: str = "1-seed",
         index: int = 0,
@@ -62,7 +62,7 @@ class Bench:
             job, who or author(), load(task.environment.name), admit, self.rejections.append
         )
 
-    async def variant(self, task: Task, who: Author | None = None, **options: Any) -> Task:
+    async def variant(self, task: Task, who: StagedAuthor | None = None, **options: Any) -> Task:
         outcome = await self.write(task, who, **options)
         assert isinstance(outcome, Task), (outcome, self.rejections)
         return outcome
@@ -77,10 +77,10 @@ class Recorded:
     name = "recorded"
     hashes: Mapping[str, str] = {}
 
-    def __init__(self, who: Author, given: Assignment, draft: Draft) -> None:
+    def __init__(self, who: StagedAuthor, given: Assignment, draft: Draft) -> None:
         self.who, self.given, self.draft = who, given, draft
 
-    async def plan(self, given: Assignment, *, narrative: bool, functions: str) -> Plan:
+    async def plan(self, given: Assignment) -> Plan:
         return self.draft.plan
 
     async def initial_state(self, given: Assignment, plan: Plan) -> dict[str, Any]:
@@ -139,7 +139,9 @@ class Listening:
     """An author who does as `who` does, save for the methods in `instead`, and first raises the `errors` of a method.
     `calls` keeps method and arguments of every call."""
 
-    def __init__(self, who: Author, errors: Mapping[str, Sequence[Exception]], instead: Mapping[str, Any]) -> None:
+    def __init__(
+        self, who: StagedAuthor, errors: Mapping[str, Sequence[Exception]], instead: Mapping[str, Any]
+    ) -> None:
         self.name, self.hashes, self.calls = who.name, who.hashes, list[tuple[str, tuple[Any, ...]]]()
         self._who, self._instead = who, instead
         self._errors = {method: iter(made) for method, made in errors.items()}
@@ -162,7 +164,7 @@ class Listening:
         return [arguments for called, arguments in self.calls if called == method]
 
 
-def listening(who: Author, errors: Mapping[str, Sequence[Exception]] | None = None, **instead: Any) -> Any:
+def listening(who: StagedAuthor, errors: Mapping[str, Sequence[Exception]] | None = None, **instead: Any) -> Any:
     """`who`, its calls on record. Typed loosely: it has every method of an author."""
     return Listening(who, errors or {}, instead)
 
@@ -171,6 +173,6 @@ def failure(type: Any, function: str | None = None) -> ComposeError:
     return ComposeError(type, "made to fail", function=function, turn=0)
 
 
-def spoil(who: Author, method: str, *errors: Exception) -> Any:
+def spoil(who: StagedAuthor, method: str, *errors: Exception) -> Any:
     """`who`, with one method that fails first."""
     return listening(who, {method: errors})

@@ -8,7 +8,7 @@ from typing import Any
 
 from rods.calls import Call
 from rods.environments.base import Result
-from worlds.desk.world import Desk, DeskInstance
+from rods.worlds.desk.world import Desk, DeskInstance
 
 
 class Raising(Desk):

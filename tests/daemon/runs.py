@@ -10,22 +10,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from buffers.log.records import Record
-from buffers.log.tail import read
-from buffers.merging.merger import Epoch
-from buffers.run.creation import create_run
-from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, POOL, REJECTED, SEEDS
-from buffers.trainer_log import TrainerLog
+from rods.buffers.log.records import Record
+from rods.buffers.log.tail import read
+from rods.buffers.merging.merger import Epoch
+from rods.buffers.run.creation import create_run
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, POOL, REJECTED, SEEDS
+from rods.buffers.trainer_log import TrainerLog
 from rods.canonical import keyed_random
 from rods.config import parse_config
 from rods.observations import Group, Role, Rollout
 from rods.rules.order import batch, steps_per_epoch
 from rods.tasks import AnyTask
+from rods.worlds import desk
 from tests import forked
-from worlds import desk
 
-IMPORTS = ("daemon.main",)
+IMPORTS = ("rods.daemon.main",)
 BATCH = 8
 VALUES: dict[str, Any] = {
     "policy": {"kind": "simulated"},

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from daemon.authors.base import Assignment, Author, Texts
 from rods.composing.records import Draft
+from rods.daemon.authors.base import Assignment, StagedAuthor, Texts
 from rods.tasks import Task, TaskType
 from tests.daemon.pipelines import Bench, listening, seed, settings, steady
 
 
-def blabbing(who: Author) -> Any:
+def blabbing(who: StagedAuthor) -> Any:
     """An author whose turn in vain gives away what the next turn is to supply."""
 
     async def form(given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from daemon.service import Service
+from rods.daemon.service import Service
 from rods.deadlines import HANGS
 from rods.environments.base import reference
 from rods.episode.watchdog import Lanes
+from rods.worlds import desk
 from tests.daemon import hanging_environment as hanging
 from tests.daemon.runs import Trainer, make_run, seeds, until, variants
 from tests.environments import load
-from worlds import desk
 
 HANGING = "tests.daemon.hanging_environment:environment"
 

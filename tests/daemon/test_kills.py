@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from buffers.audit.verify import verify
-from buffers.log.records import Record
-from buffers.run.runfolder import EXPANDED, POOL, SEEDS
+from rods.buffers.audit.verify import verify
+from rods.buffers.log.records import Record
+from rods.buffers.run.runfolder import EXPANDED, POOL, SEEDS
 from tests.daemon.runs import Daemon, Trainer, epochs, idle, make_run, seeds, until, variants
 
 MANY = {"seeds_per_step": 8, "groups": [["base", "long_context", "miss_func", "miss_param"]]}
@@ -73,6 +73,7 @@ def once(records: list[Record], *keys: str) -> bool:
     return len(found) == len(set(found))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_in_lockstep_the_pool_of_every_epoch_is_the_same_whoever_is_killed(tmp_path: Path) -> None:
     settings = {"sync": "lockstep", "selection": MANY}

@@ -15,14 +15,14 @@ import pytest
 import tomli_w
 
 from bench.fixtures.llm_stub import Script, Stub
-from buffers.audit.verify import verify
-from buffers.log.records import Record
-from buffers.log.tail import read
-from buffers.run.run import Run
-from buffers.run.runfolder import usage
-from console.main import run as rods
+from rods.buffers.audit.verify import verify
+from rods.buffers.log.records import Record
+from rods.buffers.log.tail import read
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import usage
+from rods.console.main import run as rods
+from rods.worlds import desk
 from tests.daemon.runs import VALUES, Daemon, Trainer, idle, make_run, rejected, seeds, until, variants
-from worlds import desk
 
 ROLES = "bench.fixtures.llm_stub.roles:answer"
 KEY = "sk-planted-9c41d7e2b8"
@@ -183,6 +183,7 @@ def test_one_variant_s_limit_ends_that_variant_alone(tmp_path: Path, stub: Stub)
     assert max(Counter(call["account"] for call in calls(run.path)).values()) == 2
 
 
+@pytest.mark.slow
 def test_stopped_or_killed_with_calls_in_flight_it_goes_on_where_it_was(tmp_path: Path, stub: Stub) -> None:
     run = llm_run(tmp_path / "run", stub)
     stub.use(Script(answer=ROLES, latency=(0.05, 0.6)))
@@ -226,6 +227,7 @@ def test_a_slow_seed_blocks_nobody(tmp_path: Path, stub: Stub) -> None:
     assert not any(record["step"] == 1 for record in seeds(run.path, "finished"))
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_gone_pauses_the_work_and_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -271,6 +273,7 @@ def test_a_planted_key_is_found_nowhere_in_the_run_folder(
     assert not [file for file in files if KEY.encode() in file.read_bytes()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("budget", "full"), [({}, True), ({"requests": 60}, False)])
 def test_a_static_pool_is_filled_by_models_as_far_as_the_budget_goes(
     tmp_path: Path, stub: Stub, budget: dict[str, int], full: bool

@@ -22,7 +22,7 @@ async def written(path: Path, script: Script, count: int, **sections: Any) -> En
         return await synthesise(make_run(path, seeds(count), [endpoint], **sections))
 
 
-@pytest.mark.parametrize("calls", ["batched", "per_turn"])
+@pytest.mark.parametrize("calls", ["batched", pytest.param("per_turn", marks=pytest.mark.slow)])
 async def test_most_seeds_of_all_types_become_variants(tmp_path: Path, calls: str) -> None:
     ended = await written(tmp_path / "run", Script(answer=ROLES), 24, pipeline={"calls": calls})
     ended.check(24)
@@ -36,6 +36,7 @@ async def test_most_seeds_of_all_types_become_variants(tmp_path: Path, calls: st
         assert task.provenance["narrative"]
 
 
+@pytest.mark.slow
 async def test_every_fault_at_once_loses_and_doubles_nothing(tmp_path: Path) -> None:
     script = Script(answer=ROLES, faults=FAULTS, latency=(0.0, 0.1))
     ended = await written(tmp_path / "run", script, 18)
@@ -45,6 +46,7 @@ async def test_every_fault_at_once_loses_and_doubles_nothing(tmp_path: Path) -> 
     assert len(ended.variants) > 6, ended.whys()
 
 
+@pytest.mark.slow
 async def test_ablations_of_the_pipeline_change_what_is_asked(tmp_path: Path) -> None:
     off = {"narrative": False, "rewrite": False, "judge": False, "feedback": False}
     ended = await written(tmp_path / "run", Script(answer=ROLES), 16, pipeline=off)

@@ -8,8 +8,10 @@ import urllib.request
 from collections import Counter
 from pathlib import Path
 
-from buffers.daemon_log import outcome
-from daemon.metrics import _written
+import pytest
+
+from rods.buffers.daemon_log import outcome
+from rods.daemon.metrics import _written
 from tests.daemon.runs import Daemon, Trainer, idle, make_run, rejected, seeds, until, variants
 
 SAMPLE = re.compile(r"(rods_\w+)(?:\{([^}]*)\})? (-?[0-9.e+-]+)")
@@ -47,6 +49,7 @@ def totals(found: dict[tuple[str, str], float]) -> dict[tuple[str, str], float]:
     return {key: value for key, value in found.items() if key[0].endswith("_total")}
 
 
+@pytest.mark.slow
 def test_totals_are_those_of_the_logs_and_no_restart_zeroes_one(tmp_path: Path) -> None:
     port, path = free_port(), tmp_path / "run"
     run = make_run(path, {"operation": {"metrics_port": port}})

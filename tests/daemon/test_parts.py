@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from buffers.run.heartbeat import Heartbeat
-from daemon.neighbours import Neighbours
-from daemon.queue import SeedQueue, Waiting
-from daemon.watching import TrainerLife
+from rods.buffers.run.heartbeat import Heartbeat
+from rods.daemon.duplicate_index import DuplicateIndex
+from rods.daemon.queue import SeedQueue, Waiting
+from rods.daemon.watching import TrainerLife
 from rods.rules.selection import Pick
-from worlds import desk
+from rods.worlds import desk
 
 
 def waiting(step: int, task: str, epoch: int = 0) -> Waiting:
@@ -59,7 +59,7 @@ async def test_whoever_waits_wakes_up_when_there_is_something_to_do() -> None:
 def test_neighbours_are_originals_and_what_was_generated_and_in_free_mode_what_was_just_admitted() -> None:
     original, active, new, later = (task for task in desk.generate(7, 4, 0))
     again = replace(new, provenance={"another": "record of the same task"}, id="")
-    free = Neighbours([original], staging=True).renewed([active], 0)
+    free = DuplicateIndex([original], staging=True).renewed([active], 0)
     assert free.admit(original) and free.admit(active)
     assert free.admit(new) == [] and free.admit(again)
     before = free.on_record
@@ -69,7 +69,7 @@ def test_neighbours_are_originals_and_what_was_generated_and_in_free_mode_what_w
     assert free.on_record == 1
     assert free.renewed([active], 1).admit(again) == []  # written, read, refused by a merge
     assert free.renewed([], 0).admit(active) == []  # retired
-    lockstep = Neighbours([original], staging=False).renewed([active], 0)
+    lockstep = DuplicateIndex([original], staging=False).renewed([active], 0)
     assert lockstep.admit(later) == [] and lockstep.admit(later) == []
     assert lockstep.admit(active)
 
@@ -79,7 +79,7 @@ def test_a_near_duplicate_counts_and_not_only_the_same_task() -> None:
     shown = tuple(name for name in original.tools if name in {call.name for turn in original.calls for call in turn})
     copy = replace(original, tools=shown, id="")
     assert copy.id != original.id
-    assert "equals that of task" in Neighbours([original], staging=False).admit(copy)[0]
+    assert "equals that of task" in DuplicateIndex([original], staging=False).admit(copy)[0]
 
 
 async def test_the_trainer_lives_while_its_heartbeat_or_its_steps_move(tmp_path: Path) -> None:

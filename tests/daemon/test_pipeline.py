@@ -8,10 +8,10 @@ from typing import Any, get_args
 
 import pytest
 
-from daemon.authors.base import Defect, Judgement
-from daemon.candidates import plain, with_blanks
 from rods.analysis.profile import distance, profile
 from rods.calls import Call
+from rods.daemon.authors.base import Defect, Judgement
+from rods.daemon.candidates import plain, with_blanks
 from rods.errors import InfrastructureError
 from rods.faults import PATCHABLE, ErrorType
 from rods.gates import SimilarityIndex, check
@@ -197,7 +197,7 @@ async def test_broken_machinery_is_not_mistaken_for_a_bad_candidate(monkeypatch:
         raise InfrastructureError("the worker is gone")
 
     who = await steady(seed())
-    monkeypatch.setattr("daemon.pipeline.check", broken)
+    monkeypatch.setattr("rods.daemon.pipeline.check", broken)
     bench = Bench()
     assert await bench.write(seed(), who) == "infrastructure"
     assert bench.failures() == [("judge", "infrastructure")] * 3

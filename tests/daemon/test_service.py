@@ -14,19 +14,19 @@ import orjson
 import pytest
 import tomli_w
 
-from buffers.audit.verify import verify
-from buffers.log.tail import read
-from buffers.run.heartbeat import heartbeat_path
-from buffers.run.run import Run
-from buffers.run.runfolder import OBSERVATIONS
+from rods.buffers.audit.verify import verify
+from rods.buffers.log.tail import read
+from rods.buffers.run.heartbeat import heartbeat_path
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.calls import Call
 from rods.environments.base import reference
 from rods.rules.tracker import Tracker
 from rods.tasks import Task
+from rods.worlds import desk
 from tests.buffers.world import SyncDaemonLog
 from tests.daemon.runs import VALUES, Daemon, Trainer, epochs, idle, make_run, rejected, seeds, until, variants
 from tests.environments import load
-from worlds import desk
 
 ALL = ["base", "long_context", "miss_func", "miss_param"]
 
@@ -131,6 +131,7 @@ def test_a_daemon_that_starts_late_picks_from_the_newest_step_only(tmp_path: Pat
     assert [record["step"] for record in seeds(run.path, "considered")] == [12]
 
 
+@pytest.mark.slow
 def test_a_step_number_is_never_picked_twice_however_the_trainer_rewinds(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     with Daemon(run.path):
@@ -149,6 +150,7 @@ def test_a_step_number_is_never_picked_twice_however_the_trainer_rewinds(tmp_pat
     assert steps == sorted(set(steps)) and steps[-1] == 6
 
 
+@pytest.mark.slow
 def test_when_the_trainer_is_faster_older_picks_are_dropped_with_a_reason(tmp_path: Path) -> None:
     many = {"seeds_per_step": 8, "groups": [ALL], "exclusion_steps": 0}
     run = make_run(tmp_path / "run", {"selection": many, "pool": {"staging_epochs": 0.0}})
@@ -165,6 +167,7 @@ def test_when_the_trainer_is_faster_older_picks_are_dropped_with_a_reason(tmp_pa
     assert {record["step"] for record in finished if record["accepted"] and record["step"] >= last - 1}
 
 
+@pytest.mark.slow
 def test_unfinished_picks_are_stale_after_a_long_absence_and_run_again_after_a_short_one(tmp_path: Path) -> None:
     for absence, dropped in ((1, False), (4, True)):
         run = make_run(tmp_path / f"run{absence}", {"selection": {"seeds_per_step": 8, "groups": [ALL]}})
@@ -217,6 +220,7 @@ def test_stages_that_do_not_expand_are_considered_without_picks(tmp_path: Path) 
 STATIC = {"static": True, "max_generated": 36, "inject_fraction": 0.1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sync", ["lockstep", "free"])
 def test_a_static_pool_is_filled_from_the_boundary_of_the_opening_epoch_and_then_frozen(
     tmp_path: Path, sync: str
@@ -246,6 +250,7 @@ def boundary_of(run: Run, steps: int) -> set[str]:
     return {task for task in tracker.tasks if tracker.zone(task) == "boundary"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sync", ["lockstep", "free"])
 def test_a_static_pool_goes_on_filling_after_kills_and_comes_out_the_same(tmp_path: Path, sync: str) -> None:
     pools = []
@@ -269,6 +274,7 @@ def test_a_static_pool_goes_on_filling_after_kills_and_comes_out_the_same(tmp_pa
     assert pools[0] == pools[1]
 
 
+@pytest.mark.slow
 def test_a_static_pool_is_written_once_whatever_a_rewound_trainer_does(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", {"pool": STATIC})
     orders = []
@@ -283,6 +289,7 @@ def test_a_static_pool_is_written_once_whatever_a_rewound_trainer_does(tmp_path:
     assert report.ok, list(report.lines())
 
 
+@pytest.mark.slow
 def test_a_daemon_killed_while_it_finishes_a_static_pool_only_finishes(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", {"pool": STATIC})
     with Trainer(run) as trainer:
@@ -306,6 +313,7 @@ def has_variants(path: Path, many: int) -> bool:
     return len(variants(path)) >= many
 
 
+@pytest.mark.slow
 def test_a_static_pool_that_cannot_be_filled_ends_with_a_record_and_a_warning(tmp_path: Path) -> None:
     changes = {"pool": STATIC, "gates": {"max_string": 1}, "operation": {"log_level": "warning"}}
     run = make_run(tmp_path / "run", changes)
@@ -319,6 +327,7 @@ def test_a_static_pool_that_cannot_be_filled_ends_with_a_record_and_a_warning(tm
     assert report.ok, list(report.lines())
 
 
+@pytest.mark.slow
 def test_a_static_pool_belongs_to_the_first_stage_that_expands(tmp_path: Path) -> None:
     stages = [{"expand": False, "epochs": 1}, {"epochs": 1}, {"expand": False, "epochs": 1}, {}]
     run = make_run(tmp_path / "run", {"pool": STATIC, "curriculum": {"stages": stages}})

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from buffers.audit.repair import carry_out, examine
-from buffers.run.runfolder import expanded_segment
-from daemon.watching import Watch
+from rods.buffers.audit.repair import carry_out, examine
+from rods.buffers.run.runfolder import expanded_segment
+from rods.daemon.watching import Watch
 from rods.rules.selection import TaskFacts
 from rods.rules.zones import TaskSignal
+from rods.worlds import desk
 from tests.buffers.world import SyncDaemonLog
 from tests.daemon.runs import BATCH, Trainer, make_run
-from worlds import desk
 
 
 def due(watch: Watch, considered: int = 0) -> list[int]:

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from evaluation.card import Card, card, different, lines, template_of
 from rods import dialects
 from rods.episode.drivers import Job
 from rods.episode.goals import SharedGroundTruth
+from rods.evaluation.card import Card, card, different, lines, template_of
 from rods.tasks import Task
+from rods.trainer.nano import model
+from rods.worlds import desk
 from tests.environments import load
-from trainer.nano import model
-from worlds import desk
 
 TASKS = desk.generate(5, 4, 6)
 HELD_OUT = [task for task in TASKS if task.split != "train"]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from evaluation.endpoint import refuse_dropped_reasoning
 from rods.errors import UserError
+from rods.evaluation.episodes import rendered_template
 from tests.json_server import json_server
 
 
@@ -34,13 +34,13 @@ def rendering(*, strips: bool, knows: bool = True, asked: list[str] | None = Non
 
 def test_a_template_that_drops_reasoning_is_refused_with_a_remedy() -> None:
     with rendering(strips=True) as url, pytest.raises(UserError, match=r"earlier reasoning.*--chat-template"):
-        asyncio.run(refuse_dropped_reasoning("policy", [url]))
+        asyncio.run(rendered_template("policy", [url], keeps_reasoning=True))
 
 
 def test_one_that_keeps_it_passes_and_so_does_a_server_that_does_not_say() -> None:
     kept: list[str] = []
     silent: list[str] = []
     with rendering(strips=False, asked=kept) as one, rendering(strips=True, knows=False, asked=silent) as other:
-        asyncio.run(refuse_dropped_reasoning("policy", [one, other]))
-    asyncio.run(refuse_dropped_reasoning("policy", [one]))  # gone
+        asyncio.run(rendered_template("policy", [one, other], keeps_reasoning=True))
+    asyncio.run(rendered_template("policy", [one], keeps_reasoning=True))  # gone
     assert kept == ["/tokenize"] * 2 and silent == ["/tokenize"]  # with reasoning, and without where that was rendered

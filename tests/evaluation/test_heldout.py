@@ -10,15 +10,17 @@ from shutil import copytree, rmtree
 import orjson
 import pytest
 
-from buffers.log.tail import read
-from evaluation import heldout
-from evaluation.heldout import Scored, compare, per_task, score_run, scored, summary
-from evaluation.scoring import share
+from rods.buffers.log.tail import read
 from rods.config import Config
 from rods.errors import InfrastructureError, UserError
+from rods.evaluation import heldout
+from rods.evaluation.heldout import Scored, compare, per_task, score_run, scored, summary
+from rods.evaluation.scoring import share
 from rods.players import Players
 from rods.tasks import AnyTask
 from tests.trainer.runs import train, write_config
+
+pytestmark = pytest.mark.slow
 
 CHANGES = {
     "data.held_out": 40,

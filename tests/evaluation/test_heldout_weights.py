@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from evaluation.heldout import roll_out
 from rods.config import Config, Rollouts
+from rods.evaluation.heldout import roll_out
 from rods.players import Players
 from rods.tasks import Task
+from rods.trainer.nano import model
+from rods.worlds import desk
 from tests.environments import ENVIRONMENTS
-from trainer.nano import model
-from worlds import desk
 
 CONFIG = Config(rollouts=Rollouts(rollouts_per_task=2, max_steps=2, max_reply_tokens=12, max_context_tokens=900))
 
@@ -40,6 +40,7 @@ def test_every_task_gets_its_rollouts_and_the_draws_repeat(policy: Path, tasks: 
     assert list(roll_out(CONFIG, policy, Players(ENVIRONMENTS), tasks, 3)) == scored
 
 
+@pytest.mark.slow
 def test_a_rollout_with_a_trace_says_what_became_of_its_turns(policy: Path, tasks: list[Task]) -> None:
     roomy = CONFIG.model_copy(update={"rollouts": CONFIG.rollouts.model_copy(update={"max_reply_tokens": 200})})
     rollouts = [one.rollout for _, scored in roll_out(roomy, policy, Players(ENVIRONMENTS), tasks, 3) for one in scored]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from evaluation.scoring import FEW, estimate, paired, share, t_quantile, too_few
+from rods.evaluation.scoring import FEW, estimate, paired, share, t_quantile, too_few
 
 
 @pytest.mark.parametrize(

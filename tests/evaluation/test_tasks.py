@@ -12,21 +12,21 @@ from typing import Any
 import orjson
 import pytest
 
-from buffers.checkpoints import UNSTARTED, Checkpoints
-from buffers.run.creation import create_run
-from buffers.state import RunState
-from console.main import run as rods
-from evaluation.folder import episodes
-from evaluation.main import run
 from rods import dialects, evaluate
+from rods.buffers.checkpoints import UNSTARTED, Checkpoints
+from rods.buffers.run.creation import create_run
+from rods.buffers.state import RunState
 from rods.calls import Call
 from rods.config import parse_config
+from rods.console.main import run as rods
 from rods.episode.engine import Message
+from rods.evaluation.folder import episodes
+from rods.evaluation.main import run
 from rods.tasks import Task, read_tasks, scripted, task_lines
+from rods.worlds import desk
+from tests.family.seal.test_evolved_training import CURRICULUM, play
 from tests.json_server import json_server
 from tests.trainer.nano_parts import saved, tasks
-from tests.trainer.test_evolved import CURRICULUM, play
-from worlds import desk
 
 Policy = Callable[[Sequence[Message]], str]
 HERMES = dialects.load("hermes")
@@ -113,9 +113,10 @@ def test_two_endpoints_on_a_world_of_one_s_own_are_compared_in_pairs(
     said = capsys.readouterr().out
     assert "12 tasks" in said and "card: data world.py:environment" in said
     assert run(["check", "knowing"]) == 2
-    assert "no evaluation on BFCL" in capsys.readouterr().err
+    assert "no evaluation on a benchmark" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_evaluation_goes_on_where_its_endpoint_failed(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
     known = [scripted(task, "this test") for task in read_tasks(Path("tasks.jsonl"))]
     arguments = ["run", "e", "--tasks", "tasks.jsonl", "--model", "m", "--patience", "0.2", "--in-flight", "1"]
@@ -157,7 +158,7 @@ def test_weights_and_a_run_s_checkpoint_play_the_tasks_of_a_file(
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--protocol", "official"], "the official protocol is BFCL's"),
+        (["--protocol", "official"], "the official protocol is the benchmark's"),
         (["--calls", "native"], "belongs to the official protocol"),
         (["--split", "test"], "no task fits"),
     ],
@@ -183,6 +184,7 @@ def test_tasks_for_another_version_of_their_world_are_refused(
     assert not (library / "e").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["tags", "hermes"])
 def test_the_policy_of_an_evolved_run_is_asked_the_bytes_that_a_plain_run_s_is(tmp_path: Path, protocol: str) -> None:
     """Every request of `rods-eval`, of a policy that fails in all the ways that an evolved interface would answer."""

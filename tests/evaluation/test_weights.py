@@ -7,14 +7,14 @@ from shutil import copytree
 import pytest
 import torch
 
-from buffers.checkpoints import Checkpoints, Position
-from buffers.run.creation import create_run
-from evaluation.folder import episodes
-from evaluation.main import run
+from rods.buffers.checkpoints import Checkpoints, Position
+from rods.buffers.run.creation import create_run
 from rods.config import Config, PolicySettings, Training
-from trainer.nano import model
-from worlds import desk
-from worlds.bfcl import fetch
+from rods.evaluation.folder import episodes
+from rods.evaluation.main import run
+from rods.trainer.nano import model
+from rods.worlds import desk
+from rods.worlds.bfcl import fetch
 
 TASKS = ("--tasks-per-type", "2", "--max-tokens", "8", "--max-context", "600", "--json")
 
@@ -30,6 +30,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_folder_of_weights_is_evaluated_in_a_training_dialect(
     weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

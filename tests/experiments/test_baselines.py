@@ -17,6 +17,8 @@ import tomli_w
 
 from rods.config import identity_diff, read_config
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parent.parent.parent / "experiments" / "baselines"
 SWITCHES = {
     "static_data": ["selection.seeds_per_step: 6 → 0"],
@@ -57,7 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
         del values["policy"]["carelessness"]
         config = folder / f"{name}.toml"
         config.write_text(tomli_w.dumps({**values, "sync": "lockstep", "curriculum": {"stages": [{"epochs": EPOCHS}]}}))
-        command = [sys.executable, "-m", "console", "up", str(folder / name), "--config", str(config)]
+        command = [sys.executable, "-m", "rods.console", "up", str(folder / name), "--config", str(config)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == 0, done.stderr
         return folder / name
@@ -83,7 +85,7 @@ def test_runs_that_share_no_task_or_a_single_one_are_compared_all_the_same(run: 
     values["data"] |= {"held_out": 1, "random_seed": 5}
     values["training"]["steps"] = 2
     (tmp_path / "c.toml").write_text(tomli_w.dumps({**values, "curriculum": {"stages": [{"epochs": 1}]}}))
-    trained = [sys.executable, "-m", "trainer", str(tmp_path / "other"), "--config", str(tmp_path / "c.toml")]
+    trained = [sys.executable, "-m", "rods.trainer", str(tmp_path / "other"), "--config", str(tmp_path / "c.toml")]
     subprocess.run(trained, check=True, capture_output=True, timeout=120)
     folders = [str(run("static_data")), str(tmp_path / "other"), str(tmp_path / "other")]
     for order in (folders, folders[1:]):

@@ -13,14 +13,14 @@ import orjson
 import pytest
 import tomli_w
 
-from buffers.audit.verify import verify
-from buffers.run.run import Run
-from buffers.state import RunState
+from rods.buffers.audit.verify import verify
+from rods.buffers.run.run import Run
+from rods.buffers.state import RunState
 from rods.config import read_config
 from rods.errors import EXIT_OK
-from rods.interfaces.hints import VERSION
+from rods.family.feedback.hints import VERSION
+from rods.trainer.main import run
 from tests.trainer.nano_parts import saved
-from trainer.main import run
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "training"
 ENVIRONMENT_TUNING, RODS = "environment-tuning", "qwen3-4b"
@@ -111,6 +111,7 @@ def test_a_run_passes_through_the_four_stages_and_says_why(tmp_path: Path) -> No
     assert read_config(config).curriculum == read_config(FOLDER / f"{ENVIRONMENT_TUNING}.toml").curriculum
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("twin", "author"), [("rods-tuning", "procedural"), ("tuning", "llm")])
 def test_the_third_stage_of_environment_tuning_gives_hints_and_with_rods_trains_on_variants_too(
     twin: str, author: str, tmp_path: Path
@@ -130,7 +131,7 @@ def test_the_third_stage_of_environment_tuning_gives_hints_and_with_rods_trains_
         "operation": {"poll_seconds": 0.05},
     }
     (tmp_path / "c.toml").write_text(tomli_w.dumps(values), encoding="utf-8")
-    command = [sys.executable, "-m", "console", "up", str(tmp_path / "run"), "--config", str(tmp_path / "c.toml")]
+    command = [sys.executable, "-m", "rods.console", "up", str(tmp_path / "run"), "--config", str(tmp_path / "c.toml")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == EXIT_OK, done.stderr
     opened = Run.open(tmp_path / "run")

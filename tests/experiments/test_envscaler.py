@@ -11,16 +11,16 @@ import orjson
 import pytest
 import tomli_w
 
-from console.main import application
 from rods.config import identity_diff, parse_config, read_config
+from rods.console.main import application
 from rods.errors import EXIT_OK
+from rods.trainer import plan
+from rods.trainer.main import run
+from rods.trainer.plan import launched
 from tests.experiments.test_training import FOLDER as TRAINING
 from tests.experiments.test_training import GPU, KEYS, ROOM
 from tests.experiments.test_trustee import SIZES
-from tests.worlds.generated.drawn import drawn_tasks
-from trainer import plan
-from trainer.main import run
-from trainer.plan import launched
+from tests.family.environments.procedural.drawn import drawn_tasks
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "envscaler"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -37,6 +37,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "keys"), ROWS)
 def test_a_recipe_and_each_row_is_a_configuration_whose_plan_prints_and_whose_memory_fits(
     name: str,

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from buffers.run.heartbeat import read_heartbeat
-from console.main import run as rods
+from rods.buffers.run.heartbeat import read_heartbeat
 from rods.config import Endpoint, addresses
+from rods.console.main import run as rods
+from rods.trainer.engines.served import VllmServers
 from tests.trainer.runs import write_config
-from trainer.engines.served import VllmServers
 
 SCRIPTS = Path(__file__).parents[2] / "experiments" / "slurm"
 
@@ -54,6 +54,7 @@ def until(process: subprocess.Popen[str], run: Path, name: str, states: set[str]
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_warned_trainer_checkpoints_is_requeued_and_finishes(slurm: dict[str, str], tmp_path: Path) -> None:
     run = tmp_path / "run"
     job = start("trainer.sbatch", slurm)
@@ -72,6 +73,7 @@ def test_a_warned_trainer_checkpoints_is_requeued_and_finishes(slurm: dict[str, 
     assert rods(["verify", str(run)]) == 0
 
 
+@pytest.mark.slow
 def test_a_warned_launcher_s_first_process_is_told_and_the_job_is_requeued(
     slurm: dict[str, str], tmp_path: Path
 ) -> None:
@@ -89,6 +91,7 @@ def test_a_warned_launcher_s_first_process_is_told_and_the_job_is_requeued(
     assert len(list((run / "checkpoints").iterdir())) > 1
 
 
+@pytest.mark.slow
 def test_a_warned_daemon_leaves_and_is_requeued(slurm: dict[str, str], tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert rods(["new", str(run), "--config", slurm["CONFIG"]]) == 0
@@ -136,6 +139,7 @@ def named(file: Path, count: int, *jobs: subprocess.Popen[str]) -> list[str]:
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_model_servers_write_their_addresses_where_the_run_reads_them(slurm: dict[str, str], tmp_path: Path) -> None:
     """Two jobs on one node share the file; a warned one leaves it and is requeued, a server that dies leaves it too."""
     program, file = tmp_path / "bin" / "vllm", tmp_path / "policy.url"

@@ -11,12 +11,14 @@ import orjson
 import pytest
 import tomli_w
 
-from rods.config import CUES, identity_diff, parse_config, read_config
+from rods.config import identity_diff, parse_config, read_config
 from rods.errors import EXIT_OK, UserError
-from trainer import plan, weights
-from trainer.advantages import load_hook
-from trainer.main import run
-from trainer.plan import launched
+from rods.family.seal import weights
+from rods.family.seal.settings import CUES
+from rods.trainer import plan
+from rods.trainer.advantages import load_hook
+from rods.trainer.main import run
+from rods.trainer.plan import launched
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "training"
 FILES = sorted(FOLDER.glob("*.toml"))

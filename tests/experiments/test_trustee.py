@@ -13,19 +13,20 @@ import pytest
 import tomli_w
 
 from bench.fixtures.llm_stub import Script, Stub
-from buffers.audit.verify import verify
-from buffers.log.tail import read
-from buffers.run.run import Run
-from buffers.run.runfolder import DRAWN, usage
-from buffers.state import RunState
+from rods.buffers.audit.verify import verify
+from rods.buffers.log.tail import read
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import usage
+from rods.buffers.state import RunState
 from rods.config import identity_diff, parse_config, read_config
 from rods.errors import EXIT_OK
-from rods.rules.difficulty import ABLATIONS
+from rods.family.simulation.difficulty import ABLATIONS
+from rods.family.simulation.settings import DRAWN
+from rods.trainer import plan
+from rods.trainer.main import run
+from rods.trainer.plan import launched
 from tests.experiments.test_training import FOLDER as TRAINING
 from tests.experiments.test_training import GPU, KEYS, ROOM
-from trainer import plan
-from trainer.main import run
-from trainer.plan import launched
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "trustee"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -63,7 +64,8 @@ def test_the_recipe_and_each_ablation_is_a_configuration_whose_plan_prints_and_w
     options = ["--dry-run", "--accelerate", str(TRAINING / "fsdp2.yaml")]
     assert run([str(tmp_path / "run"), "--config", str(tmp_path / "c.toml"), *options]) == EXIT_OK
     said = capsys.readouterr().out
-    assert f"drawn tasks a step {asked.drawn_slots}" in said and asked.drawn_slots == (8 if "drawn" in keys else 16)
+    drawn = asked.training.batch_tasks - asked.pool_slots
+    assert f"drawn tasks a step {drawn}" in said and drawn == (8 if "drawn" in keys else 16)
     start, model = launched(TRAINING / "fsdp2.yaml"), plan.model_shape(folder)
     assert model is not None
     needed = plan.estimate_memory(asked, model, start.processes, start.sharding)["in all at most"]
@@ -97,6 +99,7 @@ def stub() -> Iterator[Stub]:
         yield running
 
 
+@pytest.mark.slow
 def test_a_whole_run_asks_every_role_over_http_and_difficulty_rises(stub: Stub, tmp_path: Path) -> None:
     values = tomllib.loads((FOLDER / "stub.toml").read_text(encoding="utf-8"))
     values["operation"]["players"][0]["urls"] = [stub.url]

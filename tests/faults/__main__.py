@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rods.environments.sandbox.confined import Tier, offered, reaches
+from rods.worlds.sandbox.confined import Tier, offered, reaches
 from tests.faults import comparison, damage, escapes, random_kills, small_disk, sweeps
 from tests.faults.forge import Forge
 from tests.faults.table import HEAD, Row

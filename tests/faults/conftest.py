@@ -6,11 +6,14 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.faults.forge import Forge
-from tests.faults.workloads import Workload
+
+if TYPE_CHECKING:
+    from tests.faults.workloads import Workload
 
 
 @pytest.fixture(scope="package")
@@ -28,14 +31,21 @@ def forge() -> Iterator[Forge]:
 
 @pytest.fixture(scope="package")
 def trainer(forge: Forge, scratch: Path) -> Workload:
-    return Workload("trainer", forge, scratch)
+    return _workload("trainer", forge, scratch)
 
 
 @pytest.fixture(scope="package")
 def new_run(forge: Forge, scratch: Path) -> Workload:
-    return Workload("new run", forge, scratch)
+    return _workload("new run", forge, scratch)
 
 
 @pytest.fixture(scope="package")
 def daemon(forge: Forge, scratch: Path) -> Workload:
-    return Workload("daemon", forge, scratch)
+    return _workload("daemon", forge, scratch)
+
+
+def _workload(name: str, forge: Forge, scratch: Path) -> Workload:
+    """Imported with the sweeps alone: a run of theirs draws tasks, for which family/simulation has to be there."""
+    from tests.faults.workloads import Workload
+
+    return Workload(name, forge, scratch)

@@ -9,13 +9,12 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
-from buffers.log.records import Record, record
-from buffers.log.tail import Disk, Tail, settled
-from buffers.log.writer import LogWriter
+from rods.buffers.log.records import Record, record
+from rods.buffers.log.tail import Tail, groups
+from rods.buffers.log.writer import LogWriter
 from rods.errors import CorruptLogError
 from tests.faults.table import Row
 from tests.faults.workloads import Verdict
@@ -24,21 +23,15 @@ GOOD = Verdict()
 PATH = Path("memory.jsonl")
 
 
-class Memory(Disk):
-    """A log of one part that lies in memory."""
+class Memory(Tail):
+    """Of a log of one part that lies in memory."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, data: bytes, **options: Any) -> None:
+        super().__init__(PATH, strict=True, **options)
+        self._data = data
 
-    def parts(self, path: Path, since: str) -> list[Path]:
-        return [path]
-
-    def inode(self, part: Path) -> int:
-        return 1
-
-    @contextmanager
-    def open(self, part: Path) -> Iterator[tuple[BinaryIO, int]]:
-        yield io.BytesIO(self.data), 1
+    def _blocks(self) -> Iterator[list[Record]]:
+        yield from self._from(io.BytesIO(self._data), PATH)
 
 
 def logs(folder: Path) -> list[Path]:
@@ -48,9 +41,7 @@ def logs(folder: Path) -> list[Path]:
 
 def records(data: bytes, after: int = 0, *, raw: bool = False) -> list[Record]:
     """What a strict reader makes of `data`, a part whose first record follows record `after`."""
-    tail = Tail(PATH, strict=True, raw=raw, after=after)
-    tail.files = Memory(data)
-    return tail.poll()
+    return Memory(data, raw=raw, after=after).poll()
 
 
 def truncations(paths: list[Path], scratch: Path, share: int = 1) -> Row:
@@ -70,7 +61,7 @@ def truncations(paths: list[Path], scratch: Path, share: int = 1) -> Row:
 
 
 def _cut(path: Path, data: bytes, whole: list[Record], scratch: Path) -> Verdict:
-    expected = list(settled(whole))
+    expected = [record for closing, members in groups(whole) for record in (*members, closing)]
     try:
         seen = records(data, first(data) - 1 if whole else 0)
     except CorruptLogError as error:
@@ -132,8 +123,7 @@ def flips(paths: list[Path], scratch: Path, share: int = 1) -> Row:
 
 
 def _flipped(data: bytes, after: int, before: list[Record]) -> Verdict:
-    tail = Tail(PATH, strict=True, raw=True, after=after)
-    tail.files = Memory(data)
+    tail = Memory(data, raw=True, after=after)
     seen: list[Record] = []
     try:
         for found in tail.records():

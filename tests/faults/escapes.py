@@ -21,16 +21,16 @@ from rods.config import Sandbox
 from rods.environments import addressed
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
-from rods.environments.sandbox import confined
-from rods.environments.sandbox.environment import Sandboxed
 from rods.episode.goals import holds
 from rods.errors import InfrastructureError
+from rods.family.environments.procedural.operations import assembled
+from rods.family.environments.procedural.skeletons import draw_skeleton
+from rods.worlds.sandbox import confined
+from rods.worlds.sandbox.environment import Sandboxed
 from tests.faults.attacks import ATTACKS, PRELUDE, STOPPERS, Attack
 from tests.faults.outside import Outside
 from tests.faults.table import Row
 from tests.faults.workloads import Verdict
-from worlds.generated.assembly import assembled
-from worlds.generated.skeletons import draw_skeleton
 
 Way = Literal["tool", "check"]
 WAYS: tuple[Way, ...] = ("tool", "check")

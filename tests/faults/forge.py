@@ -139,7 +139,7 @@ def _run(call: Callable[[], Any], files: Files, errors: int, told: int) -> None:
 
 
 def _report_acknowledgements(files: Files) -> None:
-    from buffers.log.writer import LogWriter
+    from rods.buffers.log.writer import LogWriter
 
     append_lines = LogWriter.append_lines
 

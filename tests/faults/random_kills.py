@@ -24,17 +24,17 @@ from pathlib import Path
 import tomli_w
 
 from bench.fixtures.llm_stub import Script, Stub
-from buffers.log.parts import segments
-from buffers.run.creation import create_run
+from rods.buffers.log.parts import segments
+from rods.buffers.run.creation import create_run
 from rods.config import parse_config
 from rods.errors import EXIT_OK, EXIT_REQUEUE
+from rods.worlds import desk
 from tests.faults.table import Row
 from tests.faults.workloads import LOGS, VALUES, Verdict, judge
-from worlds import desk
 
 PROGRAMS = ("trainer", "daemon")
 CODES = {"trainer": EXIT_REQUEUE, "daemon": EXIT_OK}  # of one that was asked to stop
-IMPORTED = ("__main__", "tests.faults.random_kills", "trainer.main", "trainer.simulated", "daemon.main")
+IMPORTED = ("__main__", "tests.faults.random_kills", "rods.trainer.main", "rods.trainer.simulated", "rods.daemon.main")
 Known = tuple[int, str]  # so many bytes of a log, and their hash
 RUN_KILLS = 25
 LONGEST = 0.8  # seconds that a process lives, at most, once it has begun to work
@@ -91,10 +91,10 @@ class Pair:
 
 
 def _program(name: str, folder: str, errors: str) -> None:
-    """The process: what `python -m trainer` and `python -m daemon` do."""
+    """The process: what `python -m rods.trainer` and `python -m rods.daemon` do."""
     os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     sys.argv = [name, folder]
-    importlib.import_module(f"{name}.__main__").main()
+    importlib.import_module(f"rods.{name}.__main__").main()
 
 
 def random_kills(scratch: Path, count: int, random_seed: int = 0) -> Row:

@@ -27,6 +27,7 @@ def test_append_and_flush_does_not(writers: dict[str, comparison.BareWriter]) ->
     assert cut.lost > 6, "what was flushed only is gone with the power"
 
 
+@pytest.mark.slow
 def test_system_calls_of_other_libraries_are_struck_by_strace(scratch: Path) -> None:
     if not comparison.possible():
         pytest.skip("no strace here, or it may not trace")

@@ -10,19 +10,20 @@ import pytest
 from rods.calls import Call
 from rods.config import Sandbox, parse_config
 from rods.environments.loading import Environments
-from rods.environments.sandbox import confined
-from rods.environments.sandbox.confined import Offer, Tier
-from rods.environments.sandbox.environment import Sandboxed
 from rods.episode.goals import holds
 from rods.errors import InfrastructureError, UserError
+from rods.family.environments.checking.worlds import program_faults
+from rods.worlds.sandbox import confined
+from rods.worlds.sandbox.confined import Offer, Tier
+from rods.worlds.sandbox.environment import Sandboxed
 from tests.faults.attacks import ATTACKS
 from tests.faults.escapes import WAYS, Way, escapes, hostile_world
-from tests.rods.environments.tiers import require_tier
-from worlds.checking.programs import program_faults
+from tests.worlds.sandbox.tiers import require_tier
 
 SHARE = 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("tier", ["bubblewrap", "landlock"])
 def test_attacks_from_inside_a_generated_world_do_not_get_out(tier: Tier, way: Way) -> None:

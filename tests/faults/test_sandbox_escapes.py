@@ -20,14 +20,15 @@ import pytest
 
 from rods.calls import Call, parse_python_call
 from rods.dialects import load as load_dialect
-from rods.environments.sandbox.confined import confined
-from rods.environments.sandbox.environment import Sandboxed
 from rods.errors import InfrastructureError
+from rods.worlds.sandbox.confined import confined
+from rods.worlds.sandbox.environment import Sandboxed
 from tests.environments import load
 from tests.faults.attacks import ATTACKS, PRELUDE, STOPPERS, Attack, table
 from tests.faults.hostile import FACTORY
 from tests.faults.outside import Outside
-from tests.rods.environments.tiers import missing, require_tier
+from tests.missing import missing
+from tests.worlds.sandbox.tiers import require_tier
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "sandbox.md"
 RUN, COUNT = "run", Call("count", {})
@@ -90,10 +91,11 @@ def test_an_attack_is_stopped_by_what_should_stop_it(
 
 NOT_LISTED = """
 import platform
-from rods.environments.workers import seccomp
+from rods.worlds.sandbox import seccomp
 column = seccomp._MACHINES[platform.machine()][0]
-partly = [each[1] for each in (*seccomp._PARTLY, *seccomp._WITHOUT)]
-known = [*seccomp._ALLOWED.values(), *seccomp._IDLE.values(), *partly]
+calls = seccomp._CALLS
+partly = [call['numbers'] for call in (*calls['partly'].values(), *calls['without'].values())]
+known = [*calls['allowed'].values(), *calls['idle'].values(), *partly]
 c, reached = libc(), []
 def tried(*arguments):
     ctypes.set_errno(0)
@@ -102,8 +104,7 @@ probes = {335, 336}  # uretprobe, uprobe: some kernels ask no filter about them,
 for number in set(range(1024)) - {numbers[column] for numbers in known} - probes:
     tried(number, -1, -1, -1, -1, -1, -1)
     if column == 0: tried(number | 0x40000000, -1, -1, -1, -1, -1, -1)
-fcntl, ioctl, pair = (next(each[1][column] for each in seccomp._PARTLY if each[0] == name)
-                      for name in ('fcntl', 'ioctl', 'socketpair'))
+fcntl, ioctl, pair = (calls['partly'][name]['numbers'][column] for name in ('fcntl', 'ioctl', 'socketpair'))
 for command in set(range(1100)) - {0, 1, 2, 3, 4, 1030, 1032}: tried(fcntl, 0, command, 0)
 for command in range(0x5400, 0x5500):
     if command not in (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451): tried(ioctl, 0, command, 0)
@@ -156,6 +157,7 @@ os.execv(command[0], command)
 """
 
 
+@pytest.mark.slow
 def test_the_attacks_are_stopped_for_the_other_kind_of_user_too() -> None:
     """Root starts the sweep as an ordinary user; who is one, as root, if he may."""
     root = os.geteuid() == 0
@@ -262,6 +264,6 @@ def test_a_hostile_argument_is_data_to_the_worlds_that_run_in_this_process(name:
 
 @pytest.fixture
 def wheel() -> None:
-    from worlds.bfcl import fetch
+    from rods.worlds.bfcl import fetch
 
     fetch()

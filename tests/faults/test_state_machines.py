@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -23,15 +24,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from buffers.audit.verify import verify
-from buffers.folds.observations import windows_json
-from buffers.log.records import line, record
-from buffers.log.tail import Tail, read, read_raw
-from buffers.log.writer import LogWriter
-from buffers.merging.merger import Epoch
-from buffers.run.runfolder import OBSERVATIONS, POOL, SEEDS
-from buffers.state import RunState
-from buffers.trainer_log import TrainerLog
+from rods.buffers.audit.verify import verify
+from rods.buffers.folds.observations import windows_json
+from rods.buffers.log.records import line, record
+from rods.buffers.log.tail import Tail, read, read_raw
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.merging.merger import Epoch
+from rods.buffers.run.runfolder import OBSERVATIONS, POOL, SEEDS
+from rods.buffers.state import RunState
+from rods.buffers.trainer_log import TrainerLog
 from rods.rules.order import batch, steps_per_epoch
 from rods.rules.retirement import TOO_HARD
 from rods.tasks import Task
@@ -303,9 +304,11 @@ def leave_torn(path: Path, content: dict[str, Any], cut: int) -> None:
         file.write(data[: cut % len(data)])
 
 
+@pytest.mark.slow
 def test_a_log_is_what_its_model_says() -> None:
     run_state_machine_as_test(LogMachine, settings=settings(max_examples=200 if FULL else 30, **COMMON))
 
 
+@pytest.mark.slow
 def test_staging_pool_and_retirement_are_what_their_model_says() -> None:
     run_state_machine_as_test(RunMachine, settings=settings(max_examples=200 if FULL else 8, **COMMON))

@@ -19,22 +19,24 @@ def all_survived(row: Row, least: int) -> None:
 @pytest.mark.parametrize(
     ("name", "share", "least"),
     [
-        ("kills", 9, 10),
+        pytest.param("kills", 9, 10, marks=pytest.mark.slow),
         ("kills_of_recoveries", 20, 5),
-        ("full_disk", 11, 5),
-        ("failing_fsync", 11, 5),
-        ("power_cuts", 16, 8),
+        pytest.param("full_disk", 11, 5, marks=pytest.mark.slow),
+        pytest.param("failing_fsync", 11, 5, marks=pytest.mark.slow),
+        pytest.param("power_cuts", 16, 8, marks=pytest.mark.slow),
     ],
 )
 def test_the_trainer_survives(trainer: Workload, name: str, share: int, least: int) -> None:
     all_survived(getattr(sweeps, name)(trainer, share), least)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "share", "least"), [("kills", 12, 5), ("full_disk", 23, 3), ("power_cuts", 16, 5)])
 def test_a_run_is_made_whole_or_not_at_all(new_run: Workload, name: str, share: int, least: int) -> None:
     all_survived(getattr(sweeps, name)(new_run, share), least)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "share", "least"),
     [
@@ -49,6 +51,7 @@ def test_the_daemon_survives(daemon: Workload, name: str, share: int, least: int
     all_survived(getattr(sweeps, name)(daemon, share), least)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_too_small_is_survived(trainer: Workload, daemon: Workload) -> None:
     if not small_disk.possible():
         pytest.skip("no mount namespaces here")
@@ -64,5 +67,6 @@ def test_no_flipped_bit_is_believed(daemon: Workload, scratch: Path) -> None:
     all_survived(damage.flips(damage.logs(daemon.whole), scratch, share=61), 2000)
 
 
+@pytest.mark.slow
 def test_random_kills_under_load_take_nothing_back(scratch: Path) -> None:
     all_survived(random_kills.random_kills(scratch, 20), 21)

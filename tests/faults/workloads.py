@@ -16,22 +16,23 @@ from typing import Any
 
 import tomli_w
 
-from buffers.audit.verify import verify
-from buffers.log.parts import segments
-from buffers.log.tail import read
-from buffers.run import runfolder
-from buffers.run.creation import create_run
-from buffers.run.run import Run
-from buffers.state import RunState
-from daemon.main import main as daemon_main
+from rods.buffers.audit.verify import verify
+from rods.buffers.log.parts import segments
+from rods.buffers.log.tail import read
+from rods.buffers.run import runfolder
+from rods.buffers.run.creation import create_run
+from rods.buffers.run.run import Run
+from rods.buffers.state import RunState
 from rods.config import parse_config, read_config
+from rods.daemon.main import main as daemon_main
 from rods.errors import EXIT_REQUEUE
+from rods.family.simulation.settings import DRAWN
+from rods.trainer import simulated as simulated  # imported once, before the forks that need it
+from rods.trainer.main import run as trainer_main
+from rods.worlds.sources import load_tasks
 from tests.buffers.world import retired
 from tests.faults.files import Plan
 from tests.faults.forge import Forge, Outcome
-from trainer import simulated as simulated  # imported once, before the forks that need it
-from trainer.main import run as trainer_main
-from worlds.sources import load_tasks
 
 VALUES: dict[str, Any] = {
     "source": {"drawn": 0.25},
@@ -50,7 +51,7 @@ VALUES: dict[str, Any] = {
 LOGS = (
     runfolder.OBSERVATIONS,
     runfolder.POOL,
-    runfolder.DRAWN,
+    DRAWN,
     runfolder.SEEDS,
     runfolder.EXPANDED,
     runfolder.REJECTED,

@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from buffers.log.records import record
-from buffers.log.tail import read
-from buffers.log.writer import LogWriter
+from rods.buffers.log.records import record
+from rods.buffers.log.tail import read
+from rods.buffers.log.writer import LogWriter
 from rods.errors import CorruptLogError, RodsError
 from tests.faults import files
 

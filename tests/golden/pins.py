@@ -12,22 +12,22 @@ from typing import Any
 
 import orjson
 
-from buffers.log.tail import read
-from buffers.run.runfolder import POOL
-from daemon.authors.procedural import ProceduralAuthor
-from daemon.candidates import Rejection, VariantJob
-from daemon.pipeline import Pipeline
-from evaluation.bfcl.judging import official_verdict, strict_verdict
-from evaluation.bfcl.parity.mutations import MutatedRollout, Mutations
+from bench.bfcl_parity.mutations import MutatedRollout, Mutations
+from rods.buffers.log.tail import read
+from rods.buffers.run.runfolder import POOL
 from rods.canonical import canonical
 from rods.config import Config, Data
+from rods.daemon.authors.procedural import ProceduralAuthor
+from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.pipeline import Pipeline
 from rods.episode.engine import NeedVerdict, Verdict
 from rods.episode.goals import GroundTruth
+from rods.evaluation.bfcl.judging import official_verdict, strict_verdict
 from rods.gates import SimilarityIndex, held_out_index
 from rods.tasks import TASK_TYPES, Task, scripted, task_lines
+from rods.worlds.sources import load_tasks
 from tests.environments import load
 from tests.test_loop import pools, run_to_end
-from worlds.sources import load_tasks
 
 VARIANTS = 50  # of each environment and type
 TRIED = 4 * VARIANTS  # seeds at most

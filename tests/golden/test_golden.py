@@ -12,15 +12,18 @@ from pathlib import Path
 import pytest
 
 from rods.errors import UserError
+from rods.worlds.bfcl import wheel
 from tests.conftest import WHOLE
 from tests.golden.pins import PINS, golden, variants, written
-from worlds.bfcl import wheel
 
 SHOWN = 5  # differing lines
-FIRST = 20  # variants of each file that are always written anew; the others with `make test WHOLE=1`
+QUICK = ("verdicts_bfcl", "variants_bfcl_base", "tasks_bfcl")
+FIRST = 10  # variants of each file that are always written anew; the others with `make test-all WHOLE=1`
 
 
-@pytest.mark.parametrize("name", PINS)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in PINS]
+)
 def test_what_is_made_is_what_was_pinned(tmp_path: Path, name: str) -> None:
     if "bfcl" in name:
         try:

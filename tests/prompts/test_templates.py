@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import prompts
-from daemon.authors.llm.wording import query_template
+from rods import prompts
 from rods.analysis.schemas import fits
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
+from rods.daemon.authors.llm.wording import query_template
 from tests.environments import load
 
 NAMES = sorted(path.stem for path in prompts.FOLDER.glob("*.txt"))

@@ -17,15 +17,17 @@ from typing import Any
 import pytest
 import tomli_w
 
-from buffers.audit.verify import verify
-from buffers.log.records import Record
-from buffers.log.tail import read
-from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS
+from rods.buffers.audit.verify import verify
+from rods.buffers.log.records import Record
+from rods.buffers.log.tail import read
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS
 from rods.config import Config, identity_diff, parse_config
 from rods.observations import Group
 from rods.rules.zones import moments
 from rods.tasks import Task
+
+pytestmark = pytest.mark.slow
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "synthesis.md"
 ROW = re.compile(r"^\| ([^|]+) \| `([^|`]+)` \| [^|]+ \|$", re.MULTILINE)
@@ -87,7 +89,7 @@ def to_the_end(path: Path, changes: dict[str, Any]) -> Run:
         values[section] = {**values.get(section, {}), **keys} if isinstance(keys, dict) else keys
     config = path.with_suffix(".toml")
     config.write_text(tomli_w.dumps(values))
-    command = [sys.executable, "-m", "console", "up", str(path), "--config", str(config)]
+    command = [sys.executable, "-m", "rods.console", "up", str(path), "--config", str(config)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     report = verify(path)

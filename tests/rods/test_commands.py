@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from pydantic import BaseModel
+from pydantic_core import SchemaError
 
 from rods import commands
 from rods.errors import DeadlineError, RefusedError, UserError
@@ -54,13 +59,36 @@ def test_what_goes_wrong_is_one_line_and_its_code(
     assert line.startswith(f"program: {said}") and line.count("\n") == 1
 
 
-def test_a_signal_while_a_class_is_made_is_a_signal(capsys: pytest.CaptureFixture[str]) -> None:
-    class Field:
-        def __set_name__(self, owner: type, name: str) -> None:
-            raise Interrupted(15)
+class Field:
+    def __set_name__(self, owner: type, name: str) -> None:
+        raise Interrupted(15)
 
+
+class Value(Enum):
+    ONE = 1
+
+    def __repr__(self) -> str:
+        raise Interrupted(15)
+
+
+def make_class() -> None:
+    class Made:
+        field = Field()
+
+
+def make_model() -> None:
+    class Made(BaseModel):
+        field: Literal[Value.ONE]
+
+
+@pytest.mark.parametrize("make", [make_class, make_model])
+def test_a_signal_while_a_class_or_a_model_is_made_is_a_signal(
+    make: Callable[[], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises((RuntimeError, SchemaError)):
+        make()
     app = commands.application("program", "A program.")
-    app.default(lambda: type("Model", (), {"field": Field()}))
+    app.default(make)
     assert commands.run(app, ()) == 143
     assert capsys.readouterr().err == "program: interrupted\n"
     with pytest.raises(RuntimeError, match="a bug"):

@@ -47,7 +47,7 @@ def test_a_file_that_cannot_be_run_is_a_persons_mistake(tmp_path: Path, text: st
 
 
 def test_a_factory_makes_what_is_asked_for() -> None:
-    assert made_by("worlds.desk:environment", Environment, where="here").name == "desk"
+    assert made_by("rods.worlds.desk:environment", Environment, where="here").name == "desk"
 
 
 @pytest.mark.parametrize(

@@ -26,14 +26,15 @@ from typing import Any, Literal
 
 import orjson
 
-from buffers.folds.seeds import Seeds
-from buffers.log.parts import segments
-from buffers.log.tail import read
-from buffers.run import runfolder
-from buffers.run.run import Run
-from buffers.state import RunState
+from rods.buffers.folds.seeds import Seeds
+from rods.buffers.log.parts import segments
+from rods.buffers.log.tail import read
+from rods.buffers.run import runfolder
+from rods.buffers.run.run import Run
+from rods.buffers.state import RunState
 from rods.canonical import canonical
 from rods.errors import EXIT_OK
+from rods.family.simulation.settings import DRAWN
 from tests.faults.table import HEAD, Row
 from tests.faults.workloads import LOGS, Verdict, judge
 from tests.forked import Process
@@ -176,7 +177,7 @@ class Killed:
             data = _content(self.folder, log)
             self.lost += not data.startswith(self.seen.get(log, b""))
             self.seen[log] = data[: data.rfind(b"\n") + 1]
-        drawn = _named(self.folder, runfolder.DRAWN, b'"kind":"drawn"', b'"task":{"id":"')
+        drawn = _named(self.folder, DRAWN, b'"kind":"drawn"', b'"task":{"id":"')
         unknown = _named(self.folder, runfolder.OBSERVATIONS, b'"role":"drawn"', b'"task":"') - drawn
         self.wrong += [f"task {one.decode()} was observed and is not on record" for one in sorted(unknown)]
 
@@ -220,7 +221,7 @@ def _killed(folder: Path, config: Path, values: dict[str, Any], chance: random.R
     """A run with a daemon beside it, its trainer killed `kills` times and then left in peace."""
     run = Killed(folder, config, chance, values["training.steps"])
     with folder.with_suffix(".daemon").open("ab") as said:
-        daemon = [sys.executable, "-m", "daemon", str(folder), "--config", str(config)]
+        daemon = [sys.executable, "-m", "rods.daemon", str(folder), "--config", str(config)]
         beside = subprocess.Popen(daemon, stderr=said)
     try:
         run.until_finished(kills)
@@ -258,7 +259,7 @@ def evidence(folder: Path, step: int | None = None) -> dict[str, Any]:
         "tracker": canonical(tracker),
         "drawn task": sorted(
             [record["step"], record["slot"], record["difficulty"], record["task"]["id"]]
-            for record in read(folder / runfolder.DRAWN)
+            for record in read(folder / DRAWN)
         ),
         "policy at the end": orjson.loads(checkpoint.read_bytes())["files"],  # hashes of its files
     }

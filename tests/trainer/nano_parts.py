@@ -7,11 +7,11 @@ from rods import config, dialects
 from rods.episode.drivers import Job
 from rods.episode.goals import GroundTruth
 from rods.tasks import Task
+from rods.trainer.chat import Chat
+from rods.trainer.engines.local import LocalEngine
+from rods.trainer.nano import model
+from rods.worlds import desk
 from tests.environments import load
-from trainer.chat import Chat
-from trainer.engines.local import LocalEngine
-from trainer.nano import model
-from worlds import desk
 
 
 @cache

@@ -11,12 +11,12 @@ from typing import IO, Any
 import numpy as np
 import tomli_w
 
-from buffers.run.run import Run
-from buffers.state import RunState
+from rods.buffers.run.run import Run
+from rods.buffers.state import RunState
+from rods.trainer.advantages import AdvantageEstimate, Array
 from tests import forked
-from trainer.advantages import AdvantageEstimate, Array
 
-IMPORTS = ("trainer.main", "trainer.simulated", "trainer.trl_grpo", "trainer.nano.warm_start")
+IMPORTS = ("rods.trainer.main", "rods.trainer.simulated", "rods.trainer.trl_grpo", "rods.trainer.nano.warm_start")
 
 SMALL: dict[str, dict[str, Any]] = {
     "data": {"tasks": "desk", "train": 24, "held_out": 12},
@@ -76,7 +76,7 @@ def write_config(file: Path, changes: dict[str, Any] | None = None) -> Path:
 
 
 def command(run: Path, config: Path | None = None) -> list[str]:
-    return [sys.executable, "-m", "trainer", *_arguments(run, config)]
+    return [sys.executable, "-m", "rods.trainer", *_arguments(run, config)]
 
 
 def _arguments(run: Path, config: Path | None) -> list[str]:
@@ -86,6 +86,18 @@ def _arguments(run: Path, config: Path | None) -> list[str]:
 def train(run: Path, config: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
     """`rods-train` from start to end."""
     return forked.run("trainer", _arguments(run, config), IMPORTS, timeout=600, **options)
+
+
+def train_replayed(run: Path, config: Path, drawn: Path, given: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """`rods-train` in a process that writes the tokens which it draws to `drawn`, and draws those in `given`
+    (tests.trainer.replayed)."""
+    command = [sys.executable, "-m", "tests.trainer.replayed", *_arguments(run, config)]
+    return subprocess.run(command, env=replaying(drawn, given), capture_output=True, text=True, timeout=600)
+
+
+def replaying(drawn: Path, given: Path | None = None) -> dict[str, str]:
+    """The environment of such a process."""
+    return {**os.environ, "RODS_DRAWN": str(drawn)} | ({"RODS_GIVEN": str(given)} if given else {})
 
 
 def start(run: Path, config: Path, errors: IO[bytes] | None = None) -> forked.Process:

@@ -15,7 +15,8 @@ import accelerate.accelerator
 from accelerate.state import PartialState
 from accelerate.utils import DistributedType
 
-from trainer.__main__ import main
+from rods.trainer.__main__ import main
+from tests.trainer import replayed
 
 KIND = DistributedType.MULTI_GPU
 prepare = accelerate.accelerator.fsdp2_prepare_model
@@ -47,4 +48,5 @@ if __name__ == "__main__":
         KIND = DistributedType.DEEPSPEED
     PartialState.__init__ = begun
     accelerate.accelerator.fsdp2_prepare_model = prepared
+    replayed.install()
     main()

@@ -9,14 +9,15 @@ from transformers import AutoModelForCausalLM
 from transformers.integrations import deepspeed
 
 from rods.errors import EXIT_OK, EXIT_REQUEUE
+from rods.trainer.nano import model as network
+from rods.trainer.weight_files import ADAPTER, adapted, load_adapter, load_plain, save_adapter, save_plain
 from tests.trainer.mixtures import KINDS, mixture
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import live_steps, train, write_config
 from tests.trainer.test_ranks import SMALL
-from trainer.nano import model as network
-from trainer.weight_files import ADAPTER, adapted, load_adapter, load_plain, save_adapter, save_plain
 
 
+@pytest.mark.numeric
 def test_the_saved_weights_answer_like_the_adapted_model(tmp_path: Path) -> None:
     model = adapted(network.fresh(chat().tokenizer, 1), 4, 0)
     for name, parameter in model.named_parameters():
@@ -38,6 +39,7 @@ def test_the_saved_weights_answer_like_the_adapted_model(tmp_path: Path) -> None
         assert torch.equal(fresh(ids).logits, ours)
 
 
+@pytest.mark.numeric
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_adapter_around_experts_is_part_of_the_saved_weights(tmp_path: Path, kind: str) -> None:
     """peft adapts what it finds linear, and a mixture's experts are no layers of their own."""
@@ -84,6 +86,8 @@ def test_zero_3_does_not_spread_the_copy_that_a_checkpoint_is_restored_from(tmp_
     assert all(torch.equal(one, other) for one, other in zip(written.parameters(), model.parameters(), strict=True))
 
 
+@pytest.mark.numeric
+@pytest.mark.slow
 def test_a_run_with_an_adapter_learns_and_continues_exactly(tmp_path: Path) -> None:
     changes = SMALL | {"policy.lora_rank": 4, "training.steps": 3, "training.kl": 0.05}
     config = write_config(tmp_path / "c.toml", changes)

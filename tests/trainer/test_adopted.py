@@ -10,19 +10,20 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from buffers.checkpoints import ADOPTED, UNSTARTED, Checkpoint, Checkpoints
-from buffers.fork import fork
-from buffers.run.creation import create_run
-from buffers.run.run import Run
+from rods.buffers.checkpoints import ADOPTED, UNSTARTED, Checkpoint, Checkpoints
+from rods.buffers.lifecycle import fork
+from rods.buffers.run.creation import create_run
+from rods.buffers.run.run import Run
 from rods.config import parse_config
 from rods.errors import EXIT_OK, UserError
+from rods.trainer import trl_grpo
+from rods.trainer.sharding import OPTIMIZER, PARTITIONS
+from rods.trainer.training_run import TrainingRun
+from rods.worlds.sources import load_tasks
 from tests.trainer.nano_parts import saved
-from tests.trainer.runs import train, write_config
-from tests.trainer.test_sharding import ADAMW, assert_close, launch
-from trainer import trl_grpo
-from trainer.sharding import OPTIMIZER, PARTITIONS
-from trainer.training_run import TrainingRun
-from worlds.sources import load_tasks
+from tests.trainer.replayed import drift
+from tests.trainer.runs import train, train_replayed, write_config
+from tests.trainer.test_sharding import ADAMW, LIKE, assert_close, launch
 
 VALUES: dict[str, dict[str, Any]] = {
     "data": {"tasks": "desk-small", "train": 6, "held_out": 4},
@@ -76,6 +77,8 @@ def child(parent: Run, folder: Path, **changes: dict[str, Any]) -> Run:
     return run
 
 
+@pytest.mark.numeric
+@pytest.mark.slow
 def test_a_fork_takes_its_first_step_with_its_own_learning_rate(parent: Run, tmp_path: Path) -> None:
     start = load_file(newest(parent).policy / "model.safetensors")
     after = trained(child(parent, tmp_path / "child", training={"learning_rate": 1e-5}))
@@ -83,6 +86,7 @@ def test_a_fork_takes_its_first_step_with_its_own_learning_rate(parent: Run, tmp
     assert 0 < moved < 2e-5  # AdamW's first step moves a weight by its learning rate
 
 
+@pytest.mark.slow
 def test_a_fork_may_have_another_optimizer(parent: Run, tmp_path: Path) -> None:
     run = child(parent, tmp_path / "child", training={"optimizer": "muon"})
     taken = newest(run)
@@ -114,6 +118,8 @@ def test_a_policy_that_does_not_fit_the_fork_is_never_replaced_by_the_untrained_
     assert "the one before" not in str(refused.value)
 
 
+@pytest.mark.numeric
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("how", ["fsdp2", "zero2", "zero3"])
 def test_processes_that_share_a_policy_train_the_one_that_was_taken_along(tmp_path: Path, how: str) -> None:
@@ -125,7 +131,9 @@ def test_processes_that_share_a_policy_train_the_one_that_was_taken_along(tmp_pa
     alone, shared = (fork(parent, tmp_path / name) for name in ("alone", "shared"))
     for run in (alone, shared):
         Checkpoints(run.path).adopt(newest(parent))
-    assert train(alone.path, config).returncode == EXIT_OK
-    said = launch(shared.path, config, how)
+    given, drawn = tmp_path / "alone.drawn", tmp_path / "shared.drawn"
+    assert train_replayed(alone.path, config, given).returncode == EXIT_OK
+    said = launch(shared.path, config, how, drawn, given)
     assert (shared.path / "checkpoints" / "step_00000003.a1").exists(), said[-3000:]
+    assert drift(given, drawn) < LIKE
     assert_close(alone.path, shared.path, 3)

@@ -10,8 +10,7 @@ from rods.environments.base import Result
 from rods.episode.engine import StepTrace, Trace, TurnTrace
 from rods.errors import UserError
 from rods.observations import Rollout
-from tests.trainer.nano_parts import tasks
-from trainer.advantages import (
+from rods.trainer.advantages import (
     AdvantageEstimate,
     RolloutView,
     advantages,
@@ -20,6 +19,7 @@ from trainer.advantages import (
     reweighted,
     turn_spans,
 )
+from tests.trainer.nano_parts import tasks
 
 NAN = float("nan")
 REWARDS = np.array([[0.0, 0.5, 1.0, 0.5], [1.0, 1.0, 1.0, 0.0]])

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from buffers.merging.merger import recorded_slots
-from buffers.run.run import Run
-from buffers.state import read_state
+from rods.buffers.merging.merger import recorded_slots
+from rods.buffers.run.run import Run
+from rods.buffers.state import read_state
 from tests.faults.table import Row
 from tests.trainer.kills import ANY_SEED, evidence, sweep
 from tests.trainer.runs import live_steps
+
+pytestmark = pytest.mark.slow
 
 KILLS = 2
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.log.tail import read
+from rods.buffers.log.tail import read
 from rods.errors import EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT_USER
 from tests.trainer.runs import command, complaint, live_steps, train, write_config
 
@@ -39,7 +39,10 @@ def test_a_finished_run_stays_finished(whole: Path) -> None:
     assert (whole / "observations.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize("last_word", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "last_word",
+    [signal.SIGKILL, *(pytest.param(word, marks=pytest.mark.slow) for word in (signal.SIGTERM, signal.SIGINT))],
+)
 def test_a_stopped_run_continues_as_if_nothing_had_happened(tmp_path: Path, whole: Path, last_word: int) -> None:
     run, config = tmp_path / "run", write_config(tmp_path / "c.toml", {"operation.steps_per_second": 40.0})
     process = subprocess.Popen(command(run, config), stderr=subprocess.DEVNULL)
@@ -68,6 +71,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_is_used(tmp_path: 
     assert live_steps(run) == live_steps(whole)
 
 
+@pytest.mark.slow
 def test_operation_may_change_at_every_start_and_is_logged(tmp_path: Path) -> None:
     run = tmp_path / "run"
     for limit in (3, 4):
@@ -85,6 +89,7 @@ def test_another_identity_is_refused_with_a_diff_and_a_way_out(tmp_path: Path, w
     assert "training.steps: 40 → 50" in line and "zones.window: 8 → 4" in line and "rods fork" in line
 
 
+@pytest.mark.slow
 def test_a_second_trainer_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
     run, config = tmp_path / "run", write_config(tmp_path / "c.toml", {"operation.steps_per_second": 2.0})
     first = subprocess.Popen(command(run, config), stderr=subprocess.DEVNULL)
@@ -99,6 +104,7 @@ def test_a_second_trainer_is_refused_and_the_first_goes_on(tmp_path: Path) -> No
         assert first.wait(timeout=60) == EXIT_REQUEUE
 
 
+@pytest.mark.slow
 def test_two_that_create_a_run_at_once_share_it(tmp_path: Path) -> None:
     config = write_config(tmp_path / "c.toml", {"training.steps": 5})
     both = [subprocess.Popen(command(tmp_path / "run", config), stderr=subprocess.PIPE) for _ in range(2)]
@@ -246,7 +252,7 @@ def test_a_step_that_outlasts_the_grace_period_is_interrupted(tmp_path: Path) ->
     """The exit code says "again", and the checkpoint before stands."""
     run, config = tmp_path / "run", write_config(tmp_path / "c.toml", {"operation.grace_seconds": 0.5})
     code = (
-        "import sys, time; from trainer import main, simulated\n"
+        "import sys, time; from rods.trainer import main, simulated\n"
         "def step(self, batch):\n    print('in a step', flush=True); time.sleep(100)\n"
         "simulated.SimulatedPolicy.groups = step\n"
         "sys.exit(main.run(sys.argv[1:]))"

@@ -11,21 +11,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-import console
-from rods import dialects, interfaces
+from rods import console, dialects
 from rods.composing.catalogue import catalogue_for
 from rods.config import Config, parse_config, read_config
-from tests.conftest import WHOLE
-from tests.environments import load
-from tests.trainer import nano_parts
-from trainer.chat import Chat
-from trainer.nano import model
-from trainer.nano.teacher import Teacher, kind_of
-from trainer.nano.warm_start import (
-    AIDS,
+from rods.trainer.chat import Chat
+from rods.trainer.nano import model
+from rods.trainer.nano.teacher import Teacher, kind_of
+from rods.trainer.nano.warm_start import (
     LOSSES,
     SHIPPED,
     _demonstrations,
+    aids,
     demonstrated,
     make,
     recipe,
@@ -33,9 +29,12 @@ from trainer.nano.warm_start import (
     trained,
     warm_started,
 )
-from trainer.policy import TrainingStopped
-from trainer.supervised import encode, imitation_loss, in_batches
-from worlds import desk
+from rods.trainer.policy import TrainingStopped
+from rods.trainer.supervised import encode, imitation_loss, in_batches
+from rods.worlds import desk
+from tests.conftest import WHOLE
+from tests.environments import load
+from tests.trainer import nano_parts
 
 CHAT = nano_parts.chat()
 
@@ -89,7 +88,7 @@ def test_recoveries_are_failures_that_a_hint_answers_and_a_right_step_follows(ta
     """Of a teacher who is always careless and always recovers: whatever turn expects calls fails once and is resolved,
     unless an earlier turn went wrong in which no call was right."""
     teacher = _teacher(1.0)
-    teacher.recoveries, teacher.aids = 1.0, [interfaces.load(stage, "compact") for stage in AIDS]
+    teacher.recoveries, teacher.aids = 1.0, aids("compact")
     kinds, words = set(), set()
     for task, trace in zip(tasks, teacher.demonstrate(tasks, random.Random(0)), strict=True):
         for turn, played in enumerate(trace.turns):
@@ -107,7 +106,10 @@ def test_recoveries_are_failures_that_a_hint_answers_and_a_right_step_follows(ta
 
 def test_other_demonstrations_have_no_hints_and_end_a_turn_that_went_wrong(tasks):
     teacher = _teacher(0.5)
-    teacher.recoveries, teacher.aids = 0.5, [interfaces.load(stage, "compact") for stage in AIDS[:1]]
+    teacher.recoveries, teacher.aids = (
+        0.5,
+        aids("compact")[:1],
+    )
     traces = teacher.demonstrate(tasks, random.Random(0))
     flawless = aided = 0
     for trace in traces:
@@ -162,6 +164,8 @@ def test_tasks_with_played_users_and_their_control_begin_with_one_policy():
     assert one == mute != other
 
 
+@pytest.mark.numeric
+@pytest.mark.slow
 def test_a_warm_start_learns_and_is_made_once(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("RODS_CACHE", str(tmp_path))
     config = parse_config({"data": {"tasks": "desk-small"}, "policy": {"warm_start_steps": 25}}, where="test")
@@ -181,13 +185,15 @@ def demo() -> Config:
 def test_the_demo_begins_with_the_weights_that_come_with_it(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("RODS_CACHE", str(tmp_path))
     monkeypatch.setattr(
-        "trainer.nano.warm_start.make", lambda *_: "`python -m trainer.nano.warm_start console/demo.toml`"
+        "rods.trainer.nano.warm_start.make", lambda *_: "`python -m rods.trainer.nano.warm_start console/demo.toml`"
     )
     folder = warm_started(demo())
     assert Path(folder).parent == SHIPPED, f"the recipe has changed: {folder} makes the weights anew"
     assert [path.name for path in SHIPPED.iterdir()] == [folder.name]
 
 
+@pytest.mark.numeric
+@pytest.mark.slow
 def test_the_recipe_of_these_weights_begins_as_they_did(tmp_path: Path):
     """Other machines round sums in another order."""
     (shipped,) = SHIPPED.iterdir()
@@ -207,8 +213,9 @@ def test_the_recipe_of_these_weights_begins_as_they_did(tmp_path: Path):
     assert losses == pytest.approx(recorded, rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.skipif(not os.environ.get(WHOLE), reason="takes minutes: make test WHOLE=1")
+@pytest.mark.skipif(not os.environ.get(WHOLE), reason="takes minutes: make test-all WHOLE=1")
 def test_the_recipe_of_these_weights_gives_them_again(tmp_path: Path):
     """Bit for bit on one machine; on others sums may be rounded in another order, so what they do is compared."""
     config = demo()

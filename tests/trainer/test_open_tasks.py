@@ -10,25 +10,25 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.audit.verify import verify
-from buffers.run.creation import create_run
-from buffers.run.run import Run
-from buffers.state import read_state
-from console.verbs.inspect import inspect
-from daemon.watching import Watch
+from rods.buffers.audit.verify import verify
+from rods.buffers.run.creation import create_run
+from rods.buffers.run.run import Run
+from rods.buffers.state import read_state
 from rods.calls import Call
 from rods.config import parse_config
+from rods.console.verbs.inspect import inspect
 from rods.conversations import Rubric, Script
+from rods.daemon.watching import Watch
 from rods.episode.drivers import run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.errors import UserError
 from rods.tasks import AnyTask, OpenTask, Task
+from rods.trainer import batches
+from rods.trainer.batches import jobs
+from rods.trainer.simulated import SimulatedPolicy
+from rods.trainer.training_run import TrainingRun
+from rods.worlds import desk
 from tests.rods.episode.test_open_episodes import ASK, DONE, FIND, GOOD, TAGS, TASK, WHICH, WRONG
-from trainer import batches
-from trainer.batches import jobs
-from trainer.simulated import SimulatedPolicy
-from trainer.training_run import TrainingRun
-from worlds import desk
 
 BAD = [ASK, FIND, WHICH, WRONG, DONE]
 PLAYED = replace(TASK, id="")

@@ -7,12 +7,12 @@ import pytest
 
 from rods.config import parse_config
 from rods.errors import EXIT_OK, EXIT_USER, UserError
+from rods.trainer.main import run
+from rods.trainer.nano import model as network
+from rods.trainer.plan import Launch, plan, split
+from rods.worlds.sources import load_tasks
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import write_config
-from trainer.main import run
-from trainer.nano import model as network
-from trainer.plan import Launch, plan, split
-from worlds.sources import load_tasks
 
 
 def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

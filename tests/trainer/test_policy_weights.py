@@ -14,13 +14,13 @@ from rods.config import parse_config
 from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.players import Players
+from rods.trainer.engines.local import LocalEngine
+from rods.trainer.nano import model as network
+from rods.trainer.policy_weights import Weights
+from rods.trainer.ranks import Ranks
+from rods.trainer.sharding import OPTIMIZER, Shards
 from tests.trainer.mixtures import KINDS, mixture
 from tests.trainer.nano_parts import chat
-from trainer.engines.local import LocalEngine
-from trainer.nano import model as network
-from trainer.policy_weights import Weights
-from trainer.ranks import Ranks
-from trainer.sharding import OPTIMIZER, Shards
 
 
 def weights(model: Any) -> Weights:

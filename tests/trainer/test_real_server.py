@@ -26,19 +26,19 @@ from rods.episode.drivers import Job
 from rods.episode.goals import GroundTruth
 from rods.episode.rewards import score
 from rods.llm import Client
+from rods.trainer import advantages, main, trl_grpo
+from rods.trainer.chat import Chat
+from rods.trainer.engines.base import Sample
+from rods.trainer.engines.choose import by_disk
+from rods.trainer.engines.local import LocalEngine, nucleus
+from rods.trainer.engines.served import ServedEngine
+from rods.worlds import desk
 from tests.environments import load
 from tests.trainer.runs import live_steps, write_config
-from trainer import advantages, main, trl_grpo
-from trainer.chat import Chat
-from trainer.engines.base import Sample
-from trainer.engines.choose import by_disk
-from trainer.engines.local import LocalEngine, nucleus
-from trainer.engines.served import ServedEngine
-from worlds import desk
 
 pytestmark = [
     pytest.mark.skipif(not os.environ.get("RODS_LLM_SMOKE"), reason="needs a model server: make llm-smoke"),
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1_500),
 ]
 LIMITS = config.Rollouts(temperature=0.8, top_p=0.95, max_reply_tokens=32, max_context_tokens=1024, max_steps=3)
 CONTEXT = 2048

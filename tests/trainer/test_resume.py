@@ -10,10 +10,12 @@ from typing import Any
 import orjson
 import pytest
 
-from buffers.run.heartbeat import heartbeat_path
-from console.main import run as rods
+from rods.buffers.run.heartbeat import heartbeat_path
+from rods.console.main import run as rods
 from rods.errors import EXIT_OK, EXIT_REQUEUE
 from tests.trainer.runs import BRIEF, command, live_steps, train, write_config
+
+pytestmark = pytest.mark.slow
 
 CHANGES: dict[str, Any] = BRIEF | {"training.steps": 5, "training.checkpoint_steps": 2}
 
@@ -34,6 +36,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
+@pytest.mark.numeric
 def test_a_run_with_weights_continues_bit_for_bit(tmp_path: Path, whole: Path) -> None:
     parted, config = tmp_path / "parted", whole.parent / "c.toml"
     limited = write_config(tmp_path / "limited.toml", CHANGES | {"operation.step_limit": 3})

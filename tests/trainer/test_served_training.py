@@ -11,18 +11,20 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from buffers.run.creation import create_run
-from buffers.run.run import Run
+from rods.buffers.run.creation import create_run
+from rods.buffers.run.run import Run
 from rods.config import Config, parse_config
 from rods.errors import UserError
+from rods.trainer import trl_grpo
+from rods.trainer.advantages import AdvantageEstimate
+from rods.trainer.engines.local import LocalEngine
+from rods.trainer.nano.warm_start import warm_started
+from rods.trainer.training_run import TrainingRun
+from rods.worlds.sources import load_tasks
 from tests.trainer.runs import live_steps
 from tests.trainer.served_stub import Served, served
-from trainer import trl_grpo
-from trainer.advantages import AdvantageEstimate
-from trainer.engines.local import LocalEngine
-from trainer.nano.warm_start import warm_started
-from trainer.training_run import TrainingRun
-from worlds.sources import load_tasks
+
+pytestmark = pytest.mark.slow
 
 VALUES: dict[str, Any] = {
     "data": {"tasks": "desk-small", "train": 4, "held_out": 4},
@@ -66,6 +68,7 @@ def policy_of(run: Run, step: int) -> dict[str, torch.Tensor]:
     return found
 
 
+@pytest.mark.numeric
 def test_each_batch_is_rolled_out_by_what_the_steps_before_it_have_learnt(
     tmp_path: Path, initial: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,26 +14,26 @@ from datasets import load_dataset
 from safetensors.torch import load_file
 from trl import data_utils
 
-from evaluation.main import run as rods_eval
 from rods.config import PolicySettings, read_config
 from rods.conversations import Persona
 from rods.environments.loading import Environments
 from rods.episode.engine import Message, Outcome, StepTrace, Trace, TurnTrace
 from rods.errors import EXIT_OK, EXIT_USER
+from rods.evaluation.main import run as rods_eval
 from rods.tasks import OpenTask, scripted, task_lines
+from rods.trainer import torch_settings
+from rods.trainer.chat import Chat
+from rods.trainer.main import run
+from rods.trainer.nano import model as network
+from rods.trainer.sft import demonstrate, fault, taught
+from rods.trainer.supervised import Encoded, encode, encode_rounds, fit, in_batches
+from rods.worlds import desk
+from rods.worlds.sources import load_tasks
 from tests.environments import ENVIRONMENTS
 from tests.evaluation.test_tasks import answering
+from tests.family.environments.procedural.drawn import drawn_tasks
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import write_config
-from tests.worlds.generated.drawn import drawn_tasks
-from trainer import torch_settings
-from trainer.chat import Chat
-from trainer.demonstrations import demonstrate, fault, taught
-from trainer.main import run
-from trainer.nano import model as network
-from trainer.supervised import Encoded, encode, encode_rounds, fit, in_batches
-from worlds import desk
-from worlds.sources import load_tasks
 
 
 @pytest.fixture
@@ -87,6 +87,8 @@ def test_other_tools_read_the_export_and_see_the_tokens_that_a_rollout_would(tmp
         assert talk.tokens(shown)[: len(tokens)] == tokens
 
 
+@pytest.mark.numeric
+@pytest.mark.slow
 def test_warming_up_lowers_the_loss_and_leaves_a_folder_that_a_run_can_start_from(
     tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -147,6 +149,7 @@ def test_a_scenario_s_witness_is_a_demonstration_in_both_modes(generated: list[O
             assert any(reply.endswith("?") for reply in replies(trace))
 
 
+@pytest.mark.slow
 def test_a_teacher_behind_an_endpoint_is_imitated_but_for_its_faults(
     tmp_path: Path, base: Path, generated: list[OpenTask], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -225,11 +228,12 @@ def test_a_template_that_drops_earlier_reasoning_drops_it_from_the_history_alone
 def test_what_of_a_teacher_is_not_imitated() -> None:
     good = Trace("t", (TurnTrace((StepTrace("x"),)),), "finished", 4, outcome=Outcome(2, 4))
     assert fault(good) is None and fault(good, 0.5) is None and fault(good, 0.6) == "below least"
-    assert fault(replace(good, outcome=Outcome(0, 4))) == fault(good, guards=2) == "impossible"
+    assert fault(replace(good, outcome=Outcome(0, 4))) == fault(good, held=2) == "impossible"
     assert fault(replace(good, end="length")) == fault(replace(good, end="step_limit")) == "unfinished"
     assert fault(replace(good, turns=(TurnTrace((StepTrace("x", error="no call"), StepTrace("y"))),))) == "format"
 
 
+@pytest.mark.numeric
 def test_a_pass_shows_every_sample_once_and_small_backward_passes_add_up_to_the_whole() -> None:
     samples: list[Encoded] = [([7] * length, [0, *[1] * (length - 1)]) for length in range(3, 14)]
     batches = list(in_batches(0, [samples], 4, random.Random(1), rest=True))

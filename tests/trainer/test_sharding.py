@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -15,24 +14,27 @@ import torch
 
 from rods.config import parse_config
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
+from rods.trainer.nano import model as network
+from rods.trainer.sharding import OPTIMIZER, PARTITIONS, Shards, checked
 from tests.trainer.nano_parts import chat
-from tests.trainer.runs import live_steps, train, write_config
+from tests.trainer.replayed import drift
+from tests.trainer.runs import live_steps, replaying, train, train_replayed, write_config
 from tests.trainer.test_ranks import SMALL, policy
-from trainer.nano import model as network
-from trainer.sharding import OPTIMIZER, PARTITIONS, Shards, checked
 
+LIKE = 0.01  # nats: how far apart two processes may find a token that both are given
 CONFIGURATIONS = Path(__file__).parents[2] / "experiments" / "training"
 ADAMW: dict[str, Any] = SMALL | {"training.optimizer": "adamw", "training.learning_rate": 0.003, "training.kl": 0.05}
 
 
-def launch(run: Path, config: Path, how: str) -> str:
-    """Two processes on the CPU under one of the configurations for GPUs; what they said."""
+def launch(run: Path, config: Path, how: str, drawn: Path, given: Path) -> str:
+    """Two processes on the CPU under one of the configurations for GPUs, which draw the tokens in `given`; what they
+    said."""
     command = [sys.executable, "-m", "accelerate.commands.launch"]
     command += ["--config_file", str(CONFIGURATIONS / f"{how}.yaml"), "--num_processes", "2"]
     command += ["--mixed_precision", "no", "--main_process_port", "0", "-m", "tests.trainer.sharded"]
     done = subprocess.run(
         [*command, str(run), "--config", str(config)],
-        env={**os.environ, "DS_ACCELERATOR": "cpu"},
+        env={**replaying(drawn, given), "DS_ACCELERATOR": "cpu"},
         capture_output=True,
         text=True,
         timeout=800,
@@ -56,21 +58,26 @@ def assert_close(one: Path, other: Path, step: int) -> None:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three steps in one process."""
+    """Three steps in one process, beside the tokens that it drew."""
     folder = tmp_path_factory.mktemp("alone")
-    assert train(folder / "run", write_config(folder / "c.toml", ADAMW)).returncode == EXIT_OK
+    config = write_config(folder / "c.toml", ADAMW)
+    assert train_replayed(folder / "run", config, folder / "drawn").returncode == EXIT_OK
     return folder / "run"
 
 
+@pytest.mark.numeric
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_processes_under_fsdp2_go_on_where_one_stopped(tmp_path: Path, alone: Path) -> None:
     run, config = tmp_path / "run", write_config(tmp_path / "c.toml", ADAMW)
     limited = write_config(tmp_path / "limited.toml", ADAMW | {"operation.step_limit": 1})
     assert train(run, limited).returncode == EXIT_REQUEUE
-    said = launch(run, config, "fsdp2")
+    drawn, given = tmp_path / "drawn", alone.parent / "drawn"
+    said = launch(run, config, "fsdp2", drawn, given)
     assert live_steps(run) == live_steps(alone), said[-3000:]
     held = [float(share) for share in re.findall(r"this process holds (0\.\d\d) of the weights", said)]
     assert len(held) == 2 and max(held) < 0.6
+    assert drift(given, drawn) < LIKE
     assert_close(alone, run, 3)
     whole, gathered = optimizer(alone, 3)["state"], optimizer(run, 3)["state"]
     for key, state in whole.items():  # another start, in one process, reads it like its own
@@ -78,14 +85,18 @@ def test_two_processes_under_fsdp2_go_on_where_one_stopped(tmp_path: Path, alone
         assert torch.allclose(state["exp_avg"], gathered[key]["exp_avg"], atol=1e-5)
 
 
+@pytest.mark.numeric
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("deepspeed") is None, reason="DeepSpeed is not installed")
 @pytest.mark.parametrize("how", ["zero2", "zero3"])
 def test_deepspeed_goes_on_where_it_stopped(tmp_path: Path, alone: Path, how: str) -> None:
     run, config = tmp_path / "run", write_config(tmp_path / "c.toml", ADAMW)
     limited = write_config(tmp_path / "limited.toml", ADAMW | {"operation.step_limit": 2})
-    said = [launch(run, one, how) for one in (limited, config)]
+    drawn, given = tmp_path / "drawn", alone.parent / "drawn"
+    said = [launch(run, one, how, drawn, given) for one in (limited, config)]
     assert live_steps(run) == live_steps(alone), said[-1][-3000:]
+    assert drift(given, drawn) < LIKE
     assert_close(alone, run, 3)
 
 

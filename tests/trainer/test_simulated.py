@@ -7,8 +7,8 @@ from rods.calls import Call
 from rods.config import Config, PolicySettings, RandomSeeds, Rollouts, Stage, Training
 from rods.observations import Group
 from rods.tasks import EnvironmentRef, Task
-from trainer.policy import Batch, BatchSlot
-from trainer.simulated import VARIANT_NOISE, SimulatedPolicy, difficulty, estimated, rollout, turn_chance
+from rods.trainer.policy import Batch, BatchSlot
+from rods.trainer.simulated import VARIANT_NOISE, SimulatedPolicy, difficulty, estimated, rollout, turn_chance
 
 
 def task(number: int, root: str | None = None) -> Task:
@@ -102,5 +102,6 @@ def test_its_state_is_its_skill(tmp_path: Path) -> None:
 
 
 def test_it_needs_no_torch() -> None:
-    code = "import sys, trainer.main, trainer.simulated, evaluation.heldout; sys.exit('torch' in sys.modules)"
+    modules = "rods.trainer.main, rods.trainer.simulated, rods.evaluation.heldout"
+    code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -17,14 +17,14 @@ from safetensors.torch import load_file
 
 from bench.fixtures.llm_server.server import MODEL
 from rods.errors import EXIT_OK
+from rods.trainer.advantages import AdvantageEstimate
+from rods.trainer.main import run as rods_train
 from tests.evaluation.bfcl.runs import evaluate
 from tests.trainer.runs import live_steps, write_config
-from trainer.advantages import AdvantageEstimate
-from trainer.main import run as rods_train
 
 pytestmark = [
     pytest.mark.skipif(not os.environ.get("RODS_LLM_SMOKE"), reason="needs a real model: make llm-smoke"),
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1_500),
 ]
 VALUES: dict[str, Any] = {
     "data.tasks": "desk-small",

@@ -10,30 +10,32 @@ from typing import Any
 import orjson
 import pytest
 
-from buffers.checkpoints import Checkpoints
-from buffers.run.creation import create_run
-from console import api
-from evaluation.episodes import EpisodeMaker
-from evaluation.folder import Settings
-from evaluation.heldout import roll_out
+from rods.buffers.checkpoints import Checkpoints
+from rods.buffers.run.creation import create_run
 from rods.calls import Call
 from rods.config import parse_config
+from rods.console import api
 from rods.dialects.base import Parsed
 from rods.dialects.compact import Compact
 from rods.episode.drivers import Job
+from rods.evaluation.bfcl.benchmark import EpisodeMaker
+from rods.evaluation.folder import Settings
+from rods.evaluation.heldout import roll_out
+from rods.family.feedback.hints import Hints
 from rods.interfaces.base import IDENTITY, Identity
-from rods.interfaces.hints import Hints
 from rods.players import Players
+from rods.trainer import batches, trl_grpo
+from rods.trainer.chat import Chat
+from rods.trainer.engines.base import Sample
+from rods.trainer.engines.local import LocalEngine
+from rods.trainer.policy import Batch, BatchSlot
+from rods.trainer.training_run import TrainingRun
+from rods.worlds import bfcl, desk
+from rods.worlds.sources import load_tasks
 from tests.environments import ENVIRONMENTS
 from tests.trainer.nano_parts import engine, saved
-from trainer import batches, trl_grpo
-from trainer.chat import Chat
-from trainer.engines.base import Sample
-from trainer.engines.local import LocalEngine
-from trainer.policy import Batch, BatchSlot
-from trainer.training_run import TrainingRun
-from worlds import bfcl, desk
-from worlds.sources import load_tasks
+
+pytestmark = pytest.mark.slow
 
 AIDED = {"feedback": "hints", "epochs": 1, "expand": False}
 VALUES: dict[str, Any] = {
@@ -54,7 +56,7 @@ def test_hints_are_read_in_the_trainers_rollouts_of_their_stage_alone(
     config = parse_config({**VALUES, "policy": VALUES["policy"] | policy}, where="test")
     run = create_run(tmp_path / "run", config, load_tasks(config.data, tmp_path))
     read: dict[int, list[Sample]] = {}
-    by_slot, load = batches.by_slot, Chat.load
+    traces, load = batches.traces, Chat.load
 
     def brief(folder: Path) -> Chat:
         chat = load(folder)
@@ -63,11 +65,11 @@ def test_hints_are_read_in_the_trainers_rollouts_of_their_stage_alone(
 
     def watch(batch: Batch, samples: Sequence[Sample]) -> Any:
         read[batch.stage] = list(samples)
-        return by_slot(batch, samples)
+        return traces(batch, samples)
 
     monkeypatch.setattr(Compact, "parse", lambda self, text: Parsed(calls=(Call("find_nothing"),)))
     monkeypatch.setattr(Chat, "load", staticmethod(brief))
-    monkeypatch.setattr(batches, "by_slot", watch)
+    monkeypatch.setattr(batches, "traces", watch)
     with TrainingRun(run) as training:
         trl_grpo.train(training)
     lines = (run.path / "observations.jsonl").read_bytes().splitlines()
@@ -154,7 +156,7 @@ def test_validation_and_rods_score_show_the_policy_of_an_evolved_stage_what_a_pl
         run = create_run(tmp_path / name, config, load_tasks(config.data, tmp_path))
         with TrainingRun(run) as training:
             trl_grpo.train(training)
-            shown = training.log.state.shown
+            shown = training.log.state.shown()["seal"]
         assert bool(shown) == (name == "evolved")
         scoring = True
         api.score(run.path)

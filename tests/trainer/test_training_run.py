@@ -7,20 +7,20 @@ from typing import Any
 import orjson
 import pytest
 
-from buffers.checkpoints import MANIFEST, Checkpoints
-from buffers.fork import fork
-from buffers.log.tail import read
-from buffers.run.creation import create_run
-from buffers.run.run import Run
+from rods.buffers.checkpoints import MANIFEST, Checkpoints
+from rods.buffers.lifecycle import fork
+from rods.buffers.log.tail import read
+from rods.buffers.run.creation import create_run
+from rods.buffers.run.run import Run
 from rods.config import Config, parse_config
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.observations import Group
 from rods.tasks import AnyTask, Task
-from trainer import simulated
-from trainer.policy import Batch, TrainingStopped
-from trainer.simulated import SimulatedPolicy
-from trainer.training_run import TrainingRun
-from worlds import desk
+from rods.trainer import simulated
+from rods.trainer.policy import Batch, TrainingStopped
+from rods.trainer.simulated import SimulatedPolicy
+from rods.trainer.training_run import TrainingRun
+from rods.worlds import desk
 
 TASKS: list[Task] = desk.generate(3, 12, 4)
 

@@ -19,29 +19,29 @@ from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 from trl import GRPOTrainer
 from trl.trainer import utils as trl_utils
 
-from buffers.audit.verify import verify
-from buffers.run.creation import create_run
-from buffers.run.run import Run
-from buffers.run.runfolder import OBSERVATIONS
-from buffers.state import RunState
-from console.follower import Follower
-from console.progress import Progress
-from console.report.findings import numbers
-from console.report.history import recorded
-from console.report.plots import entropy
+from rods.buffers.audit.verify import verify
+from rods.buffers.run.creation import create_run
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import OBSERVATIONS
+from rods.buffers.state import RunState
 from rods.config import parse_config
+from rods.console.follower import Follower
+from rods.console.progress import Progress
+from rods.console.report.findings import numbers
+from rods.console.report.history import recorded
+from rods.console.report.page import curves
 from rods.episode.diagnosis import diagnose
 from rods.episode.engine import Trace
 from rods.errors import InfrastructureError
 from rods.observations import Rollout
 from rods.tasks import scripted
+from rods.trainer import advantages, batches, trl_grpo
+from rods.trainer.chat import Chat
+from rods.trainer.engines.base import Sample
+from rods.trainer.training_run import TrainingRun
+from rods.worlds.sources import load_tasks
 from tests.environments import ENVIRONMENTS
 from tests.trainer.runs import live_steps
-from trainer import advantages, batches, token_scores, trl_grpo
-from trainer.chat import Chat
-from trainer.engines.base import Sample
-from trainer.training_run import TrainingRun
-from worlds.sources import load_tasks
 
 STEPS, TASKS, ROLLOUTS = 2, 3, 4
 VALUES: dict[str, dict[str, Any]] = {
@@ -77,6 +77,7 @@ def _uneven(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "score", score)
 
 
+@pytest.mark.slow
 def test_a_run_whose_rollouts_all_break_ends_before_it_spends_its_steps(home: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(trl_grpo, "BROKEN", 2)
     ends = iter([0, 1, 0, 0])  # steps of which some rollout comes to its end, or none
@@ -131,6 +132,7 @@ def test_observations_are_durable_before_the_update_that_they_describe(home: Pat
     assert not any(list((run.path / "checkpoints").rglob("*.parquet")))
 
 
+@pytest.mark.numeric
 def test_trl_trains_on_the_tokens_that_were_sampled(home: Path, monkeypatch: pytest.MonkeyPatch):
     _uneven(monkeypatch)
     run = _new_run(home, training={"steps": 1})
@@ -157,6 +159,8 @@ def test_trl_trains_on_the_tokens_that_were_sampled(home: Path, monkeypatch: pyt
     assert (advantages[:, 1] > 0).all() and (advantages[:, 2] < 0).all()
 
 
+@pytest.mark.slow
+@pytest.mark.numeric
 @pytest.mark.parametrize("passes", [1, 2])
 def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_policys_own_tokens(
     home: Path, monkeypatch: pytest.MonkeyPatch, passes: int
@@ -215,11 +219,12 @@ def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_pol
     assert now.replies == sum(one["replies"] for one in finished) / sum(one["expected"] for one in finished)
     assert [history.updates[step].entropy for step in (1, 2)] == [record["entropy"] for record in updates]
     assert numbers(history)["entropy"] == [updates[0]["entropy"], updates[1]["entropy"]]
-    assert sorted(history.dynamics) == [1, 2] and entropy(history) is not None
+    assert sorted(history.dynamics) == [1, 2] and "entropy" in {plot.name for plot in curves(history)}
     assert gauges["turns/replies"] == sum(one["replies"] for one in last) / sum(one["expected"] for one in last)
     assert verify(run.path).ok
 
 
+@pytest.mark.numeric
 def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(home: Path, monkeypatch: pytest.MonkeyPatch):
     _uneven(monkeypatch)
     run = _new_run(home, training={"steps": 1}, operation={"micro_batch": ROLLOUTS})
@@ -237,7 +242,7 @@ def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(home: P
     def both(self, model, inputs):
         weights = [weight for weight in self.engine.model.parameters() if weight.requires_grad]
         with monkeypatch.context() as plain:
-            plain.setattr(token_scores, "score", trls)
+            plain.setattr(trl_grpo, "score_tokens", trls)
             plain.setattr(self, "_of_use", lambda inputs: inputs)
             expected = torch.autograd.grad(ours(self, model, inputs), weights)
         everything = scored[-1]
@@ -289,6 +294,8 @@ def test_the_pin_of_trl_and_what_the_module_takes_for_granted():
     assert 'extra_fields.pop("env_mask"' in inspect.getsource(trainer._generate)
 
 
+@pytest.mark.slow
+@pytest.mark.numeric
 def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights(home: Path, monkeypatch: pytest.MonkeyPatch):
     _uneven(monkeypatch)
     weights = []
@@ -306,6 +313,7 @@ def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights(home: Pat
     assert all(torch.equal(tensor, weights[1][key]) for key, tensor in weights[0].items())
 
 
+@pytest.mark.slow
 def test_labels_are_the_same_from_memory_from_a_trace_file_and_after_a_resume(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -334,6 +342,7 @@ def test_labels_are_the_same_from_memory_from_a_trace_file_and_after_a_resume(
     assert recorded[0] == recorded[1]
 
 
+@pytest.mark.numeric
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])
 def test_our_group_advantages_are_those_that_trl_computes(home: Path, monkeypatch: pytest.MonkeyPatch, scale: str):
     _uneven(monkeypatch)
@@ -366,6 +375,7 @@ def nothing_learned(estimate: advantages.AdvantageEstimate) -> list[np.ndarray]:
     return [np.zeros(seen.tokens) for seen in estimate.rollouts]
 
 
+@pytest.mark.numeric
 def test_a_hook_decides_what_is_learnt_from_every_token(home: Path, monkeypatch: pytest.MonkeyPatch):
     _uneven(monkeypatch)
     changed = {}

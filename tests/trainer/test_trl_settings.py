@@ -13,8 +13,8 @@ from trl.generation.vllm_generation import VLLMGeneration
 
 from rods.config import Config, parse_config
 from rods.errors import UserError
-from trainer import trl_settings
-from trainer.trl_settings import vllm_arguments
+from rods.trainer.engines import choose
+from rods.trainer.engines.choose import vllm_arguments
 
 SERVER = {"model": "policy", "urls": ["http://node1:8001/v1"]}
 
@@ -42,7 +42,7 @@ def test_without_vllm_beside_the_trainer_a_server_by_disk_is_what_remains(operat
 
 
 def test_weights_over_nccl_need_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trl_settings, "find_spec", lambda name: object())
+    monkeypatch.setattr(choose, "find_spec", lambda name: object())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     over_nccl = configured(rollout_servers=[SERVER], weight_transfer="nccl")
     with pytest.raises(UserError, match='weight_transfer = "disk"'):
@@ -71,7 +71,7 @@ def test_contradictions_are_refused(operation: dict[str, Any], said: str) -> Non
 
 
 def test_the_pin_of_trl_and_what_is_taken_for_granted_of_its_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trl_settings, "find_spec", lambda name: object())
+    monkeypatch.setattr(choose, "find_spec", lambda name: object())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     for operation in ({"colocated": True}, {"rollout_servers": [SERVER], "weight_transfer": "nccl"}):
         arguments = vllm_arguments(configured(**operation))

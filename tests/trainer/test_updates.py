@@ -9,14 +9,14 @@ import numpy as np
 import orjson
 import pytest
 
-from buffers.run.creation import create_run
+from rods.buffers.run.creation import create_run
 from rods.config import parse_config
 from rods.observations import Rollout
+from rods.trainer import advantages, batches, trl_grpo
+from rods.trainer.training_run import TrainingRun
+from rods.worlds.sources import load_tasks
 from tests.trainer.nano_parts import saved
 from tests.trainer.runs import live_steps
-from trainer import advantages, batches, token_scores, trl_grpo
-from trainer.training_run import TrainingRun
-from worlds.sources import load_tasks
 
 TASKS, ROLLOUTS = 3, 4
 VALUES: dict[str, Any] = {
@@ -65,6 +65,8 @@ def train(folder: Path, **changes: Any) -> tuple[list[float], Path]:
     return orjson.loads((last / "manifest.json").read_bytes())["curriculum"]["norms"], folder
 
 
+@pytest.mark.numeric
+@pytest.mark.slow
 def test_each_setting_of_the_algorithm_changes_the_update(home: Path) -> None:
     changes: dict[str, dict[str, Any]] = {
         "kl": {"kl": 0.5},
@@ -88,6 +90,8 @@ def test_each_setting_of_the_algorithm_changes_the_update(home: Path) -> None:
     assert clipped < 0.7 * usual  # what has moved the way of its advantage teaches nothing any more
 
 
+@pytest.mark.numeric
+@pytest.mark.slow
 def test_several_passes_are_one_step_of_the_run(home: Path) -> None:
     norms, folder = train(home / "run", steps=2)
     assert len(norms) == 2
@@ -95,6 +99,8 @@ def test_several_passes_are_one_step_of_the_run(home: Path) -> None:
     assert (folder / "checkpoints" / "step_00000002.a1").exists()
 
 
+@pytest.mark.numeric
+@pytest.mark.slow
 def test_one_rollout_a_task_is_trained_against_its_batch(home: Path) -> None:
     one = {"rollouts_per_task": 1, "advantage_baseline": "batch", "advantage_scale": "batch", "probe": "window"}
     norms, folder = train(home / "run", **one, batch_tasks=6, steps=2)
@@ -128,13 +134,15 @@ def test_a_hook_sees_rewards_advantages_spans_and_errors(home: Path) -> None:
         assert errors.count("format") == malformed
 
 
+@pytest.mark.slow
+@pytest.mark.numeric
 def test_an_update_reads_the_rollouts_that_are_trained_on_and_no_others(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rewards of 1 in a whole group teach nothing, and of each group only the lowest and the highest are taken."""
     rows: list[int] = []
     found: list[np.ndarray[Any, Any]] = []
-    compute, estimate = token_scores.score, advantages.advantages
+    compute, estimate = trl_grpo.score_tokens, advantages.advantages
 
     def scored(*args: Any, **options: Any) -> Any:
         rows.append(len(args[2]))
@@ -144,8 +152,8 @@ def test_an_update_reads_the_rollouts_that_are_trained_on_and_no_others(
         found.append(rewards)
         return estimate(rewards, *settings)
 
-    monkeypatch.setattr(token_scores, "score", scored)
-    monkeypatch.setattr("trainer.trl_grpo.advantages", estimated)
+    monkeypatch.setattr(trl_grpo, "score_tokens", scored)
+    monkeypatch.setattr("rods.trainer.trl_grpo.advantages", estimated)
     for update_rollouts in (0, 2):
         train(home / f"run{update_rollouts}", update_rollouts=update_rollouts, passes=1)
     assert rows == [TASKS * ROLLOUTS - 1, TASKS * 2]  # a broken rollout has the advantage 0
@@ -153,6 +161,8 @@ def test_an_update_reads_the_rollouts_that_are_trained_on_and_no_others(
     assert sorted(map(sorted, found[1])) == [[0.0, 1.0], [0.1, 0.9], [0.4, 1.0]]
 
 
+@pytest.mark.slow
+@pytest.mark.numeric
 def test_leaving_out_what_has_no_advantage_changes_no_gradient(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (spared,), _ = train(home / "spared", passes=1)
     monkeypatch.setattr(trl_grpo._Trainer, "_of_use", lambda self, output: output)
@@ -165,6 +175,7 @@ def as_a_critic_would(estimate: advantages.AdvantageEstimate) -> Any:
     return [np.arange(seen.tokens) - (seen.tokens - 1) / 2 + i + 0.5 for i, seen in enumerate(estimate.rollouts)]
 
 
+@pytest.mark.slow
 def test_advantages_as_they_are_trained_on_stand_in_the_log_where_selection_reads_them(home: Path) -> None:
     _, plain = train(home / "plain", advantage_scale="batch")
     ((_, _, groups),) = live_steps(plain)

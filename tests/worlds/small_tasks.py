@@ -13,7 +13,7 @@ from rods.environments import addressed
 from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.tasks import OpenTask, task_lines
-from tests.worlds.checking.small_world import STATE, spoilt
+from tests.family.environments.checking.small_world import STATE, spoilt
 
 
 def small_worlds(folder: Path, count: int = 2) -> list[str]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from console.main import run
 from rods.calls import Call
+from rods.console.main import run
 from rods.tasks import Task, task_lines
-from worlds import desk
-from worlds.audit import Audit, Pair, audit
-from worlds.bfcl import fetch, tasks
+from rods.worlds import desk
+from rods.worlds.audit import Audit, Pair, audit
+from rods.worlds.bfcl import fetch, tasks
 
 ORIGINALS = desk.generate(3, 6, 2)
 TRAIN = [task for task in ORIGINALS if task.split == "train"]

@@ -8,7 +8,7 @@ import pytest
 from rods.environments.loading import Environments
 from rods.faults import CALL_ERRORS
 from rods.tasks import RETURN_SENTENCE
-from worlds.checking.environments import check_environment
+from rods.worlds.checking.environments import check_environment
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text()
 

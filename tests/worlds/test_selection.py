@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from console.main import run as rods
+from rods.console.main import run as rods
 from rods.conversations import Script
 from rods.errors import UserError
+from rods.family.environments.procedural.operations import documentation, operations
+from rods.family.environments.procedural.skeletons import draw_skeleton
 from rods.tasks import AnyTask, OpenTask, read_tasks, task_lines
-from worlds.generated.operations import documentation, operations
-from worlds.generated.skeletons import draw_skeleton
-from worlds.selection import likeness, select
+from rods.worlds.selection import likeness, select
 
 
 def task(number: int, place: int, held_out: bool) -> OpenTask:

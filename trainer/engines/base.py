@@ -1,9 +1,6 @@
-"""What every rollout engine shares: its contract, and a conversation as tokens (token in, token out).
-
-What was generated is never tokenised again: a conversation grows by the policy's own tokens and by the tokens of the
-messages in between, so that training sees exactly what was sampled (a decoded and re-tokenised answer shifts tokens).
-History is never rendered a second time, so a template that drops earlier reasoning changes nothing.
-"""
+"""What every rollout engine shares: its contract, and a conversation as tokens. What was generated is never tokenised
+again: a conversation grows by the policy's own tokens and by those of the messages in between, so that training sees
+exactly what was sampled. History is never rendered a second time."""
 
 from __future__ import annotations
 
@@ -14,15 +11,14 @@ from typing import Protocol
 from rods import config
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply, Trace
-from trainer.chat import Chat
+from rods.trainer.chat import Chat
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One finished rollout. `completion_ids` hold the policy's tokens (`env_mask` 1) and those of the messages that it
-    was shown in between (0); `spans` are the [start, end) of its replies in `completion_ids`, in order. `logprobs` are
-    the log-probabilities with which the engine drew each token, after temperature and nucleus: 0 for tokens that were
-    not drawn, those of greedy replies among them."""
+    """One finished rollout. `completion_ids` hold the policy's tokens (`env_mask` 1) and those of the messages in
+    between (0); `spans` are the [start, end) of its replies there. `logprobs` are those with which the engine drew each
+    token, after temperature and nucleus: 0 for tokens that were not drawn, those of greedy replies among them."""
 
     trace: Trace
     prompt_ids: list[int]
@@ -36,8 +32,8 @@ class RolloutEngine(Protocol):
     """Rolls out episodes for training and validation."""
 
     def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
-        """A sample for each of `jobs`, in order. Their draws are keyed by (random_seed, place), where the places count
-        from `first`: a part of a batch draws what it would draw in the whole."""
+        """A sample for each of `jobs`, in order. Draws are keyed by (random_seed, place), counted from `first`: a part
+        of a batch draws what it would draw in the whole."""
         ...
 
 
@@ -72,8 +68,8 @@ class Conversation:
         return min(limits.max_reply_tokens, limits.max_context_tokens - self.length)
 
     def take(self, chat: Chat, tokens: list[int], limits: config.Rollouts, logprobs: Sequence[float] = ()) -> Reply:
-        """Appends a reply; its last token has not passed through a cache. Without an end token it was cut: by the limit
-        of a reply, or by what was left of the context. A greedy reply has no log-probabilities."""
+        """Appends a reply, with its log-probabilities unless it is greedy. Without an end token it was cut: by the
+        limit of a reply, or by what was left of the context. Its last token has not passed through a cache."""
         self.spans.append((len(self.completion), len(self.completion) + len(tokens)))
         self.completion += tokens
         self.mask += [1] * len(tokens)
@@ -84,8 +80,8 @@ class Conversation:
         return Reply(chat.text(tokens), "context" if len(tokens) < limits.max_reply_tokens else "length")
 
     def sample(self, trace: Trace) -> Sample:
-        """The rollout, without what the policy was shown after its last reply: nothing there is trained on; nor is
-        anything of a rollout that the machinery broke."""
+        """The rollout, without what was shown after its last reply; nothing is trained on of one that the machinery
+        broke."""
         end = self.spans[-1][1] if self.spans else 0
         if trace.end == "infrastructure":
             self.mask = [0] * len(self.mask)

@@ -16,25 +16,69 @@ log-probabilities of what they drew and corrects the loss by the ratio (`trainin
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
+from types import SimpleNamespace
 from typing import Any
 from zlib import crc32
 
 import torch
 
-from buffers.run.run import Run
+from rods.buffers.run.run import Run
+from rods.canonical import keyed_random
+from rods.config import Config, Rollouts
+from rods.episode.drivers import Job, run_lockstep
+from rods.episode.engine import NeedText, Reply
 from rods.errors import UserError
 from rods.logs import log
-from trainer.engines.base import RolloutEngine
-from trainer.engines.colocated import ColocatedEngine
-from trainer.engines.local import LocalEngine
-from trainer.engines.served import ServedEngine
-from trainer.ranks import Ranks
-from trainer.weight_files import save_plain
+from rods.trainer.chat import Chat
+from rods.trainer.engines.base import Conversation, RolloutEngine, Sample, ask_all
+from rods.trainer.engines.local import LocalEngine
+from rods.trainer.engines.served import ServedEngine
+from rods.trainer.ranks import Ranks
+from rods.trainer.weight_files import save_plain
 
 FAR, UNLIKE = 0.1, 1.0  # mean distance of log-probabilities, in nats: a warning; another model
+
+
+def vllm_arguments(config: Config) -> dict[str, Any]:
+    """What TRL's GRPOConfig is told about vLLM. Raises UserError for what cannot run here."""
+    training, operation = config.training, config.operation
+    arguments: dict[str, Any] = {"vllm_importance_sampling_correction": training.engine_correction != "none"}
+    if training.engine_correction != "none":
+        arguments["vllm_importance_sampling_mode"] = training.engine_correction
+        arguments["vllm_importance_sampling_clip_max"] = training.engine_correction_max
+    if operation.colocated:
+        _needs_vllm("operation.colocated")
+        return arguments | {
+            "use_vllm": True,
+            "vllm_mode": "colocate",
+            "vllm_gpu_memory_utilization": operation.colocated_memory,
+            "vllm_max_model_length": config.rollouts.max_context_tokens,
+        }
+    if operation.rollout_servers and operation.weight_transfer == "nccl":
+        _needs_vllm("operation.weight_transfer")
+        if not torch.cuda.is_available():
+            raise UserError(
+                "weights go over NCCL between GPUs, and this machine has none",
+                where="operation.weight_transfer",
+                remedy='use weight_transfer = "disk"',
+            )
+        base = operation.rollout_servers[0].urls[0].removesuffix("/").removesuffix("/v1")
+        return arguments | {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": base}
+    return arguments
+
+
+def _needs_vllm(where: str) -> None:
+    if find_spec("vllm") is None:
+        raise UserError(
+            "vLLM is not installed beside the trainer",
+            where=where,
+            remedy="install what trl[vllm] names here, or let a server in an environment of its own do the rollouts "
+            '([[operation.rollout_servers]], weight_transfer = "disk")',
+        )
 
 
 def rollout_engine(trainer: Any, run: Run, own: LocalEngine, ranks: Ranks) -> RolloutEngine:
@@ -46,35 +90,26 @@ def rollout_engine(trainer: Any, run: Run, own: LocalEngine, ranks: Ranks) -> Ro
         return own
     served = ServedEngine(own.chat, own.limits, operation.rollout_servers[0])
     if operation.weight_transfer == "nccl":
-        theirs = trainer.vllm_generation
-        trainer.vllm_generation = Transfer(served, ranks, lambda: served.servers.set_version(), theirs.sync_weights)
+        bring, give = trainer.vllm_generation.sync_weights, served.servers.set_version
     else:
         apart = f"{run.name}-{crc32(bytes(run.path.resolve())):08x}"  # runs may share the folder
         folder = Path(operation.weights_folder).resolve() / apart if operation.weights_folder else run.path / "served"
+        bring, give = trainer.shards.gather, lambda: by_disk(own, served, folder)
         # What TRL would set up with use_vllm, had vLLM to be installed beside it for that.
         trainer.use_vllm, trainer._last_loaded_step = True, -1
-        trainer.vllm_generation = Transfer(served, ranks, lambda: by_disk(own, served, folder), trainer.shards.gather)
+
+    def sync_weights() -> None:
+        """Transfers the weights and tells every process their version. Raises InfrastructureError when the server does
+        not take them."""
+        bring()  # in all processes
+        served.version = ranks.together(give)
+
+    trainer.vllm_generation = SimpleNamespace(sync_weights=sync_weights)
     return served
 
 
-class Transfer:
-    """Replaces TRL's VLLMGeneration: transfers the weights and tells every process their version. `give` runs in the
-    first process alone and returns the version, `everybody` before it in all of them."""
-
-    def __init__(
-        self, served: ServedEngine, ranks: Ranks, give: Callable[[], str], everybody: Callable[[], None] | None = None
-    ) -> None:
-        self.served, self.ranks, self.give, self.everybody = served, ranks, give, everybody
-
-    def sync_weights(self) -> None:
-        """Raises InfrastructureError when the server does not take them."""
-        if self.everybody is not None:
-            self.everybody()
-        self.served.version = self.ranks.together(self.give)
-
-
 def by_disk(own: LocalEngine, served: ServedEngine, folder: Path) -> str:
-    """Has the servers load the weights of `own` from a new folder in `folder`; returns their version. Raises
+    """Has the servers load the weights of `own` from a new folder in `folder`; their version. Raises
     InfrastructureError when they do not take them, or nobody answers for `retry_seconds`."""
     shutil.rmtree(folder, ignore_errors=True)  # what a killed trainer left
     written = folder / token_hex(4)  # a name that no cache of a shared disk has seen
@@ -103,3 +138,50 @@ def compare(output: dict[str, torch.Tensor], ranks: Ranks) -> None:
             where="operation.rollout_servers",
             remedy="serve the folder of policy.model, with --logprobs-mode processed_logprobs",
         )
+
+
+class ColocatedEngine:
+    """Rolls out with vLLM inside the trainer's own processes, on their GPUs: in lock-step, token in, token out.
+
+    TRL builds `llm`, to report log-probabilities after temperature and nucleus, and gives it the weights before each
+    batch; prompts go to it directly, because every reply has its own room, seed and end tokens."""
+
+    def __init__(self, chat: Chat, limits: Rollouts, llm: Any) -> None:
+        self.chat, self.limits, self.llm = chat, limits, llm
+
+    def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
+        """Runs `jobs` as one batch (rods.trainer.engines.base.RolloutEngine)."""
+        rows = [Conversation() for _ in jobs]
+        seeds = [keyed_random(random_seed, "place", first + place).getrandbits(62) for place in range(len(jobs))]
+
+        def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
+            active, replies = ask_all(rows, waiting, self.chat, self.limits)
+            asked = [self._sampling(rows[job], seeds[job], greedy) for job in active]
+            prompts = [{"prompt_token_ids": rows[job].prompt + rows[job].completion} for job in active]
+            made = self.llm.generate(prompts, sampling_params=asked, use_tqdm=False) if active else []
+            for job, output in zip(active, made, strict=True):
+                replies[job] = self._taken(rows[job], output.outputs[0], greedy)
+            return [replies[job] for job, _ in waiting]
+
+        traces = run_lockstep(jobs, complete)
+        return [row.sample(trace) for row, trace in zip(rows, traces, strict=True)]
+
+    def _sampling(self, row: Conversation, seed: int, greedy: bool) -> Any:
+        from vllm import SamplingParams  # late: only where a run asks for it
+
+        return SamplingParams(
+            max_tokens=row.room(self.limits),
+            temperature=0.0 if greedy else self.limits.temperature,
+            top_p=1.0 if greedy else self.limits.top_p,
+            seed=(seed + len(row.spans)) % 2**62,
+            stop_token_ids=sorted(self.chat.ends),
+            logprobs=None if greedy else 0,
+            detokenize=False,
+        )
+
+    def _taken(self, row: Conversation, made: Any, greedy: bool) -> Reply:
+        tokens = list(made.token_ids)
+        if not tokens:
+            return Reply("vLLM gave up on this reply", "infrastructure")
+        drawn = () if greedy else [of[token].logprob for token, of in zip(tokens, made.logprobs, strict=True)]
+        return row.take(self.chat, tokens, self.limits, drawn)

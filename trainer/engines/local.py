@@ -1,8 +1,6 @@
-"""Rolls out many episodes in lock-step with a local causal language model: token in, token out.
-
-Works for every folder that transformers loads as a causal language model with plain attention and a chat template.
-The prompt is prefilled once for all rollouts that share it, the key-value cache is kept across turns, and finished
-episodes leave the batch.
+"""Rolls out many episodes in lock-step with a local causal language model: token in, token out. It works for every
+folder that transformers loads as one with plain attention and a chat template. The prompt is prefilled once for all
+rollouts that share it, the key-value cache is kept across turns, and finished episodes leave the batch.
 
 Every rollout draws from a stream of its own, keyed by (random seed, place in the batch), whatever else is in the batch.
 """
@@ -21,9 +19,9 @@ from transformers.cache_utils import Cache
 from rods import config
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
-from trainer import torch_settings
-from trainer.chat import Chat
-from trainer.engines.base import Conversation, Sample, ask_all
+from rods.trainer import torch_settings
+from rods.trainer.chat import Chat
+from rods.trainer.engines.base import Conversation, Sample, ask_all
 
 BELOW_ONE = 1 - 2**-22  # float32 keeps it, times any total, below that total
 
@@ -36,15 +34,15 @@ class LocalEngine:
 
     @staticmethod
     def load(folder: Path, limits: config.Rollouts, *, bf16: bool = False) -> LocalEngine:
-        """Loads weights and tokenizer from `folder`; `bf16`: matrix products in bfloat16. Raises UserError when it has
-        none or no chat template."""
+        """`bf16`: matrix products in bfloat16. Raises UserError for a folder without weights, tokenizer or chat
+        template."""
         chat = Chat.load(folder)
         return LocalEngine(chat.load_model(), chat, limits, bf16=bf16)
 
     @staticmethod
     def load_alone(folder: Path, limits: config.Rollouts, operation: config.Operation, kind: str) -> LocalEngine:
-        """`load` for a process that only scores or warms up, with the threads and number format of `operation` for a
-        policy of that `kind`, on the GPU if there is one."""
+        """`load` for a process that only scores or warms up: threads and number format of `operation` for that `kind`
+        of policy, on the GPU if there is one."""
         torch_settings.settle_threads(operation)
         found = LocalEngine.load(folder, limits, bf16=torch_settings.bf16(operation, kind))
         if torch.cuda.is_available():
@@ -52,15 +50,15 @@ class LocalEngine:
         return found
 
     def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
-        """Runs `jobs` as one batch (trainer.engines.base.RolloutEngine)."""
+        """Runs `jobs` as one batch (rods.trainer.engines.base.RolloutEngine)."""
         batch = _Batch(self, range(first, first + len(jobs)), random_seed, greedy)
         with self._computing():
             traces = run_lockstep(jobs, batch.complete)
         return [row.sample(trace) for trace, row in zip(traces, batch.rows, strict=True)]
 
     def replies(self, needs: Mapping[int, NeedText], *, random_seed: int) -> list[Reply]:
-        """One reply for each of `needs`, whose messages are rendered whole, whatever was drawn before. Draws are keyed
-        by (random_seed, key in `needs`)."""
+        """One reply for each of `needs`, whose messages are rendered whole. Draws are keyed by (random_seed, key in
+        `needs`)."""
         batch = _Batch(self, list(needs), random_seed, greedy=False)
         with self._computing():
             return batch.complete(list(enumerate(needs.values())))
@@ -164,11 +162,9 @@ class _Batch:
     def _choose(
         self, logits: torch.Tensor, uniforms: list[np.random.Generator], open_rows: list[int]
     ) -> tuple[list[int], torch.Tensor]:
-        """The next token of every row: the likeliest, or by inverting the cumulated distribution at a uniform draw; and
-        the log-probabilities of these draws, on the device.
-
-        Only open rows draw, so that a rollout's stream does not depend on how long its neighbours' replies are.
-        """
+        """The next token of every row (the likeliest, or by inverting the cumulated distribution at a uniform draw) and
+        the log-probabilities of these draws, on the device. Only open rows draw, so that a rollout's stream does not
+        depend on how long its neighbours' replies are."""
         if self.greedy:
             best: list[int] = logits.argmax(-1).tolist()
             return best, logits.new_zeros(len(best))
@@ -195,7 +191,7 @@ def nucleus(weights: torch.Tensor, top_p: float) -> torch.Tensor:
 
 def running_sums(weights: torch.Tensor) -> torch.Tensor:
     """Cumulative sums along the last dimension. A GPU adds in an order of its own each time, which torch refuses in
-    deterministic mode; there the CPU adds, so that a run on a GPU draws the same tokens again."""
+    deterministic mode; there the CPU adds."""
     if weights.is_cuda and torch.are_deterministic_algorithms_enabled():
         return weights.cpu().cumsum(-1).to(weights.device)
     return weights.cumsum(-1)
@@ -205,14 +201,11 @@ GROWTH = 64  # columns are added in such steps
 
 
 class RowCache(Cache):  # type: ignore[misc]
-    """A key-value cache for rows of different lengths that come and go: `lengths[row]` tokens per row and layer.
-
-    Every row is stored from column 0 without holes, so a token's column is its position. Buffers start as zeros: masked
-    columns are still multiplied (by 0), and uninitialised memory may hold NaN.
-
-    Before a forward pass `place` is told where the block's tokens stand; every layer then writes its keys and values
-    there and returns all that the block may attend to.
-    """
+    """A key-value cache for rows of different lengths that come and go: `lengths[row]` tokens per row and layer. Every
+    row is stored from column 0 without holes, so a token's column is its position. Buffers start as zeros: masked
+    columns are still multiplied (by 0), and uninitialised memory may hold NaN. Before a forward pass `place` is told
+    where the block's tokens stand; every layer then writes its keys and values there and returns all that the block may
+    attend to."""
 
     def __init__(self) -> None:
         super().__init__(layers=[])
@@ -239,10 +232,8 @@ class RowCache(Cache):  # type: ignore[misc]
         self.rows_index = torch.arange(len(rows), device=index.device)[:, None]
 
     def place(self, counts: torch.Tensor, width: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-        """Plans a left-padded block of `width` tokens, of which the last `counts[row]` are real.
-
-        Returns position ids [rows, width] and the additive mask [rows, 1, width, seen]. The caller advances `lengths`.
-        """
+        """Plans a left-padded block of `width` tokens, of which the last `counts[row]` are real: position ids [rows,
+        width] and the additive mask [rows, 1, width, seen]. The caller advances `lengths`."""
         self.seen = int((self.lengths + counts).max())
         self._grow(self.seen + 1)
         offset = torch.arange(width, device=counts.device)[None, :] - width + counts[:, None]

@@ -1,14 +1,10 @@
-"""Rolls out many episodes with the policy served by vLLM: asyncio, token in and token out, prefix caching.
-
-Episodes run independently: each environment in a thread of its own, replies among the requests in flight. A server that
-fails, is gone, or came back with other weights than the policy's makes rollouts end as `infrastructure`: no reward,
-never the policy's failure.
+"""Rolls out many episodes with the policy served by vLLM: asyncio, token in and token out, prefix caching. Each
+environment runs in a thread of its own. A server that fails, is gone, or came back with other weights makes rollouts
+end as `infrastructure`: no reward, never the policy's failure.
 
 A server that was restarted serves the weights it started from and answers as if nothing had happened. So whoever gives
-it weights also sets a weight version, which does not survive a restart; rollouts made under another version than that
-of their step are not the policy's. vLLM keeps such a version since 0.32; with older ones a restart goes unnoticed. The
-addresses for it need `VLLM_SERVER_DEV_MODE=1`.
-"""
+it weights also sets a weight version, which does not survive a restart. vLLM keeps one since 0.32; with older ones a
+restart goes unnoticed. The addresses for it need `VLLM_SERVER_DEV_MODE=1`."""
 
 from __future__ import annotations
 
@@ -31,16 +27,16 @@ from rods.episode.goals import Goal, SharedGroundTruth, WholeGoal
 from rods.episode.watchdog import Lanes
 from rods.errors import InfrastructureError
 from rods.llm import Client, EndpointError, Request
-from trainer.chat import Chat
-from trainer.engines.base import Conversation, Sample
+from rods.trainer.chat import Chat
+from rods.trainer.engines.base import Conversation, Sample
 
 # Training states its own sampling; a server's defaults come from the model's folder.
 PLAIN_SAMPLING = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
 
 
 class ServedEngine:
-    """Episodes through `endpoint`, whose servers have the policy's weights. `version` is the weight version that was
-    set in them ("": they keep none); whoever gives them weights sets it here, in every process."""
+    """Episodes through `endpoint`. `version` is the weight version that was set in its servers ("": they keep none);
+    whoever gives them weights sets it here, in every process."""
 
     def __init__(self, chat: Chat, limits: Rollouts, endpoint: Endpoint) -> None:
         self.chat, self.limits = chat, limits
@@ -49,7 +45,7 @@ class ServedEngine:
         self.version = ""
 
     def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
-        """Runs `jobs` side by side (trainer.engines.base.RolloutEngine)."""
+        """Runs `jobs` side by side (rods.trainer.engines.base.RolloutEngine)."""
         return asyncio.run(self._all(jobs, random_seed, first, greedy))
 
     async def _all(self, jobs: Sequence[Job], random_seed: int, first: int, greedy: bool) -> list[Sample]:
@@ -65,8 +61,8 @@ class ServedEngine:
 
 
 async def _prepare(goal: Goal | WholeGoal, threads: Lanes) -> None:
-    """Computes a shared ground truth before its rollouts ask for it: they would all wait for the first of them, and
-    hang with it."""
+    """Computes a shared ground truth before its rollouts ask for it: they would all wait for the first, and hang with
+    it."""
     if isinstance(goal, SharedGroundTruth):
         try:
             await asyncio.get_running_loop().run_in_executor(threads, goal.make)
@@ -126,7 +122,7 @@ WAIT_SECONDS = 1.0  # between attempts
 
 
 class VllmServers:
-    """The servers of `endpoint`, replicas of one policy. One that is gone, or whose address is not in the file yet, is
+    """The servers of `endpoint`, replicas of one policy. One that is gone, or not in the file of addresses yet, is
     waited for during `retry_seconds`."""
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -146,8 +142,8 @@ class VllmServers:
         return [url.removesuffix("/").removesuffix("/v1") for url in found]
 
     def load(self, folder: Path) -> str:
-        """Has every server load the weights in `folder` in place and drop its cached prefixes; returns the new weight
-        version, "" where one of them keeps none. Raises InfrastructureError."""
+        """Has every server load the weights in `folder` in place and drop its cached prefixes; the new weight version,
+        "" where one of them keeps none. Raises InfrastructureError."""
         return asyncio.run(self._load(folder))
 
     def set_version(self) -> str:

@@ -44,7 +44,7 @@ from rods.episode.goals import GroundTruth, goal_of
 from rods.interfaces.base import Interface
 from rods.interfaces.remedies import alike
 from rods.tasks import Task
-from worlds.desk import personas
+from rods.worlds.desk import personas
 
 DONE, ASK, WHICH, LACK = "done", "please say more", "which {domain} ?", "no tool for that"
 KINDS = ("answer", "lookup", "multi", "swap", "sibling")

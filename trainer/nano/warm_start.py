@@ -4,12 +4,13 @@ The result is a folder that transformers loads, found again by the hash of its r
 catalogue, the tokenizer's and network's settings, the number of steps, the carelessness, the recoveries and the random
 seed. Nothing is downloaded. The tasks of the demonstrations are composed afresh and are never those of a run.
 
-The demo's comes ready in `weights/`; `python -m trainer.nano.warm_start console/demo.toml` makes it anew when its
+The demo's comes ready in `weights/`; `python -m rods.trainer.nano.warm_start console/demo.toml` makes it anew when its
 recipe has changed (two minutes).
 """
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import shutil
@@ -25,17 +26,18 @@ from rods.composing.catalogue import catalogue_for
 from rods.config import Config, Stage, read_config
 from rods.episode.engine import Trace
 from rods.errors import UserError
+from rods.extension import extensions
 from rods.files import user_cache
+from rods.interfaces.base import Interface
 from rods.tasks import TASK_TYPES, TaskType
-from trainer import torch_settings
-from trainer.chat import Chat
-from trainer.nano import model as network
-from trainer.nano import worlds as generated
-from trainer.nano.teacher import Teacher
-from trainer.supervised import Encoded, Progress, encode, fit, in_batches
-from worlds import desk
-from worlds.desk.generator import REGION_TYPES, Size, fresh_tasks
-from worlds.sources import PERSONAS
+from rods.trainer import torch_settings
+from rods.trainer.chat import Chat
+from rods.trainer.nano import model as network
+from rods.trainer.nano.teacher import Teacher
+from rods.trainer.supervised import Encoded, Progress, encode, fit, in_batches
+from rods.worlds import desk
+from rods.worlds.desk.generator import REGION_TYPES, Size, fresh_tasks
+from rods.worlds.sources import PERSONAS
 
 STEPS = 1200  # optimizer steps of the recipe
 SEQUENCES = 16  # demonstrations a step
@@ -46,13 +48,16 @@ VOCABULARY_TASKS = 1500  # demonstrations from which the tokenizer's words are t
 CHUNK = 512  # demonstrations written at a time
 SHIPPED = Path(__file__).parent / "weights"
 LOSSES = "losses.json"  # beside shipped weights: what the first updates learnt, by which the recipe is known again
-# What answers the failures in demonstrations of recoveries: hints by rule, alone and with all that SEAL adds.
-AIDS = (Stage(feedback="hints"), Stage(feedback="hints", interface="seal-full", evolve="none"))
+
+
+def aids(dialect: str) -> list[Interface]:
+    """What answers the failures in demonstrations of recoveries: hints by rule, alone and with all that SEAL adds."""
+    stages = ({"feedback": "hints"}, {"feedback": "hints", "interface": "seal-full", "evolve": "none"})
+    return [interfaces.load(Stage.model_validate(keys), dialect) for keys in stages]
 
 
 def warm_started(config: Config, progress: Progress | None = None) -> Path:
-    """The folder of the warm-started policy for `config`; made first if neither `SHIPPED` nor the cache has it. Raises
-    UserError when the cache cannot be written."""
+    """The folder of the warm-started policy for `config`; made first if neither `SHIPPED` nor the cache has it."""
     name = recipe(config)
     for folder in (SHIPPED / name, cache() / name):
         if (folder / "config.json").exists():
@@ -107,16 +112,15 @@ def cache() -> Path:
 
 
 def recipe(config: Config) -> str:
-    """The content id of everything that shapes the weights. A few demonstrations stand for the generator of tasks, the
-    teacher and the dialect."""
-    drawn = config.policy.warm_start == "generated"
+    """The content id of everything that shapes the weights; a few demonstrations stand for tasks and teacher."""
+    brought = _brought(config)
     return content_id(
         {
             "demonstrations": [trace.as_json() for trace in next(_demonstrations(config, 8))],
             "environment": desk.environment().hash,
             "carelessness": config.policy.carelessness,
             **({"recoveries": config.policy.recoveries} if config.policy.recoveries else {}),
-            **({"generated": [generated.TOPICS, generated.WORLDS, generated.EACH, generated.ENTRIES]} if drawn else {}),
+            **({config.policy.warm_start: brought.RECIPE} if brought else {}),
             "steps": config.policy.warm_start_steps or STEPS,
             "random_seed": config.random_seeds.policy,
             "settings": [SEQUENCES, LEARNING_RATE, REST, WARM_UP, VOCABULARY_TASKS, network.ENTRIES, network.TEMPLATE],
@@ -125,19 +129,31 @@ def recipe(config: Config) -> str:
     )
 
 
+def _brought(config: Config) -> Any:
+    """The module of an extension with the demonstrations of `policy.warm_start`; None for those of desk. Raises
+    UserError where the extension is not there."""
+    name = config.policy.warm_start
+    if name == "desk":
+        return None
+    for extension in extensions():
+        if name in extension.warm_starts:
+            return importlib.import_module(extension.warm_starts[name])
+    raise UserError(f"nothing demonstrates {name!r}", where="policy.warm_start", remedy='set it to "desk"')
+
+
 def _demonstrations(config: Config, chunk: int) -> Iterator[list[Trace]]:
     """Endless demonstrations of fresh tasks, `chunk` at a time."""
     environment = desk.environment()
     dialect = dialects.load(config.policy.dialect)
-    if config.policy.warm_start == "generated":
+    if brought := _brought(config):
         seed, careless = config.random_seeds.policy, config.policy.carelessness
-        yield from generated.demonstrations(seed, dialect, careless, *((1, chunk) if chunk < CHUNK else ()))
+        yield from brought.demonstrations(seed, dialect, careless, *((1, chunk) if chunk < CHUNK else ()))
         return
     recoveries = config.policy.recoveries
-    aids = [interfaces.load(stage, config.policy.dialect) for stage in AIDS] if recoveries else []
+    hints = aids(config.policy.dialect) if recoveries else []
     teachers = [
         (
-            Teacher(catalogue_for(environment), environment, dialect, carelessness, recoveries, aids, size == "asked"),
+            Teacher(catalogue_for(environment), environment, dialect, carelessness, recoveries, hints, size == "asked"),
             fresh_tasks(config.random_seeds.policy, "warm start", types, size),
         )
         for size, types, carelessness in shown(config)
@@ -166,12 +182,12 @@ def shown(config: Config) -> list[tuple[Size, tuple[TaskType, ...], float]]:
 def demonstrated(config: Config) -> tuple[Chat, Iterator[list[Encoded]]]:
     """The tokenizer, whose words are those of the first demonstrations, and all demonstrations, endlessly."""
     demonstrations = _demonstrations(config, CHUNK)
-    drawn = config.policy.warm_start == "generated"
-    first = [next(demonstrations) for _ in range(1 if drawn else -(-VOCABULARY_TASKS // CHUNK))]
+    brought = _brought(config)
+    first = [next(demonstrations) for _ in range(1 if brought else -(-VOCABULARY_TASKS // CHUNK))]
     messages = [message for traces in first for trace in traces for message in trace.messages]
     texts = (("" if one.role == "assistant" else " ") + one.content for one in messages)
     tokenizer = (
-        network.build_tokenizer(texts, network.PARTS, generated.ENTRIES) if drawn else network.build_tokenizer(texts)
+        network.build_tokenizer(texts, network.PARTS, brought.ENTRIES) if brought else network.build_tokenizer(texts)
     )
     chat = Chat(tokenizer, Path("nano"))
     return chat, ([encode(chat, trace) for trace in traces] for traces in itertools.chain(first, demonstrations))

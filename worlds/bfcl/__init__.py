@@ -1,7 +1,7 @@
 """BFCL's multi-turn tasks: the pinned wheel, its API classes as an environment, its tasks, recipes for variants."""
 
-from worlds.bfcl.tasks import tasks
-from worlds.bfcl.wheel import fetch
-from worlds.bfcl.world import Bfcl, BfclWorld, environment
+from rods.worlds.bfcl.tasks import tasks
+from rods.worlds.bfcl.wheel import fetch
+from rods.worlds.bfcl.world import Bfcl, BfclWorld, environment
 
 __all__ = ["Bfcl", "BfclWorld", "environment", "fetch", "tasks"]

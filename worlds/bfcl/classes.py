@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from rods.environments.base import Parameter, Tool
-from worlds.bfcl import wheel
-from worlds.bfcl.bounds import UNBOUNDED, bounds_of
-from worlds.bfcl.copies import RecordedRandom, copy_plain
-from worlds.bfcl.jsontext import KeptList, KeptText, keep
+from rods.worlds.bfcl import wheel
+from rods.worlds.bfcl.bounds import UNBOUNDED, bounds_of
+from rods.worlds.bfcl.copies import RecordedRandom, copy_plain
+from rods.worlds.bfcl.jsontext import KeptList, KeptText, keep
 
 SOURCES = "eval_checker/multi_turn_eval/func_source_code"
 MODULES: Mapping[str, str] = {

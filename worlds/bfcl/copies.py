@@ -12,7 +12,7 @@ import random
 from functools import lru_cache
 from typing import Any
 
-from worlds.bfcl.jsontext import KeptDict
+from rods.worlds.bfcl.jsontext import KeptDict
 
 ATOMS = frozenset({str, int, float, bool, type(None)})
 
@@ -26,10 +26,8 @@ def copy_plain(value: Any) -> Any:
         return [item if type(item) in ATOMS else copy_plain(item) for item in value]
     if kind in ATOMS:
         return value
-    if kind is RecordedRandom:
+    if kind is RecordedRandom or kind is set:  # a set of ids: numbers and texts
         return value.copy()
-    if kind is set:
-        return value.copy()  # of ids: numbers and texts
     if kind is KeptDict:
         return copy_plain(dict(value))  # a copy may be changed
     return copy.deepcopy(value)
@@ -108,13 +106,6 @@ class RecordedRandom:
             self._random = None  # the next draw may be a kept one, which leaves it behind
         return found
 
-    def as_json(self) -> dict[str, Any]:
-        return {"seed": self.seed, "draws": [list(draw) for draw in self.draws]}
-
-    @staticmethod
-    def from_json(record: dict[str, Any]) -> RecordedRandom:
-        return RecordedRandom(record["seed"], tuple((name, low, high) for name, low, high in record["draws"]))
-
 
 # Many episodes begin with the same draws, and seeding costs more than everything else: outcomes are kept as a tree.
 _KEPT_DRAWS, _KEPT_OUTCOMES = 4, 4  # how deep, and how many ways on from each
@@ -154,7 +145,7 @@ def encode(value: Any) -> Any:
     if kind is set:
         return {_SET: sorted(encode(item) for item in value)}
     if kind is RecordedRandom:
-        return {_RANDOM: value.as_json()}
+        return {_RANDOM: {"seed": value.seed, "draws": [list(draw) for draw in value.draws]}}
     raise ValueError(f"{kind.__name__} has no JSON form")
 
 
@@ -172,7 +163,7 @@ def decode(value: Any) -> Any:
             if tag == _SET:
                 return set(item)
             if tag == _RANDOM:
-                return RecordedRandom.from_json(item)
+                return RecordedRandom(item["seed"], tuple((name, low, high) for name, low, high in item["draws"]))
         except (TypeError, KeyError) as error:
             raise ValueError(f"not a snapshot: {tag} holds {item!r}") from error
     return {key: decode(item) for key, item in value.items()}

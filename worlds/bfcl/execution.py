@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rods.environments.base import Result, Tool
-from worlds.bfcl.bounds import DIGITS_OF_AN_INTEGER, IN_PROCESS_DIGITS, MAX_DIGITS, digits, impossible_power
-from worlds.bfcl.classes import load_type
-from worlds.bfcl.jsontext import value_of, write
-from worlds.bfcl.ownership import READING, Take, takes
-from worlds.bfcl.trees import too_many_paths
+from rods.worlds.bfcl.bounds import DIGITS_OF_AN_INTEGER, digits, impossible_power
+from rods.worlds.bfcl.classes import load_type
+from rods.worlds.bfcl.jsontext import value_of, write
+from rods.worlds.bfcl.ownership import READING, Take, takes
+from rods.worlds.bfcl.trees import too_many_paths
 
 PREFIX = "Error during execution: "
-COMPUTE = "worlds.bfcl.execution:compute"
+COMPUTE = "rods.worlds.bfcl.execution:compute"
 _load_type = cache(load_type)
 _NUMBERS = 1_024  # results with up to a thousand digits that are remembered
 _ROUNDED_AWAY = -400  # no 64-bit integer and no float has so many digits before its point
@@ -102,19 +102,6 @@ def kind_of_error(tool: Tool, arguments: Mapping[str, Any], problem: Exception) 
         elif type(arguments[name]) not in _TYPES[parameter.schema["type"]]:
             return "bad_arguments"
     return "tool"
-
-
-def many_digits(arguments: Mapping[str, Any]) -> Result | None:
-    """The refusal of a call that asks for more digits than any process is given, or None."""
-    precision = arguments.get("precision")
-    if isinstance(precision, (int, float)) and precision > MAX_DIGITS:
-        return Result(f"{PREFIX}a precision of {precision}; at most {MAX_DIGITS}", None, "bounds")
-    return None
-
-
-def few_digits(arguments: Mapping[str, Any]) -> bool:
-    asked = digits(arguments)
-    return asked is not None and asked <= IN_PROCESS_DIGITS
 
 
 def _power(bound: BoundTool, target: Any, arguments: Mapping[str, Any]) -> Result | None:

@@ -6,7 +6,6 @@ Sentences say what a tool takes, never what to give it, and name no tool: which 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from rods.calls import Call
 from rods.environments.base import Result
@@ -21,6 +20,9 @@ AIRPORTS = "Airports are given by their codes of three capital letters."
 ZIP_CODES = "Distances are known between zip codes, not between names of cities."
 TANK = "What is in the tank and what is added may not exceed its capacity: look how much is in it."
 _NAMES = ("file_name", "file_name1", "file_name2", "dir_name", "source", "destination")
+_FILE_TOOLS = frozenset(
+    ("cat", "cd", "cp", "diff", "echo", "find", "grep", "mkdir", "mv", "rm", "rmdir", "sort", "tail", "touch", "wc")
+)
 _CODE, _ZIP = re.compile(r"[A-Z]{3}"), re.compile(r"\d+")
 
 
@@ -32,34 +34,11 @@ def explain(call: Call, result: Result) -> str:
         return PATHS
     if call.name in _FILE_TOOLS and re.search(r"No such (file|directory)", said):
         return LEVELS if "/" in texts.get("folder", "").strip("/") else ABSENT
-    rule = _RULES.get(call.name)
-    return rule(texts, said) if rule else ""
-
-
-def _folder(texts: dict[str, str], said: str) -> str:
-    return LEVELS if "Unsupported path" in said else ""
-
-
-def _airports(texts: dict[str, str], said: str) -> str:
-    codes = [texts.get("travel_from", ""), texts.get("travel_to", "")]
-    return "" if all(_CODE.fullmatch(code) for code in codes) else AIRPORTS
-
-
-def _zip_codes(texts: dict[str, str], said: str) -> str:
-    return "" if all(_ZIP.fullmatch(code) for code in texts.values()) else ZIP_CODES
-
-
-def _tank(texts: dict[str, str], said: str) -> str:
-    return TANK if "capacity" in said else ""
-
-
-_FILE_TOOLS = frozenset(
-    ("cat", "cd", "cp", "diff", "echo", "find", "grep", "mkdir", "mv", "rm", "rmdir", "sort", "tail", "touch", "wc")
-)
-_RULES: dict[str, Callable[[dict[str, str], str], str]] = {
-    "cd": _folder,
-    "get_flight_cost": _airports,
-    "book_flight": _airports,
-    "estimate_distance": _zip_codes,
-    "fillFuelTank": _tank,
-}
+    if call.name == "cd" and "Unsupported path" in said:
+        return LEVELS
+    if call.name in ("get_flight_cost", "book_flight"):
+        codes = [texts.get("travel_from", ""), texts.get("travel_to", "")]
+        return "" if all(_CODE.fullmatch(code) for code in codes) else AIRPORTS
+    if call.name == "estimate_distance":
+        return "" if all(_ZIP.fullmatch(code) for code in texts.values()) else ZIP_CODES
+    return TANK if call.name == "fillFuelTank" and "capacity" in said else ""

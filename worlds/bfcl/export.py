@@ -23,12 +23,12 @@ from rods.environments.base import reference
 from rods.errors import UserError
 from rods.files import read_regular
 from rods.gates.ground_truth import run
-from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
-from worlds.bfcl import wheel
-from worlds.bfcl.catalogue.social import shared_mentions
-from worlds.bfcl.classes import MODULES
-from worlds.bfcl.tasks import conversation, ground_truth, missed
-from worlds.bfcl.world import environment
+from rods.tasks import RETURN_SENTENCE, TASK_TYPES, AnyTask, Task, TaskType, scripted
+from rods.worlds.bfcl import wheel
+from rods.worlds.bfcl.catalogue.social import shared_mentions
+from rods.worlds.bfcl.classes import MODULES
+from rods.worlds.bfcl.tasks import conversation, ground_truth, missed, state_of
+from rods.worlds.bfcl.world import environment
 
 FIRST_NUMBER = 1000
 _REMEDY = "export tasks of the environment 'bfcl' that start from a plain state"
@@ -78,11 +78,12 @@ def answer(task: Task, number: int) -> dict[str, Any]:
     return {"id": f"multi_turn_{task.type}_{number}", "ground_truth": calls}
 
 
-def write(tasks: Sequence[Task], folder: Path) -> Counter[str]:
-    """Writes `tasks` into `folder`, which is made where it is missing; returns how many there are of each type.
+def write(given: Sequence[AnyTask], folder: Path) -> Counter[str]:
+    """Writes tasks into `folder`, which is made where it is missing; returns how many there are of each type.
 
     Raises UserError for a task that cannot be said, or a folder that cannot be written.
     """
+    tasks = [scripted(task, "BFCL's format") for task in given]
     lines: dict[Path, list[bytes]] = {}
     numbers: Counter[str] = Counter()
     for task in tasks:
@@ -134,15 +135,14 @@ def _task(kind: TaskType, record: Mapping[str, Any], truth: Sequence[Sequence[st
     """Raises ValueError for another content than the recorded id says."""
     bfcl = environment()
     ours = record.get("rods", {})
-    classes = record["involved_classes"]
     return Task(
         environment=reference(bfcl),
         type=kind,
         script=conversation(record["question"]),
         calls=ground_truth(truth, bfcl.parameters()),
-        tools=bfcl.tools_of(classes),
+        tools=bfcl.tools_of(record["involved_classes"]),
         held_out=missed(record),
-        state={"classes": classes, "config": record["initial_config"], "long_context": kind == "long_context"},
+        state=state_of(record, kind),
         split=ours.get("split", "train"),
         provenance=ours.get("provenance") or {"source": "BFCL's format", "id": record["id"]},
         id=ours.get("id", ""),

@@ -14,9 +14,9 @@ from typing import Any
 
 from rods.calls import Call, parse_python_call
 from rods.environments.base import reference
-from rods.tasks import RETURN_SENTENCE, TASK_TYPES, EnvironmentRef, Split, Task, TaskType
-from worlds.bfcl import wheel
-from worlds.bfcl.world import Bfcl, environment
+from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Split, Task, TaskType
+from rods.worlds.bfcl import wheel
+from rods.worlds.bfcl.world import environment
 
 TASKS_A_TYPE = 200
 
@@ -40,14 +40,29 @@ def splits() -> dict[int, Split]:
 @cached
 def _tasks(file: Path) -> tuple[Task, ...]:
     bfcl = environment(file.parent)
-    parameters = bfcl.parameters()
-    sides = splits()
-    found: list[Task] = []
-    for kind in TASK_TYPES:
-        entries, answers = records(file, kind)
-        for entry, answer in zip(entries, answers, strict=True):
-            found.append(_task(bfcl, reference(bfcl), parameters, kind, entry, answer, sides))
-    return tuple(found)
+    parameters, sides, place = bfcl.parameters(), splits(), reference(bfcl)
+    origin = {"source": wheel.PACKAGE, "version": wheel.VERSION}
+    return tuple(
+        Task(
+            environment=place,
+            type=kind,
+            script=conversation(entry["question"]),
+            calls=ground_truth(answer, parameters),
+            tools=bfcl.tools_of(entry["involved_classes"]),
+            held_out=missed(entry),
+            state=state_of(entry, kind),
+            split=sides[int(entry["id"].rsplit("_", 1)[1])],
+            provenance={**origin, "id": entry["id"], "category": f"multi_turn_{kind}"},
+        )
+        for kind in TASK_TYPES
+        for entry, answer in zip(*records(file, kind), strict=True)
+    )
+
+
+def state_of(entry: Mapping[str, Any], kind: TaskType) -> dict[str, Any]:
+    """The initial state of an entry of the category `kind`."""
+    classes, config = entry["involved_classes"], entry["initial_config"]
+    return {"classes": classes, "config": config, "long_context": kind == "long_context"}
 
 
 def records(file: Path, kind: TaskType) -> tuple[list[dict[str, Any]], list[list[list[str]]]]:
@@ -75,34 +90,3 @@ def ground_truth(
 def missed(entry: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
     """The held-out tools of an entry by the turn of their return."""
     return {int(turn): tuple(names) for turn, names in entry.get("missed_function", {}).items()}
-
-
-def _task(
-    bfcl: Bfcl,
-    place: EnvironmentRef,
-    parameters: Mapping[str, Sequence[str]],
-    kind: TaskType,
-    entry: dict[str, Any],
-    answer: list[list[str]],
-    sides: Mapping[int, Split],
-) -> Task:
-    return Task(
-        environment=place,
-        type=kind,
-        script=conversation(entry["question"]),
-        calls=ground_truth(answer, parameters),
-        tools=bfcl.tools_of(entry["involved_classes"]),
-        held_out=missed(entry),
-        state={
-            "classes": entry["involved_classes"],
-            "config": entry["initial_config"],
-            "long_context": kind == "long_context",
-        },
-        split=sides[int(entry["id"].rsplit("_", 1)[1])],
-        provenance={
-            "source": wheel.PACKAGE,
-            "version": wheel.VERSION,
-            "id": entry["id"],
-            "category": f"multi_turn_{kind}",
-        },
-    )

@@ -23,25 +23,25 @@ from rods.environments.base import Features, Instance, Result, Tool
 from rods.environments.workers.worker import Overrun, Worker
 from rods.errors import InfrastructureError, UserError
 from rods.tasks import state_json
-from worlds.bfcl import wheel
-from worlds.bfcl.bounds import MAX_INTEGER, MAX_RESULT, MAX_TEXT, MIN_INTEGER, over, short
-from worlds.bfcl.classes import MODULES, STATELESS, keep_stocks, load
-from worlds.bfcl.copies import ATOMS, copy_plain, decode, encode, same_object, view
-from worlds.bfcl.execution import (
-    COMPUTE,
-    PREFIX,
-    BoundTool,
-    answer,
-    bound_tool,
-    few_digits,
-    kind_of_error,
-    many_digits,
-    reports_error,
+from rods.worlds.bfcl import wheel
+from rods.worlds.bfcl.bounds import (
+    IN_PROCESS_DIGITS,
+    MAX_DIGITS,
+    MAX_INTEGER,
+    MAX_RESULT,
+    MAX_TEXT,
+    MIN_INTEGER,
+    digits,
+    over,
+    short,
 )
-from worlds.bfcl.explaining import explain
-from worlds.bfcl.jsontext import KeptDict, value_of, write, write_padded
-from worlds.bfcl.ownership import FILE_SYSTEM, SCRATCH
-from worlds.bfcl.trees import decode_system, encode_system, same_tree
+from rods.worlds.bfcl.classes import MODULES, STATELESS, keep_stocks, load
+from rods.worlds.bfcl.copies import ATOMS, copy_plain, decode, encode, same_object, view
+from rods.worlds.bfcl.execution import COMPUTE, PREFIX, BoundTool, answer, bound_tool, kind_of_error, reports_error
+from rods.worlds.bfcl.explaining import explain
+from rods.worlds.bfcl.jsontext import KeptDict, value_of, write, write_padded
+from rods.worlds.bfcl.ownership import FILE_SYSTEM, SCRATCH
+from rods.worlds.bfcl.trees import decode_system, encode_system, same_tree
 
 BEHAVIOUR = 1  # to be raised when equal calls may give other results (the golden transcript's test forces it)
 MAX_NAME = 200  # characters of an unknown tool's name that are repeated
@@ -83,13 +83,13 @@ class Bfcl:
         return {name: tool.parameter_names for name, tool in self._tools.items()}
 
     def explain(self, call: Call, result: Result) -> str:
-        """The rule that a refused call has broken, for hints (rods.interfaces.hints)."""
+        """The rule that a refused call has broken, for hints (rods.family.feedback.hints)."""
         return explain(call, result)
 
     def catalogue(self) -> Catalogue:
         """What `rods.composing` needs to write variants of these tasks."""
         if self._catalogue is None:
-            from worlds.bfcl.catalogue import catalogue  # its tables take a tenth of a second: only on demand
+            from rods.worlds.bfcl.catalogue import catalogue  # its tables take a tenth of a second: only on demand
 
             self._catalogue = catalogue({name: tool.group for name, tool in self._tools.items()})
         return self._catalogue
@@ -105,7 +105,7 @@ class Bfcl:
 
     def warm(self) -> None:
         """Starts the worker process now, so that the first call of many digits does not pay for it."""
-        self._worker.warm()
+        self._worker.open()
 
     def forget(self) -> None:
         """Drops the objects kept for initial states (measurements of a cold start)."""
@@ -145,10 +145,11 @@ class Bfcl:
         """Few digits in-process, many in the worker, more not at all."""
         if arguments.keys() != set(bound.tool.parameter_names):
             return None  # all are required: the call itself will fail, and say how
-        if few_digits(arguments):
+        asked, precision = digits(arguments), arguments.get("precision")
+        if asked is not None and asked <= IN_PROCESS_DIGITS:
             return None
-        if (refusal := many_digits(arguments)) is not None:
-            return refusal
+        if isinstance(precision, (int, float)) and precision > MAX_DIGITS:
+            return Result(f"{PREFIX}a precision of {precision}; at most {MAX_DIGITS}", None, "bounds")
         request = {"wheel": str(self.file), "name": bound.tool.name, "arguments": dict(arguments)}
         try:
             found = self._worker.call(request)

@@ -8,10 +8,7 @@ that a promise is broken, not that it always holds: the report says how many too
 from __future__ import annotations
 
 import copy
-import os
 import statistics
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,16 +22,16 @@ from rods.canonical import canonical, keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.deadlines import SLOW_CALL
-from rods.environments.base import Environment, Instance, Result
+from rods.environments.base import Environment, Instance, Result, Tool
 from rods.environments.loading import Environments
 from rods.environments.workers.worker import Overrun
 from rods.errors import InfrastructureError, Unsupported, UserError
 from rods.faults import CALL_ERRORS
 from rods.gates.ground_truth import replay
 from rods.tasks import Task
-from worlds.checking import soundness
-from worlds.checking.report import CheckReport, Fault
-from worlds.checking.runaway import runaways
+from rods.worlds.checking import soundness
+from rods.worlds.checking.report import CheckReport, Fault
+from rods.worlds.checking.runaway import run_python, runaways
 
 SOME = 8  # names that one note lists
 ROUNDS = 10  # sampled calls a tool in every state
@@ -96,24 +93,15 @@ def probe_state(probe: Probe, state: State, calls: list[Call]) -> None:
 def _identity(probe: Probe, name: str) -> None:
     environment = probe.environment
     if environment.name != name:
-        probe.fault(
-            name, "name", f"is {environment.name!r}", "give it the name that it is loaded by, tasks refer to it"
-        )
+        remedy = "give it the name that it is loaded by, tasks refer to it"
+        probe.fault(name, "name", f"is {environment.name!r}", remedy)
     if not isinstance(environment.hash, str) or not environment.hash:
         probe.fault(name, "hash", "is empty", "hash tool schemas, data and a behaviour version")
         return
     code = """import sys
 from rods.environments.loading import Environments
 print("hash", Environments().load(sys.argv[1]).hash)"""
-    path = os.pathsep.join(entry or "." for entry in sys.path)
-    other = subprocess.run(
-        [sys.executable, "-c", code, name],
-        env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "12345"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    other = run_python(code, name, seconds=120, PYTHONHASHSEED="12345")
     if f"hash {environment.hash}" not in other.stdout.splitlines():
         why = other.stdout.strip()[-200:] or other.stderr.strip()[-200:]
         what = f"is {environment.hash} here, but another process says: {why}"
@@ -159,13 +147,13 @@ def script(
     rng = keyed_random(random_seed, "env check", probe.environment.name)
     sampler = Sampler(rng)
     sampler.learn("", state)
-    instance = probe.reset(copy.deepcopy(state))
+    instance = probe.fresh(state)
     tools = list(probe.environment.tools().values())
-    drawn = [tool for _ in range(rounds) for tool in rng.sample(tools, len(tools))]
-    own = [call for task in tasks[:2] for turn in task.calls for call in turn]
+    wanted: list[Call | Tool] = [call for task in tasks[:2] for turn in task.calls for call in turn]
+    wanted += [tool for _ in range(rounds) for tool in rng.sample(tools, len(tools))]
     calls: list[Call] = []
-    for position in range(len(own) + len(drawn)):
-        call = own[position] if position < len(own) else sampler.call(drawn[position - len(own)])
+    for given in wanted:
+        call = given if isinstance(given, Call) else sampler.call(given)
         calls.append(call)
         sampler.heard(call, probe.call(instance, call))
     return calls
@@ -181,7 +169,7 @@ def _repeats(probe: Probe, state: State, calls: list[Call]) -> None:
     if not probe.environment.features.deterministic:
         probe.note("declared not deterministic: results of two runs cannot be compared")
         return
-    second = probe.replies(probe.reset(copy.deepcopy(state)), calls)
+    second = probe.replies(probe.fresh(state), calls)
     if (at := _differs(first, second)) is not None:
         what = f"gave {first[at][0][:80]!r} and then {second[at][0][:80]!r} for the same history"
         remedy = "remove chance, clock and whatever instances share, or declare deterministic=False"
@@ -197,8 +185,8 @@ def _isolation(probe: Probe, state: State, calls: list[Call]) -> None:
     """Two instances, used in turn, do not influence each other."""
     if not probe.comparable:
         return
-    alone = probe.replies(probe.reset(copy.deepcopy(state)), calls)
-    one, other = probe.reset(copy.deepcopy(state)), probe.reset(copy.deepcopy(state))
+    alone = probe.replies(probe.fresh(state), calls)
+    one, other = probe.fresh(state), probe.fresh(state)
     beside = []
     for call, opposite in zip(calls, reversed(calls), strict=True):
         probe.call(other, opposite)
@@ -211,18 +199,18 @@ def _isolation(probe: Probe, state: State, calls: list[Call]) -> None:
 def _snapshots(probe: Probe, state: State, calls: list[Call]) -> None:
     """A snapshot changes nothing, shares no object with the world, and restores it."""
     features = probe.environment.features
-    instance = probe.reset(copy.deepcopy(state))
+    instance = probe.fresh(state)
     if not features.snapshot:
         _refuses(probe, "snapshot", instance.snapshot)
         return
-    twin = probe.reset(copy.deepcopy(state))  # lives through the same, but is never looked at
+    twin = probe.fresh(state)  # lives through the same, but is never looked at
     half = len(calls) // 2
     before = probe.replies(instance, calls[:half]), probe.replies(twin, calls[:half])
     picture = probe.timed("snapshot", instance.snapshot)
     bytes_then = canonical(picture)
     if canonical(instance.snapshot()) != bytes_then:
         probe.fault("snapshot", "", "differs from one taken right after it", "a snapshot changes nothing")
-    restored = probe.reset(copy.deepcopy(picture))
+    restored = probe.fresh(picture)
     if features.state_visible and not restored.same_state(instance):
         probe.fault("snapshot", "", "reset(snapshot()) is not the same state", "put all state that counts into it")
     _poison(picture)
@@ -239,7 +227,7 @@ def _snapshots(probe: Probe, state: State, calls: list[Call]) -> None:
 def _forks(probe: Probe, state: State, calls: list[Call]) -> None:
     """A fork is equal at first and independent from then on, and `same_state` says so."""
     features = probe.environment.features
-    instance = probe.reset(copy.deepcopy(state))
+    instance = probe.fresh(state)
     if not features.state_visible:
         _refuses(probe, "same_state", lambda: instance.same_state(instance))
     if not features.fork:
@@ -268,15 +256,14 @@ def _forks(probe: Probe, state: State, calls: list[Call]) -> None:
 def _refusals(probe: Probe, state: State, calls: list[Call]) -> None:
     """What is wrong is refused with the right error, and changes nothing."""
     features = probe.environment.features
-    instance = probe.reset(copy.deepcopy(state))
+    instance = probe.fresh(state)
     probe.replies(instance, calls)
     picture = instance.snapshot() if features.snapshot else {}
     before = canonical(picture)
     stranger = probe.call(instance, Call("no_such_tool", {}))
     if stranger.error not in ("unknown_tool", "infrastructure"):
-        probe.fault(
-            "no_such_tool", "error", f"is {stranger.error!r}", "answer unknown_tool to a tool that is not there"
-        )
+        remedy = "answer unknown_tool to a tool that is not there"
+        probe.fault("no_such_tool", "error", f"is {stranger.error!r}", remedy)
     sampler = Sampler(keyed_random(0, "env check refusals", probe.environment.name))
     for tool in probe.environment.tools().values():
         for kind, argument, call in illegal(tool, sampler):
@@ -287,9 +274,8 @@ def _refusals(probe: Probe, state: State, calls: list[Call]) -> None:
                 probe.lenient.add(f"{tool.name}.{argument}")
             elif kind == "bounds" and tool.bounded:
                 value = call.arguments[argument]
-                told = (
-                    f"a text of {len(value)} characters" if isinstance(value, str) and len(value) > 20 else repr(value)
-                )
+                long = isinstance(value, str) and len(value) > 20
+                told = f"a text of {len(value)} characters" if long else repr(value)
                 what = f"accepts {told}, which its schema excludes"
                 probe.fault(tool.name, argument, what, "check declared bounds before the call, answer `bounds`")
             elif kind in ("missing", "extra"):
@@ -305,7 +291,7 @@ def _effects(probe: Probe, state: State, calls: list[Call]) -> None:
     declared = {name: tool.reads for name, tool in probe.environment.tools().items() if tool.reads is not None}
     if not declared or not probe.environment.features.snapshot:
         return
-    instance = probe.reset(copy.deepcopy(state))
+    instance = probe.fresh(state)
     before = canonical(instance.snapshot())
     for call in calls:
         result = probe.call(instance, call)
@@ -437,6 +423,10 @@ class Probe:
 
     def reset(self, state: Any) -> Instance:
         return self.timed("reset", lambda: self.environment.reset(state))
+
+    def fresh(self, state: Any) -> Instance:
+        """A world of a copy of the state, which stays as it is whatever the environment does."""
+        return self.reset(copy.deepcopy(state))
 
     def call(self, instance: Instance, call: Call) -> Result:
         """The result of a call, checked for its form; a stand-in with the error `infrastructure` when it raised, or its

@@ -1,7 +1,7 @@
 """`rods data check FILE`: a user's own tasks, line by line: first the shape of the record, then its ground truth.
 
-The shape is checked field by field so that all faults of a record are named at once. `Task.from_json` holds the same
-rules and stops at the first; what it refuses and nothing here explains is passed on in its own words.
+The shape is checked so that all faults of a record are named at once. `Task.from_json` holds the same rules and stops
+at the first; what it refuses and nothing here explains is passed on in its own words.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from jsonschema_rs import ValidationError
 
 from rods.analysis.profile import profile
+from rods.analysis.schemas import Checker, fits
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.composing.catalogue import catalogue_for
@@ -26,25 +28,67 @@ from rods.environments.base import Environment, Results, reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.files import read_regular
-from rods.gates import grounding, leaks, missing, requests
+from rods.gates import grounding, leaks, missing, requests, varied
 from rods.gates.ground_truth import StateRejected, faults, run, tools, unjudgeable
 from rods.gates.records import Reason
 from rods.gates.similarity import overlaps
 from rods.tasks import FIELDS, OPEN_SCHEMA, SCHEMA, SPLITS, TASK_TYPES, AnyTask, OpenTask, Task, task_lines
-from worlds.checking.report import CheckReport, Fault
-from worlds.checking.variants import varied
+from rods.worlds.checking.report import CheckReport, Fault
 
-REQUIRED = ("schema", "environment", "type", "user", "goal", "tools")
 PLANS = 3  # searches for the plan of a variant
 Found = tuple[str, str, str]  # field, what, remedy
 EXAMPLES = {
     "schema": f'"schema": {SCHEMA}',
     "environment": '"environment": {"name": …, "hash": …} (`rods data rehash` writes the hash)',
     "type": f'"type": one of {", ".join(TASK_TYPES)}',
+    "state": '"state": {…}, or leave it out',
+    "provenance": '"provenance": {…}, or leave it out',
     "user": '"user": {"script": ["first turn\'s text", …]}',
-    "goal": '"goal": {"calls": [[{"name": …, "arguments": {…}}, …], …]}',
-    "tools": '"tools": {"names": […]}',
+    "goal": '"goal": {"calls": [[{"name": …, "arguments": {…}}, …], …]}, [] where no call is right',
+    "tools": '"tools": {"names": […]}, and for what returns in a later turn "held_out": {"3": ["sort"]}',
 }
+KINDS = {
+    "null": "null",
+    "boolean": "true or false",
+    "number": "a number",
+    "string": "text",
+    "array": "a list",
+    "object": "an object",
+}
+TEXT = {"type": "string", "pattern": r"\S"}
+NAMES = {"type": "array", "items": TEXT}
+HELD_OUT = {**NAMES, "minItems": 1}
+
+
+def _record(properties: dict[str, Any], otherwise: Sequence[str] = ()) -> dict[str, Any]:
+    """The schema of an object with just these fields, unless it has one of those that say it `otherwise`."""
+    fields = {"required": list(properties), "additionalProperties": False, "properties": properties}
+    other = {"anyOf": [{"required": [name]} for name in otherwise]}
+    return {"type": "object", **({"if": other, "else": fields} if otherwise else fields)}
+
+
+SHAPE = Checker(  # of a record, as far as one field can be looked at without another
+    {
+        "type": "object",
+        "required": ["schema", "environment", "type", "user", "goal", "tools"],
+        "additionalProperties": False,
+        "properties": {
+            **{field: {} for field in FIELDS},
+            "schema": {"enum": [SCHEMA, OPEN_SCHEMA]},
+            "type": {"enum": list(TASK_TYPES)},
+            "split": {"enum": list(SPLITS)},
+            "state": {"type": ["object", "null"]},
+            "provenance": {"type": ["object", "null"]},
+            "environment": _record({"name": {"type": "string"}, "hash": {"type": "string"}}),
+            "user": _record({"script": {**NAMES, "minItems": 1}}, otherwise=["persona"]),
+            "goal": _record({"calls": {"type": "array", "items": {"type": "array"}}}, otherwise=["checks", "rubric"]),
+            "tools": {
+                **_record({"names": NAMES, "held_out": {"type": "object", "additionalProperties": HELD_OUT}}),
+                "required": ["names"],
+            },
+        },
+    }
+)
 Doubts = dict[str, list[tuple[int, str]]]  # by gate: line and first reason
 READING: dict[str, Callable[[Environment, Task, Results], list[Reason]]] = {
     "leaks": lambda environment, task, results: leaks(environment, task),
@@ -52,6 +96,21 @@ READING: dict[str, Callable[[Environment, Task, Results], list[Reason]]] = {
     "requests": requests,
     "missing": missing,
 }
+
+
+class Worlds(dict[str, Environment | Found]):
+    """The environments of tasks by name, each asked for once; a fault for one that cannot be loaded."""
+
+    def __init__(self, environments: Environments) -> None:
+        self.environments = environments
+
+    def __missing__(self, name: str) -> Environment | Found:
+        try:
+            self[name] = self.environments.load(name)
+        except UserError as error:
+            what = f"{error.where}: {error.what}" if error.where else error.what
+            self[name] = "environment.name", what, error.remedy
+        return self[name]
 
 
 def check_file(path: Path, environments: Environments, *, variants: bool = False) -> CheckReport:
@@ -64,7 +123,7 @@ def check_file(path: Path, environments: Environments, *, variants: bool = False
     found: list[Fault] = []
     tasks: dict[str, tuple[int, AnyTask]] = {}
     records = 0
-    worlds: dict[str, Environment | Found] = {}
+    worlds = Worlds(environments)
     doubts: Doubts = {gate: [] for gate in READING}
     plans: list[tuple[int, str]] = []
     for number, line in _lines(path):
@@ -79,12 +138,13 @@ def check_file(path: Path, environments: Environments, *, variants: bool = False
                 faults_here.append(("", what, "remove one of the two lines"))
             else:
                 tasks[task.id] = (number, task)
-                faults_here += _world_faults(task, environments, worlds)
-                if not faults_here and isinstance(task, Task):
-                    _doubt(task, worlds, number, doubts)
+                faults_here += _world_faults(task, worlds)
                 world = worlds[task.environment.name]
-                if variants and not faults_here and task.split == "train" and not isinstance(world, tuple):
-                    plans.append((number, _unplanned(world, task)))
+                if not faults_here and not isinstance(world, tuple):
+                    if isinstance(task, Task):
+                        _doubt(task, world, number, doubts)
+                    if variants and task.split == "train":
+                        plans.append((number, _unplanned(world, task)))
         found += [Fault(where, *fault) for fault in faults_here]
     if not records:
         found.append(Fault(str(path), "", "holds no task", "write one JSON object a line"))
@@ -99,9 +159,8 @@ def check_file(path: Path, environments: Environments, *, variants: bool = False
 def _unplanned(environment: Environment, task: AnyTask) -> str:
     """Why the procedural author finds no plan of a variant of `task`, in `PLANS` searches; "" where it finds one."""
     if not isinstance(task, Task):
-        return (
-            "" if varied(task) else "it has no ground truth by turn, no witness, and was not drawn from tool documents"
-        )
+        lacking = "it has no ground truth by turn, no witness, and was not drawn from tool documents"
+        return "" if varied(task) else lacking
     why = ""
     for number in range(PLANS):
         rng = keyed_random(number, "data check", task.id)
@@ -133,15 +192,13 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
     found: list[Fault] = []
     made: list[AnyTask] = []
     hashes = ids = 0
-    worlds: dict[str, Environment | Found] = {}
+    worlds = Worlds(environments)
     for number, line in _lines(path):
         record, broken = _parse(line)
         faults_here = [broken] if broken else []
         old = record.get("id") if isinstance(record, dict) else None
         part = record.get("environment") if isinstance(record, dict) else None
         if isinstance(part, dict) and isinstance(name := part.get("name"), str):
-            if name not in worlds:
-                worlds[name] = _load(environments, name)
             world = worlds[name]
             record.pop("id", None)
             hash = part.get("hash") if isinstance(world, tuple) else world.hash
@@ -151,7 +208,7 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
         if not faults_here:
             made.append(AnyTask.from_json(record))
             ids += made[-1].id != old
-            faults_here += _world_faults(made[-1], environments, worlds)
+            faults_here += _world_faults(made[-1], worlds)
         found += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
     facts = {"tasks": len(made), "new hashes": hashes, "new ids": ids}
     return CheckReport(str(path), tuple(_once(found)), facts=facts), task_lines(made)
@@ -214,31 +271,23 @@ def _parse(line: bytes) -> tuple[Any, Found | None]:
         return None, ("", f"not JSON: {error.msg} (character {error.pos + 1})", "write one task as {…} on one line")
 
 
-def _world_faults(task: AnyTask, environments: Environments, worlds: dict[str, Environment | Found]) -> Iterator[Found]:
+def _world_faults(task: AnyTask, worlds: Worlds) -> Iterator[Found]:
     """What is wrong with a well-formed task once its environment is asked."""
     name = task.environment.name
-    if name not in worlds:
-        worlds[name] = _load(environments, name)
     world = worlds[name]
     if isinstance(world, tuple):
         yield world
         return
     if world.hash != task.environment.hash:
         what = f"is {task.environment.hash}, but {name} is {world.hash} here"
-        yield (
-            "environment.hash",
-            what,
-            "`rods data rehash` replays them in this version and writes its hash; or install theirs",
-        )
+        remedy = "`rods data rehash` replays them in this version and writes its hash; or install theirs"
+        yield "environment.hash", what, remedy
     if not isinstance(task, Task):
         yield from _whole_faults(world, task)
         return
     for reason in tools(world, task):
-        yield (
-            "tools.names" if reason.turn is None else "goal.calls",
-            str(reason),
-            "correct the name, or the list of tools",
-        )
+        field = "tools.names" if reason.turn is None else "goal.calls"
+        yield field, str(reason), "correct the name, or the list of tools"
     try:
         results = run(world, task)
     except StateRejected as error:
@@ -264,11 +313,8 @@ def _whole_faults(world: Environment, task: AnyTask) -> Iterator[Found]:
         yield "goal", str(reason), "correct the tools, the state, or the checks"
 
 
-def _doubt(task: Task, worlds: dict[str, Environment | Found], line: int, doubts: Doubts) -> None:
+def _doubt(task: Task, world: Environment, line: int, doubts: Doubts) -> None:
     """Asks the gates that read texts and look for ways round."""
-    world = worlds[task.environment.name]
-    if isinstance(world, tuple):
-        return
     results = run(world, task)
     for gate, reasons in READING.items():
         try:
@@ -279,31 +325,21 @@ def _doubt(task: Task, worlds: dict[str, Environment | Found], line: int, doubts
             doubts[gate].append((line, str(refused[0])))
 
 
-def _load(environments: Environments, name: str) -> Environment | Found:
-    try:
-        return environments.load(name)
-    except UserError as error:
-        return "environment.name", f"{error.where}: {error.what}" if error.where else error.what, error.remedy
-
-
 def record_faults(record: Any) -> list[Found]:
     """Every fault of `record` (a parsed JSON line) as (field, what, remedy); empty when it is a task."""
-    if not isinstance(record, dict):
-        return [("", "the line is not a JSON object", "write one task as {…} on one line")]
-    found = [*_unknown("", record, sorted(FIELDS))]
-    found += [(key, "is missing", f"add {EXAMPLES[key]}") for key in REQUIRED if key not in record]
-    found += _choice(record, "schema", (SCHEMA, OPEN_SCHEMA))
-    found += _choice(record, "type", TASK_TYPES)
-    found += _choice(record, "split", SPLITS)
-    for key in ("state", "provenance"):
-        if record.get(key) is not None and not isinstance(record[key], dict):
-            found.append((key, f"must be an object, not {_kind(record[key])}", "write {…} or leave it out"))
-    found += _environment(record)
-    script, calls = _script(record, found), _calls(record, found)  # None where it has a persona, or is judged whole
-    if script is not None and calls is not None and len(script) != len(calls):
-        what = f"has {len(calls)} turns, but user.script has {len(script)}"
+    found = [fault for error in SHAPE.errors(record) for fault in _misshapen(error, record)]
+    wrong = {field.partition(".")[0] for field, *_ in found}
+    if "" in wrong:
+        return found
+    script = None if "user" in wrong else record["user"].get("script")  # none where a persona is played
+    turns = None if "goal" in wrong else record["goal"].get("calls")  # none where the end is judged
+    if turns is not None:
+        found += _call_faults(turns)
+    if script is not None and turns is not None and len(script) != len(turns):
+        what = f"has {len(turns)} turns, but user.script has {len(script)}"
         found.append(("goal.calls", what, "give one list of calls for each turn, [] where no call is right"))
-    found += _tools(record, None if script is None else len(script))
+    if "tools" not in wrong:
+        found += _tool_faults(record, len(script) if script else None)
     if not found:
         try:
             AnyTask.from_json(record)
@@ -313,151 +349,78 @@ def record_faults(record: Any) -> list[Found]:
     return found
 
 
-def _environment(record: dict[str, Any]) -> Iterator[Found]:
-    part = record.get("environment")
-    if part is None:
-        return
-    if not isinstance(part, dict):
-        yield "environment", f"must be an object, not {_kind(part)}", f"write {EXAMPLES['environment']}"
-        return
-    yield from _unknown("environment.", part, ("name", "hash"))
-    for key in ("name", "hash"):
-        if not isinstance(part.get(key), str):
-            yield (
-                f"environment.{key}",
-                "must be text",
-                "`rods data rehash` writes the hash; `rods env check NAME` prints it",
-            )
+def _misshapen(error: ValidationError, record: Any) -> Iterator[Found]:
+    """What one error of the record's shape says, a fault a field."""
+    kind: Any = error.kind  # its fields depend on the keyword
+    value: Any = record
+    path = ""
+    for key in error.instance_path:  # which has the key "3" of an object as a number, too
+        path += f"[{key}]" if isinstance(value, list) else f".{key}"
+        value = value[key if isinstance(value, list) else str(key)]
+    path = path.removeprefix(".")
+    inside, top = f"{path}." if path else "", path.partition(".")[0]
+    write = f"write {EXAMPLES.get(top, 'one task as {…} on one line')}"
+    if kind.name == "additionalProperties":
+        for key in kind.unexpected:
+            near = difflib.get_close_matches(key, SHAPE.at(error)["properties"], 1)
+            yield f"{inside}{key}", "is not a known field", f"did you mean {near[0]!r}?" if near else "remove it"
+    elif kind.name == "required":
+        yield f"{inside}{kind.property}", "is missing", f"add {EXAMPLES[top or kind.property]}"
+    elif kind.name == "enum":
+        yield path, f"is {value!r}", f"must be {' or '.join(map(repr, SHAPE.at(error)['enum']))}"
+    elif kind.name == "minItems":
+        yield path, "is empty", write
+    elif isinstance(value, str):
+        yield path, "must be text that is not blank", write
+    else:
+        wanted = SHAPE.at(error)["type"]
+        yield path, f"must be {KINDS[wanted if isinstance(wanted, str) else wanted[0]]}, not {_kind(value)}", write
 
 
-def _script(record: dict[str, Any], found: list[Found]) -> Sequence[Any] | None:
-    part = _object(record, "user", found)
-    if part is None:
-        return None
-    if "persona" in part:
-        return None
-    found += _unknown("user.", part, ("script",))
-    script = _list(part, "user", "script", found)
-    if script is None:
-        return None
-    if not script:
-        found.append(("user.script", "is empty", "a task needs at least one turn"))
-    for turn, text in enumerate(script):
-        if not isinstance(text, str) or not text.strip():
-            found.append((f"user.script[{turn}]", "must be text that is not blank", "say what the user says there"))
-    return script
-
-
-def _calls(record: dict[str, Any], found: list[Found]) -> Sequence[Any] | None:
-    part = _object(record, "goal", found)
-    if part is None:
-        return None
-    if part.keys() & {"checks", "rubric"}:
-        return None
-    found += _unknown("goal.", part, ("calls",))
-    turns = _list(part, "goal", "calls", found)
-    for turn, calls in enumerate(turns or ()):
-        if not isinstance(calls, list):
-            found.append(
-                (f"goal.calls[{turn}]", f"must be a list, not {_kind(calls)}", "write [] where no call is right")
-            )
-            continue
+def _call_faults(turns: Sequence[Sequence[Any]]) -> Iterator[Found]:
+    for turn, calls in enumerate(turns):
         for index, call in enumerate(calls):
             where = f"goal.calls[{turn}][{index}]"
             try:
                 Call.from_json(call)
             except ValueError as error:
-                found.append((where, str(error), 'write {"name": …, "arguments": {…}}'))
+                yield where, str(error), 'write {"name": …, "arguments": {…}}'
                 continue
-            found += _unknown(f"{where}.", call, ("name", "arguments"))
-    return turns
+            for key in call.keys() - {"name", "arguments"}:
+                yield f"{where}.{key}", "is not a known field", "remove it"
 
 
-def _tools(record: dict[str, Any], turns: int | None) -> list[Found]:
-    found: list[Found] = []
-    part = _object(record, "tools", found)
-    if part is None:
-        return found
-    found += _unknown("tools.", part, ("names", "held_out"))
-    names = _list(part, "tools", "names", found)
-    found += _names("tools.names", names or ())
-    held_out = part.get("held_out", {})
-    if not isinstance(held_out, dict):
-        found.append(
-            ("tools.held_out", f"must be an object, not {_kind(held_out)}", 'write {"3": ["sort"]} or leave it out')
-        )
-        return found
+def _tool_faults(record: dict[str, Any], turns: int | None) -> Iterator[Found]:
+    """What is wrong with tools whose record has its shape; `turns` of the user, where they are known."""
+    names, held_out = record["tools"]["names"], record["tools"].get("held_out", {})
+    yield from _repeats("tools.names", names)
     returned: set[str] = set()
     for turn, returning in held_out.items():
         where = f"tools.held_out.{turn}"
         if not (turn.isascii() and turn.isdigit()):
-            found.append((where, "is not a turn number", "turns are counted from 0"))
+            yield where, "is not a turn number", "turns are counted from 0"
         elif turns is not None and not 1 <= int(turn) < turns:
-            found.append(
-                (where, f"names a turn outside 1–{turns - 1}", "the key is the turn in which the tools return")
-            )
-        if not isinstance(returning, list) or not returning:
-            found.append((where, "must be a list of tool names", "leave the turn out when nothing returns in it"))
-            continue
-        found += _names(where, returning)
-        for name in (name for name in returning if isinstance(name, str)):
-            if names is not None and name not in names:
-                found.append((where, f"{name!r} is not in tools.names", "list it there too: it is a tool of the task"))
+            yield where, f"names a turn outside 1–{turns - 1}", "the key is the turn in which the tools return"
+        yield from _repeats(where, returning)
+        for name in returning:
+            if name not in names:
+                yield where, f"{name!r} is not in tools.names", "list it there too: it is a tool of the task"
             if name in returned:
-                found.append((where, f"{name!r} returns in an earlier turn already", "name it once"))
+                yield where, f"{name!r} returns in an earlier turn already", "name it once"
             returned.add(name)
-    if record.get("type") == "miss_func" and not held_out:
-        found.append(
-            ("tools.held_out", "is missing in a task of type miss_func", 'add e.g. {"3": ["sort"]}, or change the type')
-        )
-    if record.get("type") in TASK_TYPES and record["type"] != "miss_func" and held_out:
-        found.append(
-            ("tools.held_out", f"stands in a task of type {record['type']}", "only miss_func tasks hold tools out")
-        )
-    return found
+    kind = record.get("type")
+    if kind == "miss_func" and not held_out:
+        what, remedy = "is missing in a task of type miss_func", 'add e.g. {"3": ["sort"]}, or change the type'
+        yield "tools.held_out", what, remedy
+    if kind in TASK_TYPES and kind != "miss_func" and held_out:
+        yield "tools.held_out", f"stands in a task of type {kind}", "only miss_func tasks hold tools out"
 
 
-def _names(where: str, names: Sequence[Any]) -> Iterator[Found]:
-    seen = set()
+def _repeats(where: str, names: Sequence[str]) -> Iterator[Found]:
     for index, name in enumerate(names):
-        if not isinstance(name, str) or not name:
-            yield f"{where}[{index}]", f"must be a tool's name, not {_kind(name)}", "write the name as text"
-        elif name in seen:
+        if name in names[:index]:
             yield f"{where}[{index}]", f"repeats {name!r}", "name each tool once"
-        else:
-            seen.add(name)
-
-
-def _object(record: dict[str, Any], key: str, found: list[Found]) -> dict[str, Any] | None:
-    part = record.get(key)
-    if key in record and not isinstance(part, dict):
-        found.append((key, f"must be an object, not {_kind(part)}", f"write {EXAMPLES[key]}"))
-    return part if isinstance(part, dict) else None
-
-
-def _list(part: dict[str, Any], inside: str, key: str, found: list[Found]) -> list[Any] | None:
-    value = part.get(key)
-    if not isinstance(value, list):
-        what = f"must be a list, not {_kind(value)}" if key in part else "is missing"
-        found.append((f"{inside}.{key}", what, f"write {EXAMPLES[inside]}"))
-        return None
-    return value
-
-
-def _unknown(inside: str, part: dict[str, Any], known: Sequence[str]) -> Iterator[Found]:
-    for key in part:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            yield f"{inside}{key}", "is not a known field", f"did you mean {near[0]!r}?" if near else "remove it"
-
-
-def _choice(record: dict[str, Any], key: str, allowed: Sequence[Any]) -> Iterator[Found]:
-    if key in record and (record[key] not in allowed or isinstance(record[key], bool)):
-        yield key, f"is {record[key]!r}", f"must be {' or '.join(map(repr, allowed))}"
 
 
 def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    names = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
-    return names[type(value)]
+    return next(words for kind, words in KINDS.items() if fits({"type": kind}, value))

@@ -53,28 +53,27 @@ def attempts(tools: Mapping[str, Tool]) -> Iterator[tuple[str, Call]]:
             yield " and ".join(numbers), Call(tool.name, {**legal, **dict.fromkeys(numbers, 10**9)})
 
 
+def run_python(
+    code: str, *arguments: str, seconds: float | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs `code` in a process of its own, which finds the modules that this one does. Raises TimeoutExpired."""
+    path = os.pathsep.join(entry or "." for entry in sys.path)
+    command, given = [sys.executable, "-c", code, *arguments], {**os.environ, "PYTHONPATH": path, **variables}
+    return subprocess.run(command, env=given, capture_output=True, text=True, timeout=seconds, check=False)
+
+
 def runaways(name: str) -> Iterator[tuple[str, str, str]]:
     """(tool, argument, what happened) for every argument with a call that did not end in time, raised, or gave an
     enormous result; the first such call of each."""
     told: set[tuple[str, str]] = set()
-    for tool, argument, what in _all_runaways(name):
-        if (tool, argument) not in told:
-            told.add((tool, argument))
-            yield tool, argument, what
-
-
-def _all_runaways(name: str) -> Iterator[tuple[str, str, str]]:
     start = 0
     while True:
-        code = "import sys; from worlds.checking.runaway import attempt; attempt(sys.argv[1], int(sys.argv[2]))"
-        command = [sys.executable, "-c", code, name, str(start)]
-        path = os.pathsep.join(entry or "." for entry in sys.path)
-        done = subprocess.run(
-            command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
-        )
+        code = "import sys; from rods.worlds.checking.runaway import attempt; attempt(sys.argv[1], int(sys.argv[2]))"
+        done = run_python(code, name, str(start))
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         for line in lines:
-            if "what" in line:
+            if "what" in line and (line["tool"], line["argument"]) not in told:
+                told.add((line["tool"], line["argument"]))
                 yield line["tool"], line["argument"], line["what"]
         if done.returncode == 0:
             return
@@ -82,7 +81,10 @@ def _all_runaways(name: str) -> Iterator[tuple[str, str, str]]:
             yield name, "", f"broke the probe (exit {done.returncode}): {done.stderr.strip()[-200:]}"
             return
         died = "did not end" if done.returncode == -signal.SIGALRM else f"killed the process (exit {done.returncode})"
-        yield lines[-1]["tool"], lines[-1]["argument"], f"with an enormous value {died}"
+        place = lines[-1]["tool"], lines[-1]["argument"]
+        if place not in told:
+            told.add(place)
+            yield *place, f"with an enormous value {died}"
         start = lines[-1]["begins"] + 1
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
 
-from rods.analysis.says import Text
-from rods.composing.bind import by_chance, realise
-from rods.composing.catalogue import Catalogue, Got, Known, Recipe, Said
+from rods.analysis.containment import Text
+from rods.composing.bind import random_chooser, realise
+from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, FromUser, Recipe
 from rods.composing.records import ComposeError, Draft, Plan, PlannedTurn
 from rods.composing.states import fresh_state, repair
 from rods.composing.task_types import padded
@@ -134,13 +134,13 @@ def _realised(catalogue: Catalogue, environment: Environment, plan: Plan, key: s
     state = fresh_state(catalogue, plan, None, random.Random(f"{key} state"))
     for _ in range(MENDS):
         try:
-            return realise(environment, catalogue, plan, state, by_chance(random.Random(key)))
+            return realise(environment, catalogue, plan, state, random_chooser(random.Random(key)))
         except ComposeError as error:
             mended = repair(catalogue, state, error, random.Random(f"{key} mend"))
             if mended is None:
                 raise
             state = mended
-    return realise(environment, catalogue, plan, state, by_chance(random.Random(key)))
+    return realise(environment, catalogue, plan, state, random_chooser(random.Random(key)))
 
 
 def _lost(
@@ -156,9 +156,9 @@ def _lost(
         return f"pad raised {type(error).__name__}: {error}"
     for recipe, calls, shown in zip(recipes, draft.turns, texts, strict=True):
         for kind, gift in recipe.gives.items():
-            if isinstance(gift.value, Got):
+            if isinstance(gift.value, FromResult):
                 value = reduce(getitem, gift.value.path, calls[gift.value.step].result.value)
-                if not Text.shown(shown[gift.value.step]).says(value):
+                if not Text.shown(shown[gift.value.step]).contains_exact(value):
                     return f"{calls[gift.value.step].call} no longer gives the {kind} {value!r}"
     return ""
 
@@ -181,7 +181,7 @@ def _leading(catalogue: Catalogue, recipe: Recipe, rng: random.Random, seen: fro
 
 
 def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> Iterator[str]:
-    slots = {*recipe.says, *recipe.needs}
+    slots = {*recipe.user_slots, *recipe.needs}
     loud = slots - catalogue.silent
     for index, step in enumerate(recipe.steps):
         tool = tools.get(step.tool)
@@ -194,19 +194,19 @@ def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> 
         if missing := sorted(required - step.arguments.keys()):
             yield f"{step.tool} needs {missing}"
         for source in step.arguments.values():
-            if isinstance(source, Got) and source.step >= index:
+            if isinstance(source, FromResult) and source.step >= index:
                 yield f"step {index} takes a result of step {source.step}, which has not run yet"
-    for slot, domain in recipe.says.items():
+    for slot, domain in recipe.user_slots.items():
         if domain not in catalogue.domains:
             yield f"{slot} has the unknown domain {domain!r}"
     for kind, gift in recipe.gives.items():
         if gift.noun and " " not in gift.noun and gift.noun not in slots:
             yield f"the thing {kind!r} is named by the unknown slot {gift.noun!r}"
-        if isinstance(gift.value, Got) and gift.value.step >= len(recipe.steps):
+        if isinstance(gift.value, FromResult) and gift.value.step >= len(recipe.steps):
             yield f"the thing {kind!r} comes from step {gift.value.step}, which does not exist"
-        if isinstance(gift.value, Said) and recipe.says.get(gift.value.slot) != gift.value.domain:
+        if isinstance(gift.value, FromUser) and recipe.user_slots.get(gift.value.slot) != gift.value.domain:
             yield f"the thing {kind!r} comes from {gift.value.slot!r}, which the recipe does not say"
-        if isinstance(gift.value, Known) and gift.value.kind not in recipe.needs:
+        if isinstance(gift.value, FromEarlierRecipe) and gift.value.kind not in recipe.needs:
             yield f"the thing {kind!r} comes from a thing that the recipe does not need"
     if not recipe.steps or not recipe.phrases:
         yield "a recipe needs steps and phrases"
@@ -237,7 +237,7 @@ def _joints(catalogue: Catalogue, recipe: Recipe) -> Iterator[tuple[str, str]]:
         for before, slot, _, _ in string.Formatter().parse(phrase):
             if slot is None or not before.split() or not before.endswith(" "):
                 continue
-            if domain := recipe.says.get(slot):
+            if domain := recipe.user_slots.get(slot):
                 family = catalogue.family(domain)
                 words = [*book.vague.get(family, ()), *book.again.get(family, ())]
             else:

@@ -15,8 +15,8 @@ from typing import Any
 
 from rods.composing.catalogue import Catalogue, Domain, Scene
 from rods.composing.recipes import merged, read
-from worlds.desk import pools
-from worlds.desk.states import make_state, pad, patch
+from rods.worlds.desk import pools
+from rods.worlds.desk.states import make_state, pad, patch
 
 SHOWN = 14  # tools shown with a task: prompts stay short
 _FILES = ("contacts", "mail", "calendar", "files", "ledger", "words")
@@ -60,27 +60,18 @@ def _addresses(scene: Scene) -> set[str]:
     return {contact["address"] for contact in scene.state["contacts"].values()}
 
 
-def _targets(scene: Scene) -> list[str]:
-    return [name for name in scene.state["ledger"]["accounts"] if name != scene.chosen.get("source")]
-
-
 def _vendors(scene: Scene) -> list[str]:
     return _lone([bill["vendor"] for bill in scene.state["ledger"]["bills"].values() if not bill["paid"]])
 
 
-def _other_folder(scene: Scene) -> list[str]:
-    file = _files(scene).get(scene.chosen.get("file", ""), {})
-    return [name for name in pools.FOLDERS if name not in (file.get("folder"), scene.chosen.get("folder"))]
+def _other(entries: str, slot: str, field: str, pool: Sequence[str]) -> Domain:
+    """The values of a pool that the chosen entry does not have in that field, and that are not chosen yet."""
 
+    def others(scene: Scene) -> list[str]:
+        entry = scene.state[entries].get(scene.chosen.get(slot, ""), {})
+        return _others(pool, {entry.get(field, ""), scene.chosen.get(field, "")})
 
-def _other_team(scene: Scene) -> list[str]:
-    contact = scene.state["contacts"].get(scene.chosen.get("name", ""), {})
-    return [team for team in pools.TEAMS if team != contact.get("team")]
-
-
-def _new_text(scene: Scene) -> list[str]:
-    file = _files(scene).get(scene.chosen.get("file", ""), {})
-    return [text for text in pools.TEXTS if text != file.get("text")]
+    return others
 
 
 def _hours(scene: Scene) -> list[int]:
@@ -88,11 +79,6 @@ def _hours(scene: Scene) -> list[int]:
     events = scene.state["calendar"]["events"].values()
     full = {event["hour"] for event in events if event["day"] == scene.chosen.get("day")}
     return [hour for hour in pools.HOURS if hour not in full]
-
-
-def _readers(scene: Scene) -> list[str]:
-    """Addresses of no contact with which the file is not shared yet."""
-    return _others(pools.ADDRESSES, {*_addresses(scene), *_files(scene)[scene.chosen["file"]]["shared"]})
 
 
 def _event(scene: Scene) -> dict[str, Any]:
@@ -106,13 +92,13 @@ DOMAINS: dict[str, Domain] = {
     "address": lambda scene: _others(pools.ADDRESSES, _addresses(scene)),
     "new_address": lambda scene: _others(pools.ADDRESSES, _addresses(scene)),
     "team": lambda scene: pools.TEAMS,
-    "other_team": _other_team,
+    "other_team": _other("contacts", "name", "team", pools.TEAMS),
     "lone_team": lambda scene: _lone([contact["team"] for contact in scene.state["contacts"].values()]),
     "subject": lambda scene: _lone(_subjects(scene)),
     "spare_subject": lambda scene: _others(_lone(_subjects(scene)), {scene.narrative.get("topic", "")}),
     "new_subject": lambda scene: pools.TOPICS,
     "text": lambda scene: pools.TEXTS,
-    "new_text": _new_text,
+    "new_text": _other("files", "file", "text", pools.TEXTS),
     "title": lambda scene: _lone(_titles(scene)),
     "spare_title": lambda scene: _others(_lone(_titles(scene)), {scene.narrative.get("topic", "")}),
     "new_title": lambda scene: _others(pools.TOPICS, set(_titles(scene))),
@@ -124,13 +110,15 @@ DOMAINS: dict[str, Domain] = {
     "new_guest": lambda scene: _others(pools.ADDRESSES, {*_addresses(scene), *_event(scene)["guests"]}),
     "file": lambda scene: list(_files(scene)),
     "new_file": lambda scene: _others(pools.FILES, set(_files(scene))),
-    "new_reader": _readers,
+    "new_reader": lambda scene: _others(
+        pools.ADDRESSES, {*_addresses(scene), *_files(scene)[scene.chosen["file"]]["shared"]}
+    ),
     "locked_file": lambda scene: [name for name, file in _files(scene).items() if file["locked"]],
     "folder": lambda scene: pools.FOLDERS,
-    "other_folder": _other_folder,
+    "other_folder": _other("files", "file", "folder", pools.FOLDERS),
     "lone_folder": lambda scene: _lone([file["folder"] for file in _files(scene).values()]),
     "account": lambda scene: list(scene.state["ledger"]["accounts"]),
-    "target": _targets,
+    "target": lambda scene: _others(list(scene.state["ledger"]["accounts"]), {scene.chosen.get("source", "")}),
     "amount": lambda scene: pools.AMOUNTS,
     "vendor": _vendors,
     "new_vendor": lambda scene: _others(pools.VENDORS, set(_vendors(scene))),

@@ -1,178 +1,95 @@
-"""Desk's checks: what goals ask of the state in which an episode leaves its world (`goal.checks`).
+"""Desk's checks (checks.toml): what goals ask of the state in which an episode leaves its world (`goal.checks`).
 
-Each answers true or false and changes nothing. What it asks about need not be there: then it does not hold. `brought`
-says a change of the state in checks.
+Each answers true or false and changes nothing. What it asks about need not be there: then it does not hold. They are
+not part of desk's hash, whose tasks need none: one that is to answer otherwise gets another name. `brought` says a
+change of the state in checks.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import getitem
+from pathlib import Path
+from typing import Any
 
 from rods.calls import Call
-from worlds.desk.pools import MAX_BALANCE
-from worlds.desk.registry import State, goal_check, whole
-from worlds.desk.tools import (
-    ACCOUNT,
-    ADDRESS,
-    AMOUNT,
-    BILL,
-    DAY,
-    FILE,
-    FOLDER,
-    HOUR,
-    NAME,
-    ROOM,
-    SUBJECT,
-    TEAM,
-    TEXT,
-    TITLE,
-    VENDOR,
-)
+from rods.worlds.desk import tools
+from rods.worlds.desk.pools import MAX_BALANCE
+from rods.worlds.desk.registry import CHECKS, State, registered, whole
+
+PARTS = ("contacts", "calendar.events", "mail.inbox", "mail.sent", "files", "ledger.accounts", "ledger.bills")
+AT_FIRST: dict[str, Any] = {"room": "", "guests": [], "shared": [], "locked": False, "paid": False}  # of a new entry
+BALANCE = whole("amount", 0, MAX_BALANCE)
 
 
-@goal_check("A contact has this address.", name=NAME, address=ADDRESS)
-def contact_has_address(state: State, name: str, address: str) -> bool:
-    return bool(state["contacts"].get(name, {}).get("address") == address)
+@dataclass(frozen=True, slots=True)
+class StateCheck:
+    """An entry of checks.toml, which has the meaning of the fields."""
+
+    about: str
+    part: str
+    of: dict[str, str] = field(default_factory=dict)
+    says: dict[str, str] = field(default_factory=dict)
+    always: dict[str, Any] = field(default_factory=dict)
+
+    def holds(self, state: State, /, **arguments: Any) -> bool:
+        wanted = [(name, arguments[argument]) for argument, name in (self.of | self.says).items()]
+        return any(
+            all(
+                value in entry[name] if isinstance(entry[name], list) else entry[name] == value
+                for name, value in wanted
+            )
+            and entry.items() >= self.always.items()
+            for entry in _entries(state, self.part).values()
+        )
+
+    def calls(self, name: str, entry: dict[str, Any], known: dict[str, Any]) -> Iterator[Call]:
+        """What says of the entry all in which it differs from a `known` one: of a list, each new item."""
+        fields = self.of | self.says
+        lists = [value for value in fields.values() if isinstance(entry[value], list)]
+        items = [item for value in lists for item in entry[value] if item not in known[value]] if lists else [None]
+        for item in items:
+            yield Call(name, {key: item if value in lists else entry[value] for key, value in fields.items()})
 
 
-@goal_check("A contact is in this team.", name=NAME, team=TEAM)
-def contact_is_in(state: State, name: str, team: str) -> bool:
-    return bool(state["contacts"].get(name, {}).get("team") == team)
-
-
-@goal_check("An event of this title begins at this day and hour.", title=TITLE, day=DAY, hour=HOUR)
-def event_is_at(state: State, title: str, day: str, hour: int) -> bool:
-    wanted = (title, day, hour)
-    return any((one["title"], one["day"], one["hour"]) == wanted for one in state["calendar"]["events"].values())
-
-
-@goal_check("An event of this title has this room.", title=TITLE, room=ROOM)
-def event_has_room(state: State, title: str, room: str) -> bool:
-    return any((one["title"], one["room"]) == (title, room) for one in state["calendar"]["events"].values())
-
-
-@goal_check("An event of this title has this guest.", title=TITLE, address=ADDRESS)
-def event_has_guest(state: State, title: str, address: str) -> bool:
-    return any(one["title"] == title and address in one["guests"] for one in state["calendar"]["events"].values())
-
-
-@goal_check("A mail with this subject and text was sent to this address.", address=ADDRESS, subject=SUBJECT, text=TEXT)
-def mail_was_sent(state: State, address: str, subject: str, text: str) -> bool:
-    return {"address": address, "subject": subject, "text": text} in state["mail"]["sent"].values()
-
-
-@goal_check("A file of this name exists.", file=FILE)
-def file_exists(state: State, file: str) -> bool:
-    return file in state["files"]
-
-
-@goal_check("A file is in this folder.", file=FILE, folder=FOLDER)
-def file_is_in(state: State, file: str, folder: str) -> bool:
-    return bool(state["files"].get(file, {}).get("folder") == folder)
-
-
-@goal_check("A file has this text.", file=FILE, text=TEXT)
-def file_says(state: State, file: str, text: str) -> bool:
-    return bool(state["files"].get(file, {}).get("text") == text)
-
-
-@goal_check("A file is shared with this address.", file=FILE, address=ADDRESS)
-def file_is_shared(state: State, file: str, address: str) -> bool:
-    return address in state["files"].get(file, {}).get("shared", ())
-
-
-@goal_check("An account holds exactly this much.", account=ACCOUNT, amount=whole("amount", 0, MAX_BALANCE))
-def account_holds(state: State, account: str, amount: int) -> bool:
-    return bool(state["ledger"]["accounts"].get(account) == amount)
-
-
-@goal_check("A bill is paid.", bill=BILL)
-def bill_is_paid(state: State, bill: str) -> bool:
-    return bool(state["ledger"]["bills"].get(bill, {}).get("paid", False))
-
-
-@goal_check("A bill of this vendor over this much is entered.", vendor=VENDOR, amount=AMOUNT)
-def bill_is_entered(state: State, vendor: str, amount: int) -> bool:
-    return any((one["vendor"], one["amount"]) == (vendor, amount) for one in state["ledger"]["bills"].values())
+STATE_CHECKS = {
+    name: StateCheck(**record)
+    for name, record in tomllib.loads(Path(__file__).with_suffix(".toml").read_text()).items()
+}
+for _name, _check in STATE_CHECKS.items():
+    _parameters = {argument: getattr(tools, argument.upper()) for argument in _check.of | _check.says}
+    if _name == "account_holds":
+        _parameters["amount"] = BALANCE
+    CHECKS[_name] = registered(_name, "checks", _check.about, _check.holds, _parameters)
 
 
 def brought(before: State, after: State) -> tuple[Call, ...] | None:
     """The checks that hold in `after` and say what has changed since `before`, in the order of the state's parts; None
     where something has changed of which there is no check."""
-    found: list[Call] = []
-    for part in (_contacts, _events, _mails, _files, _accounts, _bills):
-        for check in part(before, after):
-            if check is None:
+    said: list[Call] = []
+    for part in PARTS:
+        checks = {name: check for name, check in STATE_CHECKS.items() if check.part == part}
+        covered = {"key"}.union(*((check.of | check.says).values() | check.always.keys() for check in checks.values()))
+        old, new = _entries(before, part), _entries(after, part)
+        if old.keys() - new.keys():
+            return None
+        for key, entry in new.items():
+            known = AT_FIRST | old.get(key, {})
+            changed = {name for name, value in entry.items() if known.get(name) != value}
+            if not changed <= covered:
                 return None
-            found.append(check)
-    return tuple(found)
+            for name, check in checks.items():
+                if changed & {*check.says.values(), *check.always}:
+                    said += check.calls(name, entry, known)
+    return tuple(said)
 
 
-Said = Iterator[Call | None]  # a check of each change; None: there is none
-
-
-def _contacts(before: State, after: State) -> Said:
-    old, new = before["contacts"], after["contacts"]
-    if old.keys() - new.keys():
-        yield None
-    for name, contact in new.items():
-        known = old.get(name, {})
-        if contact["address"] != known.get("address"):
-            yield Call("contact_has_address", {"name": name, "address": contact["address"]})
-        if contact["team"] != known.get("team"):
-            yield Call("contact_is_in", {"name": name, "team": contact["team"]})
-
-
-def _events(before: State, after: State) -> Said:
-    old, new = before["calendar"]["events"], after["calendar"]["events"]
-    if old.keys() - new.keys():
-        yield None
-    for number, event in new.items():
-        known, title = old.get(number, {"room": "", "guests": []}), event["title"]
-        if (event["day"], event["hour"]) != (known.get("day"), known.get("hour")):
-            yield Call("event_is_at", {"title": title, "day": event["day"], "hour": event["hour"]})
-        if event["room"] != known["room"]:
-            yield Call("event_has_room", {"title": title, "room": event["room"]})
-        for address in event["guests"]:
-            if address not in known["guests"]:
-                yield Call("event_has_guest", {"title": title, "address": address})
-
-
-def _mails(before: State, after: State) -> Said:
-    if before["mail"]["inbox"] != after["mail"]["inbox"]:
-        yield None
-    for number, mail in after["mail"]["sent"].items():
-        if number not in before["mail"]["sent"]:
-            yield Call("mail_was_sent", dict(mail))
-
-
-def _files(before: State, after: State) -> Said:
-    old, new = before["files"], after["files"]
-    if old.keys() - new.keys():
-        yield None
-    for name, file in new.items():
-        known = old.get(name, {"shared": [], "locked": False})
-        if file["folder"] != known.get("folder"):
-            yield Call("file_is_in", {"file": name, "folder": file["folder"]})
-        if file["text"] != known.get("text"):
-            yield Call("file_says", {"file": name, "text": file["text"]})
-        for address in file["shared"]:
-            if address not in known["shared"]:
-                yield Call("file_is_shared", {"file": name, "address": address})
-        if file["locked"] != known["locked"]:
-            yield None
-
-
-def _accounts(before: State, after: State) -> Said:
-    for account, amount in after["ledger"]["accounts"].items():
-        if amount != before["ledger"]["accounts"].get(account):
-            yield Call("account_holds", {"account": account, "amount": amount})
-
-
-def _bills(before: State, after: State) -> Said:
-    for number, bill in after["ledger"]["bills"].items():
-        known = before["ledger"]["bills"].get(number)
-        if known is None:
-            yield Call("bill_is_entered", {"vendor": bill["vendor"], "amount": bill["amount"]})
-        if bill["paid"] and not (known and known["paid"]):
-            yield Call("bill_is_paid", {"bill": number})
+def _entries(state: State, part: str) -> dict[str, dict[str, Any]]:
+    """The entries of a part of the state, each with its key; an account is its amount."""
+    held: dict[str, Any] = reduce(getitem, part.split("."), state)
+    return {
+        key: {"key": key, **(entry if isinstance(entry, dict) else {"amount": entry})} for key, entry in held.items()
+    }

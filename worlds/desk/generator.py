@@ -25,9 +25,9 @@ from rods.errors import UserError
 from rods.gates import drafts
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import TASK_TYPES, AnyTask, OpenTask, Split, Task, TaskType
-from worlds.desk import personas
-from worlds.desk.catalogue import catalogue
-from worlds.desk.world import environment as desk
+from rods.worlds.desk import personas
+from rods.worlds.desk.catalogue import catalogue
+from rods.worlds.desk.world import environment as desk
 
 TRIES = 20  # candidate plans a task: any that fits will do
 REDRAWS = 1_000  # of a task, until it matches none from before
@@ -131,83 +131,51 @@ def _compose(
     usable = frozenset(rng.sample(CLASSES, rng.choice((2, 2, 3))))
     if rng.random() < PEOPLE:
         usable = frozenset(("contacts", *rng.sample(CLASSES[1:], rng.choice((1, 2)))))
-    plan = planning.sketch(
-        book,
-        environment,
-        SHAPES[size](type, rng),
-        type,
-        usable=usable,
-        fair=fair,
-        tries=TRIES,
-        rng=rng,
-    )
+    drawn = shape(size, type, rng)
+    plan = planning.sketch(book, environment, drawn, type, usable=usable, fair=fair, tries=TRIES, rng=rng)
     state = states.fresh_state(book, plan, None, rng)
     choices = rng.getrandbits(64)
     for patches in range(REPAIRS + 1):
         try:
-            draft = bind.realise(environment, book, plan, state, bind.by_chance(random.Random(choices)))
+            draft = bind.realise(environment, book, plan, state, bind.random_chooser(random.Random(choices)))
             break
         except ComposeError as error:
             mended = states.repair(book, state, error, rng) if patches < REPAIRS else None
             if mended is None:
                 raise
             state = mended
-    if size != "asked" and not any(
+    if not fair and not any(
         slot.repeats for calls in draft.turns[1:] for bound in calls for slot in bound.slots.values()
     ):
         raise ComposeError("no_pattern", "no turn refers back to an earlier one")
     texts = wording.rewrite(book, draft, narrative=True, rng=rng)
     task = task_types.apply(book, environment, draft, texts, type, rng, fair=fair)
-    if size == "asked":
+    if fair:
         personas.played(task)  # or nothing checks what comes of it
     return task, draft
 
 
-def _shape(type: TaskType, rng: random.Random) -> PlanShape:
-    """Two to four turns of one to three calls; the types with a turn without calls get it on top."""
-    counts = [rng.choice((1, 2, 2, 3)) for _ in range(rng.choice((2, 3, 3, 4)))]
-    if type in ("miss_func", "miss_param"):
-        if len(counts) == 4:
+def shape(size: Size, type: TaskType, rng: random.Random) -> PlanShape:
+    """How many calls the turns of a task have, and how long its chains of results are. The types with a turn without
+    calls get it on top."""
+    empty = type in ("miss_func", "miss_param")
+    if size == "asked":  # a request in vain, since a value is missing, and then one or two calls, one feeding the other
+        depth = rng.choice((1, 2))
+        return PlanShape((0, depth), depth=depth)
+    if size == "easy":  # no result feeds another call
+        return PlanShape((1, 1), depth=1)
+    if size == "long":  # three calls at first, which leave the later turns no chance where one is missing
+        return PlanShape((3, *rng.choice(((2,), (2, 1), (3,)))), depth=3)
+    if size == "small":
+        counts = [rng.choice((1, 1, 2)) for _ in range(rng.choice((2, 2, 2, 3)))]
+        if empty:
+            del counts[2:]
+        if 2 not in counts:
+            counts[rng.randrange(len(counts))] = 2
+    else:
+        counts = [rng.choice((1, 2, 2, 3)) for _ in range(rng.choice((2, 3, 3, 4)))]
+        if empty and len(counts) == 4:
             counts.pop()
+    if empty:
         counts.insert(rng.randrange(len(counts)), 0)
-    return PlanShape(tuple(counts), depth=rng.choice((2, 2, 2, 3)))
-
-
-def _small_shape(type: TaskType, rng: random.Random) -> PlanShape:
-    """Two or three turns of one or two calls, with a result that feeds a later call; the types
-    with a turn without calls get it on top of two turns."""
-    counts = [rng.choice((1, 1, 2)) for _ in range(rng.choice((2, 2, 2, 3)))]
-    if type in ("miss_func", "miss_param"):
-        del counts[2:]
-    if 2 not in counts:
-        counts[rng.randrange(len(counts))] = 2
-    if type in ("miss_func", "miss_param"):
-        counts.insert(rng.randrange(len(counts)), 0)
-    return PlanShape(tuple(counts), depth=2)
-
-
-def _easy_shape(type: TaskType, rng: random.Random) -> PlanShape:
-    """Two turns of one call each, of which no result feeds another."""
-    return PlanShape((1, 1), depth=1)
-
-
-def _long_shape(type: TaskType, rng: random.Random) -> PlanShape:
-    """Three calls in the first turn, which leave the later ones no chance where one is missing, and somewhere a result
-    that feeds a call whose result feeds another."""
-    return PlanShape((3, *rng.choice(((2,), (2, 1), (3,)))), depth=3)
-
-
-def _asked_shape(type: TaskType, rng: random.Random) -> PlanShape:
-    """A request in vain, since a value is missing, and once that is said one or two calls, the first feeding the
-    second."""
-    counts = rng.choice((1, 2))
-    return PlanShape((0, counts), depth=counts)
-
-
-SHAPES: dict[Size, Callable[[TaskType, random.Random], PlanShape]] = {
-    "full": _shape,
-    "small": _small_shape,
-    "easy": _easy_shape,
-    "long": _long_shape,
-    "asked": _asked_shape,
-}
+    return PlanShape(tuple(counts), depth=2 if size == "small" else rng.choice((2, 2, 2, 3)))

@@ -12,8 +12,8 @@ from dataclasses import replace
 from rods.composing.records import ComposeError
 from rods.conversations import Checks, Persona
 from rods.tasks import AnyTask, OpenTask, Task
-from worlds.desk import checks
-from worlds.desk.world import environment as desk
+from rods.worlds.desk import checks
+from rods.worlds.desk.world import environment as desk
 
 TURNS = 3  # texts of the user at most: its query, and two answers
 

@@ -11,6 +11,10 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+def _phrases(text: str) -> tuple[str, ...]:
+    return tuple(text.split(", "))
+
+
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday")
 HOURS = tuple(range(8, 18))
 TEAMS = ("sales", "design", "legal", "support", "press", "research")
@@ -32,27 +36,10 @@ FILES = _words(
     "script brochure diary ticket map"
 )
 VENDORS = _words("acme globex initech umbra vortex nimbus zenith orbit lumen cobalt falcon titan")
-TEXTS = (
-    "all approved",
-    "running late",
-    "many thanks",
-    "please review",
-    "not ready",
-    "well done",
-    "sign today",
-    "bring samples",
-    "stay calm",
-    "numbers changed",
-    "looks great",
-    "needs work",
-    "plan confirmed",
-    "call back",
-    "final version",
-    "good luck",
-    "more details",
-    "order snacks",
-    "check twice",
-    "start early",
+TEXTS = _phrases(
+    "all approved, running late, many thanks, please review, not ready, well done, sign today, bring samples, "
+    "stay calm, numbers changed, looks great, needs work, plan confirmed, call back, final version, good luck, "
+    "more details, order snacks, check twice, start early"
 )
 AMOUNTS = tuple(range(20, 401, 20))  # what users move, bills ask
 BALANCES = tuple(range(200, 801, 40))  # what accounts hold at first

@@ -9,45 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from rods.environments.base import Parameter, Tool
 
 State = dict[str, Any]
 ToolFunction = Callable[..., dict[str, Any]]
-CheckFunction = Callable[..., bool]
-F = TypeVar("F", bound=Callable[..., Any])
+Declared = tuple[str, dict[str, Any], bool]  # a parameter's description, its schema, whether it is required
 MAX_ENTRIES = 200  # of a kind (files, events, mails, …): keeps results and snapshots small whatever a policy does
 
 
-REFUSALS = (
-    "no such contact",
-    "contact exists",
-    "too many contacts",
-    "no such mail",
-    "too many mails",
-    "no such event",
-    "hour taken",
-    "too many events",
-    "too many guests",
-    "no such file",
-    "file exists",
-    "file locked",
-    "file not locked",
-    "too many files",
-    "no such account",
-    "same account",
-    "not enough money",
-    "too much money",
-    "no such bill",
-    "bill paid",
-    "too many bills",
-    "no change",
-)
-
-
 class Refused(Exception):
-    """A tool's precondition does not hold. The message, one of `REFUSALS`, is what the policy reads."""
+    """A tool's precondition does not hold. The message is what the policy reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +31,6 @@ class Check:
     low: float
     high: float  # of an integer's value, or of a text's length
     allowed: frozenset[str] | None
-    required: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +38,7 @@ class Registered:
     """A tool with what runs it."""
 
     tool: Tool
-    function: ToolFunction | CheckFunction
+    function: Callable[..., Any]
     checks: Mapping[str, Check]
     required: tuple[str, ...]
 
@@ -75,52 +47,36 @@ REGISTRY: dict[str, Registered] = {}
 CHECKS: dict[str, Registered] = {}  # functions that answer true or false of the state, for goals; no policy sees one
 
 
-def text(description: str, *, longest: int = 40, required: bool = True) -> tuple[str, dict[str, Any], bool]:
-    return description, {"type": "string", "minLength": 1, "maxLength": longest}, required
+def text(description: str, *, longest: int = 40) -> Declared:
+    return description, {"type": "string", "minLength": 1, "maxLength": longest}, True
 
 
-def one_of(description: str, values: tuple[str, ...], *, required: bool = True) -> tuple[str, dict[str, Any], bool]:
+def one_of(description: str, values: tuple[str, ...], *, required: bool = True) -> Declared:
     return description, {"type": "string", "enum": list(values)}, required
 
 
-def whole(description: str, low: int, high: int) -> tuple[str, dict[str, Any], bool]:
+def whole(description: str, low: int, high: int) -> Declared:
     return description, {"type": "integer", "minimum": low, "maximum": high}, True
 
 
-def tool(
-    group: str, description: str, **parameters: tuple[str, dict[str, Any], bool]
-) -> Callable[[ToolFunction], ToolFunction]:
+def tool(group: str, description: str, **parameters: Declared) -> Callable[[ToolFunction], ToolFunction]:
     """Registers the decorated function as a tool of the API class `group`."""
-    return _registering(REGISTRY, group, description, parameters)
 
-
-def goal_check(
-    description: str, **parameters: tuple[str, dict[str, Any], bool]
-) -> Callable[[CheckFunction], CheckFunction]:
-    """Registers the decorated function as a check. Checks are not part of desk's hash, whose tasks need none: one that
-    is to answer otherwise gets another name."""
-    return _registering(CHECKS, "checks", description, parameters)
-
-
-def _registering(
-    registry: dict[str, Registered],
-    group: str,
-    description: str,
-    parameters: Mapping[str, tuple[str, dict[str, Any], bool]],
-) -> Callable[[F], F]:
-    def register(function: F) -> F:
-        made = Tool(
-            function.__name__,
-            group,
-            description,
-            tuple(Parameter(name, schema, about, required) for name, (about, schema, required) in parameters.items()),
-        )
-        checks = {name: _check(schema, required) for name, (_, schema, required) in parameters.items()}
-        required = tuple(name for name, check in checks.items() if check.required)
-        registry[made.name] = Registered(made, function, checks, required)
+    def register(function: ToolFunction) -> ToolFunction:
+        name = function.__name__
+        REGISTRY[name] = registered(name, group, description, function, parameters)
         return function
 
     return register
+
+
+def registered(
+    name: str, group: str, description: str, function: Callable[..., Any], parameters: Mapping[str, Declared]
+) -> Registered:
+    declared = tuple(Parameter(name, schema, about, required) for name, (about, schema, required) in parameters.items())
+    checks = {name: _check(schema) for name, (_, schema, _) in parameters.items()}
+    required = tuple(parameter.name for parameter in declared if parameter.required)
+    return Registered(Tool(name, group, description, declared), function, checks, required)
 
 
 def fault(registered: Registered, arguments: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -148,8 +104,8 @@ def fault(registered: Registered, arguments: Mapping[str, Any]) -> tuple[str, st
     return None
 
 
-def _check(schema: Mapping[str, Any], required: bool) -> Check:
+def _check(schema: Mapping[str, Any]) -> Check:
     if schema["type"] == "integer":
-        return Check(int, schema["minimum"], schema["maximum"], None, required)
+        return Check(int, schema["minimum"], schema["maximum"], None)
     allowed = frozenset(schema["enum"]) if "enum" in schema else None
-    return Check(str, schema.get("minLength", 0), schema.get("maxLength", 40), allowed, required)
+    return Check(str, schema.get("minLength", 0), schema.get("maxLength", 0), allowed)

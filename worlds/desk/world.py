@@ -1,13 +1,13 @@
 """Desk as an `Environment`: a small office of contacts, mail, calendar, files and ledger.
 
-The state is a plain JSON object; classes that a state leaves out are empty. There is no clock: `today` stands in the
-state. Equal states and calls give equal results, byte for byte. Desk is made for demonstrations, tests and docs, and
-small enough to be learnt by a policy of half a million parameters.
+The state is a plain JSON object as `SHAPE` has it; classes that it leaves out are empty. There is no clock: `today`
+stands in the state. Equal states and calls give equal results, byte for byte. Desk is made for demonstrations, tests
+and docs, and small enough to be learnt by a policy of half a million parameters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,9 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Result, Tool
 from rods.tasks import state_json
-from worlds.desk import checks, pools, tools  # noqa: F401  (importing the tools registers them)
-from worlds.desk.legality import completed
-from worlds.desk.registry import CHECKS, REGISTRY, Refused, State, fault
+from rods.worlds.desk import checks, pools  # noqa: F401  (importing them registers tools and checks)
+from rods.worlds.desk.pools import DAYS, FOLDERS, HOURS, MAX_BALANCE, MAX_MONEY, ROOMS, TEAMS
+from rods.worlds.desk.registry import CHECKS, MAX_ENTRIES, REGISTRY, Refused, State, fault
 
 if TYPE_CHECKING:
     from rods.composing.catalogue import Catalogue
@@ -108,13 +108,13 @@ class Desk:
         return DeskInstance(orjson.loads(legal))
 
     def explain(self, call: Call, result: Result) -> str:
-        """The rule that a refused call has broken, for hints (rods.interfaces.hints); empty where the refusal says it
-        all."""
+        """The rule that a refused call has broken, for hints (rods.family.feedback.hints); empty where the refusal says
+        it all."""
         return RULES.get(str(result.value.get("error")), "") if isinstance(result.value, dict) else ""
 
     def catalogue(self) -> Catalogue:
         """What composing needs to write tasks for desk."""
-        from worlds.desk.catalogue import catalogue  # composing imports environments, so only on demand
+        from rods.worlds.desk.catalogue import catalogue  # composing imports environments, so only on demand
 
         return catalogue()
 
@@ -128,3 +128,94 @@ def _exactly(text: bytes) -> bytes:
 def environment() -> Desk:
     """The environment, made once a process."""
     return Desk()
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= 60 and value.isprintable()
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and len(value) <= MAX_ENTRIES and all(map(_text, value)) and value == sorted(value)
+
+
+def _flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _whole(low: int, high: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and low <= value <= high
+
+
+# Every field and what is legal there: a test, a tuple of values, the fields of an object, or [entries by name].
+SHAPE: dict[str, Any] = {
+    "today": DAYS,
+    "contacts": [{"address": _text, "team": TEAMS}],
+    "mail": {
+        "inbox": [{"sender": _text, "subject": _text, "text": _text, "flagged": _flag}],
+        "sent": [{"address": _text, "subject": _text, "text": _text}],
+        "next": _whole(0, 10**6),
+    },
+    "calendar": {
+        "events": [
+            {"title": _text, "day": DAYS, "hour": _whole(HOURS[0], HOURS[-1]), "room": ("", *ROOMS), "guests": _texts}
+        ],
+        "next": _whole(0, 10**6),
+    },
+    "files": [{"folder": FOLDERS, "text": _text, "locked": _flag, "shared": _texts}],
+    "ledger": {
+        "accounts": [_whole(0, MAX_BALANCE)],
+        "bills": [{"vendor": _text, "amount": _whole(1, MAX_MONEY), "paid": _flag}],
+        "next": _whole(0, 10**6),
+    },
+}
+IDS = (("mail", "inbox", "m"), ("mail", "sent", "m"), ("calendar", "events", "e"), ("ledger", "bills", "i"))
+
+
+def completed(state: Any) -> State:
+    """`state` with its missing classes added, empty. Raises ValueError for anything illegal, naming its place."""
+    if not isinstance(state, dict):
+        raise ValueError("the state must be an object")
+    if unknown := [key for key in state if key not in SHAPE]:
+        raise ValueError(f"the state has an unknown part {unknown[0]!r}; desk knows {', '.join(SHAPE)}")
+    full: State = {
+        "today": DAYS[0],
+        "contacts": {},
+        "mail": {"inbox": {}, "sent": {}, "next": 10},
+        "calendar": {"events": {}, "next": 10},
+        "files": {},
+        "ledger": {"accounts": {}, "bills": {}, "next": 10},
+        **state,
+    }
+    for key, shape in SHAPE.items():
+        _hold(full[key], shape, key)
+    for part, kind, letter in IDS:
+        for name in full[part][kind]:
+            number = name[1:]
+            legal = name[0] == letter and number.isascii() and number.isdigit() and int(number) < full[part]["next"]
+            _expect(legal, f"{part}.{kind}.{name}", f"must be {letter} and a number below next")
+    times = [(event["day"], event["hour"]) for event in full["calendar"]["events"].values()]
+    _expect(len(set(times)) == len(times), "calendar.events", "has two events at one time")
+    return full
+
+
+def _hold(value: Any, shape: Any, where: str) -> None:
+    if isinstance(shape, list):
+        few = isinstance(value, dict) and len(value) <= MAX_ENTRIES
+        _expect(few, where, f"must hold at most {MAX_ENTRIES} entries")
+        for name, entry in value.items():
+            _expect(_text(name), where, f"has a bad name {name!r}")
+            _hold(entry, shape[0], f"{where}.{name}")
+    elif isinstance(shape, dict):
+        whole = isinstance(value, dict) and set(value) == set(shape)
+        _expect(whole, where, f"must have exactly {', '.join(shape)}")
+        for field, inner in shape.items():
+            _hold(value[field], inner, f"{where}.{field}")
+    elif isinstance(shape, tuple):
+        _expect(value in shape, where, f"must be one of {', '.join(map(str, shape))}, not {value!r}")
+    else:
+        _expect(shape(value), where, f"must not be {value!r}")
+
+
+def _expect(holds: bool, where: str, what: str) -> None:
+    if not holds:
+        raise ValueError(f"the state's {where} {what}")

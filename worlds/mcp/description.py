@@ -17,7 +17,7 @@ from pydantic import Field, field_validator, model_validator
 
 from rods.canonical import content_id
 from rods.errors import UserError
-from worlds.pinned import Pinned
+from rods.worlds.pinned import Pinned
 
 FOLDER = "/world"  # what the private folder of a world is called outside
 NOW = "2026-01-05T09:00:00+00:00"  # a Monday

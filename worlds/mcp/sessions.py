@@ -31,7 +31,7 @@ from typing import Any
 from rods.deadlines import SERVER_START, STOPPED
 from rods.errors import InfrastructureError, UserError
 from rods.logs import log
-from worlds.mcp.description import Description
+from rods.worlds.mcp.description import Description
 
 try:
     from mcp import Client, StdioServerParameters, stdio_client

@@ -1,4 +1,4 @@
-"""The environment over an MCP server. Of its worlds only calls can be asked; `replayed` adds the rest.
+"""The environment over an MCP server. Of its worlds only calls can be asked (`OnlyCalled`).
 
 A world has a server process and a folder of its own, which is called `/world` in everything that is said to and by the
 server. Its state is {"files": {path: text}}, written into that folder, beside what `rods.environments.replay` keeps.
@@ -10,7 +10,7 @@ import re
 import weakref
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, NoReturn
+from typing import Any
 
 import orjson
 
@@ -18,19 +18,13 @@ from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Result, Tool
-from rods.environments.replay import Replayed
-from rods.errors import Unsupported, UserError
-from worlds.mcp.description import FOLDER, Description
-from worlds.mcp.sessions import Answer, Pool, Refusal, Session
-from worlds.pinned import closed, tool_of
+from rods.errors import UserError
+from rods.worlds.mcp.description import FOLDER, Description
+from rods.worlds.mcp.sessions import Answer, Pool, Refusal, Session
+from rods.worlds.pinned import OnlyCalled, closed, json_value, tool_of
 
 FILES = "files"  # the key of a state
 _INVALID_PARAMS = -32602  # JSON-RPC's
-
-
-def replayed(inner: McpEnvironment) -> Replayed:
-    server = inner.server
-    return Replayed(inner, reads=server.reads, probes=server.probe_calls(), minted=server.minted)
 
 
 class McpEnvironment:
@@ -80,7 +74,7 @@ class McpEnvironment:
         self._pool.close()
 
 
-class McpWorld:
+class McpWorld(OnlyCalled):
     """One server process, or one connection. Ends with the object."""
 
     def __init__(self, session: Session, checkers: Mapping[str, Checker]) -> None:
@@ -116,15 +110,6 @@ class McpWorld:
             for path in sorted(places)
         }
 
-    def snapshot(self) -> NoReturn:
-        raise Unsupported("an MCP server cannot be asked for its state")
-
-    def fork(self) -> NoReturn:
-        raise Unsupported("an MCP server cannot be copied")
-
-    def same_state(self, other: object) -> NoReturn:
-        raise Unsupported("an MCP server cannot be asked for its state")
-
     def _inside(self, value: Any) -> Any:
         if isinstance(value, str):
             return self._inward.sub(lambda _: self._outward, value) if FOLDER in value else value
@@ -152,11 +137,7 @@ def _said(answer: Answer) -> tuple[str, Any]:
         else:
             parts.append(f"[{block.type}, {block.mime_type}, {len(block.data) * 3 // 4} bytes]")
     text = "\n".join(parts)
-    try:
-        value = orjson.loads(text)
-    except ValueError:
-        value = None
-    return text, value if isinstance(value, (dict, list)) else None
+    return text, json_value(text)
 
 
 def _legal(state: Mapping[str, Any], server: Description) -> dict[str, str]:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -19,39 +20,10 @@ from rods.calls import Call
 from rods.environments.base import Environment, Instance
 from rods.errors import InfrastructureError, Unsupported
 from rods.faults import WRONG_ARGUMENTS
-from worlds.openenv.sessions import LARGEST, RefusedStep
+from rods.worlds.openenv.sessions import LARGEST, RefusedStep
 
 _KINDS = {"unknown_tool": "tool_not_found", "hidden_tool": "tool_not_found", "timeout": "timeout"}
-_ACTION = {
-    "title": "CallToolAction",
-    "description": "Calls a tool.",
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "metadata": {"type": "object", "additionalProperties": True},
-        "type": {"const": "call_tool", "default": "call_tool", "type": "string"},
-        "tool_name": {"type": "string"},
-        "arguments": {"type": "object", "additionalProperties": True},
-    },
-    "required": ["tool_name"],
-}
-_OBSERVATION = {
-    "title": "CallToolObservation",
-    "type": "object",
-    "properties": {
-        "done": {"type": "boolean", "default": False},
-        "reward": {"default": None},
-        "tool_name": {"type": "string"},
-        "result": {"type": "string"},
-        "error": {"default": None},
-    },
-    "required": ["tool_name"],
-}
-_STATE = {
-    "title": "State",
-    "type": "object",
-    "properties": {"episode_id": {}, "step_count": {"type": "integer"}, "world": {}},
-}
+_SCHEMAS = orjson.loads(Path(__file__).with_name("served.json").read_bytes())  # of actions, observations, states
 
 
 class ServedEpisode:
@@ -186,7 +158,7 @@ def application(environment: Environment, sessions: int) -> web.Application:
     async def about(request: web.Request) -> web.Response:
         said: dict[str, dict[str, Any]] = {
             "/health": {"status": "healthy"},
-            "/schema": {"action": _ACTION, "observation": _OBSERVATION, "state": _STATE},
+            "/schema": _SCHEMAS,
             "/metadata": {
                 "name": environment.name,
                 "description": f"{len(environment.tools())} tools, served by RODS",

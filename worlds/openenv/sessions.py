@@ -13,7 +13,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Protocol, get_type_hints
+from typing import Any, get_type_hints
 
 import aiohttp
 import orjson
@@ -25,8 +25,8 @@ from rods.environments.base import Result
 from rods.environments.replay import Lost
 from rods.errors import InfrastructureError, UserError
 from rods.functions import named_function
-from worlds.openenv.description import OpenEnvDescription
-from worlds.pinned import closed
+from rods.worlds.openenv.description import OpenEnvDescription
+from rods.worlds.pinned import closed, json_value
 
 LARGEST = 100 * 2**20  # bytes of a message, as OpenEnv's client has it
 STEP = "step"  # the one tool of an environment whose actions are no tool calls
@@ -48,31 +48,7 @@ class RefusedStep(Exception):
         super().__init__(text)
 
 
-class Session(Protocol):
-    """One episode."""
-
-    def earned(self) -> float:
-        """What it is worth so far: the sum of its steps' rewards, or what the environment says; 0 without any."""
-        ...
-
-    def tools(self) -> list[dict[str, Any]]:
-        """Records of name, description and inputSchema, by name."""
-        ...
-
-    def begin(self, arguments: Mapping[str, Any]) -> str:
-        """Resets it. Returns what it shows first. Raises ValueError for arguments that it refuses."""
-        ...
-
-    def call(self, name: str, arguments: dict[str, Any]) -> Result: ...
-
-    def state(self) -> dict[str, Any]:
-        """What can be seen of its state, without what differs from episode to episode."""
-        ...
-
-    def end(self) -> None: ...
-
-
-def session(described: OpenEnvDescription) -> Session:
+def session(described: OpenEnvDescription) -> StepSession | MethodSession:
     """A new one. Raises Full, InfrastructureError, and UserError where there is nothing of that name."""
     if described.kind == "trl":
         return MethodSession(_made(described))
@@ -83,8 +59,7 @@ def alone(described: OpenEnvDescription) -> bool:
     """Whether objects of the factory may not live beside each other, which OpenEnv's do only where they say so."""
     if described.url or described.kind == "trl":
         return False  # a server refuses by itself
-    made = _factory(described)
-    return not getattr(made, "SUPPORTS_CONCURRENT_SESSIONS", False)
+    return not getattr(_factory(described), "SUPPORTS_CONCURRENT_SESSIONS", False)
 
 
 def _factory(described: OpenEnvDescription) -> Any:
@@ -99,25 +74,11 @@ def _made(described: OpenEnvDescription) -> Any:
         raise UserError(what, where=f"factory {described.factory!r}", remedy=remedy) from error
 
 
-class Messages(Protocol):
-    """Somebody who answers OpenEnv's messages."""
-
-    def actions(self) -> dict[str, Any]:
-        """JSON Schema of an action."""
-        ...
-
-    def ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
-        """What it answers to a message. Raises RefusedStep, Full, InfrastructureError."""
-        ...
-
-    def end(self) -> None: ...
-
-
 class StepSession:
     """An episode in an OpenEnv environment. Where its actions are calls of tools, these are the tools; else it has one
     tool, STEP, whose arguments are the fields of an action."""
 
-    def __init__(self, messages: Messages) -> None:
+    def __init__(self, messages: Socket | InProcess) -> None:
         self._messages = messages
         self._actions = messages.actions()
         self._calls = self._actions.get("title") in _GENERAL
@@ -125,9 +86,11 @@ class StepSession:
         self._over = False
 
     def earned(self) -> float:
+        """What the episode is worth so far: the sum of its steps' rewards; 0 without any."""
         return self._earned
 
     def tools(self) -> list[dict[str, Any]]:
+        """Records of name, description and inputSchema, by name."""
         if not self._calls:
             schema = {key: value for key, value in self._actions.items() if key not in ("title", "description")}
             schema["properties"] = {k: v for k, v in schema.get("properties", {}).items() if k != "metadata"}
@@ -137,17 +100,17 @@ class StepSession:
             listed = self._messages.ask("step", {"type": "list_tools"})["observation"].get("tools", [])
         except RefusedStep as error:
             raise InfrastructureError(f"it does not list its tools: {error}") from error
-        records = [
+        return [
             {
                 "name": tool["name"],
                 "description": tool.get("description", ""),
                 "inputSchema": tool.get("input_schema", tool.get("inputSchema", {})),
             }
-            for tool in listed
+            for tool in sorted(listed, key=lambda tool: str(tool["name"]))
         ]
-        return sorted(records, key=lambda record: str(record["name"]))
 
     def begin(self, arguments: Mapping[str, Any]) -> str:
+        """Resets it. Returns what it shows first. Raises ValueError for arguments that it refuses."""
         try:
             return self._shown(self._messages.ask("reset", arguments))
         except RefusedStep as error:
@@ -176,6 +139,7 @@ class StepSession:
         return _result(observation.get("result"))
 
     def state(self) -> dict[str, Any]:
+        """What can be seen of its state, without what differs from episode to episode."""
         try:
             shown = self._messages.ask("state", {})
         except RefusedStep as error:
@@ -197,23 +161,16 @@ def _result(given: Any) -> Result:
     if isinstance(given, Mapping) and "content" in given and "structured_content" in given:
         if given.get("data") is None or given.get("is_error"):
             text = "\n".join(str(block.get("text", f"[{block.get('type')}]")) for block in given["content"])
-            return Result(text, None, "tool") if given.get("is_error") else Result(text, _value(text))
+            return Result(text, None, "tool") if given.get("is_error") else Result(text, json_value(text))
         given = given["data"]
     if isinstance(given, str):
-        return Result(given, _value(given))
+        return Result(given, json_value(given))
     return Result(orjson.dumps(given).decode(), given)
 
 
-def _value(text: str) -> Any:
-    try:
-        value = orjson.loads(text)
-    except ValueError:
-        return None
-    return value if isinstance(value, (dict, list)) else None
-
-
 class Socket:
-    """OpenEnv's messages over a WebSocket."""
+    """OpenEnv's messages over a WebSocket. `actions` is the JSON Schema of an action, `ask` the answer to a message: it
+    raises RefusedStep, Full, InfrastructureError."""
 
     def __init__(self, described: OpenEnvDescription) -> None:
         self._url, self._seconds = described.url.rstrip("/"), described.seconds
@@ -295,7 +252,7 @@ def _loop(pid: int) -> asyncio.AbstractEventLoop:
 
 
 class InProcess:
-    """OpenEnv's messages, to an object with `reset`, `step` and `state` in this process."""
+    """OpenEnv's messages as `Socket` has them, to an object with `reset`, `step` and `state` in this process."""
 
     def __init__(self, made: Any) -> None:
         self._made, self._ended = made, False
@@ -377,11 +334,8 @@ class MethodSession:
         functions = dict(inspect.getmembers(kind, predicate=inspect.isfunction))
         if "reset" not in functions:
             raise UserError("has no method reset", where=kind.__name__, remedy="TRL asks for one")
-        self._methods = {
-            name: function
-            for name, function in functions.items()
-            if name not in ("reset", "get_reward") and not name.startswith("_")
-        }
+        own = {"reset", "get_reward"}
+        self._methods = {name: each for name, each in functions.items() if name not in own and name[0] != "_"}
         self._checkers: dict[str, Checker] = {}
         self._scored = "get_reward" in functions
 
@@ -411,10 +365,9 @@ class MethodSession:
         except Exception as error:  # noqa: BLE001 - as TRL: whatever a tool raises is what the policy is told
             return _failed(str(error), "tool")
         try:
-            value = orjson.loads(canonical(given))
+            return Result(_texts(given), json_value(canonical(given)))
         except ValueError:
-            value = None
-        return Result(_texts(given), value if isinstance(value, (dict, list)) else None)
+            return Result(_texts(given), None)
 
     def state(self) -> dict[str, Any]:
         shown = {}

@@ -1,4 +1,4 @@
-"""The environment over OpenEnv's sessions. Of its worlds only calls can be asked; `replayed` adds the rest.
+"""The environment over OpenEnv's sessions. Of its worlds only calls can be asked (`OnlyCalled`).
 
 The state of a world is {"reset": {argument: value}}, what its `reset` is given, beside what `rods.environments.replay`
 keeps. A server takes so many sessions, and an object that does not say that others may live beside it is alone: then
@@ -14,16 +14,16 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Any, NoReturn
+from typing import Any
 
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Parameter, Result, Tool
-from rods.environments.replay import Lost, Replayed
-from rods.errors import InfrastructureError, Unsupported
-from worlds.openenv.description import ENDING, OpenEnvDescription
-from worlds.openenv.sessions import Full, Session, alone, session
-from worlds.pinned import tool_of
+from rods.environments.replay import Lost
+from rods.errors import InfrastructureError
+from rods.worlds.openenv.description import ENDING, OpenEnvDescription
+from rods.worlds.openenv.sessions import Full, MethodSession, StepSession, alone, session
+from rods.worlds.pinned import OnlyCalled, tool_of
 
 RESET = "reset"  # the key of a state
 IDLE = 0.05  # seconds since the last call of a world in another thread before it makes room: it may be between two
@@ -38,14 +38,6 @@ REWARDED = Tool(
     result={"type": "boolean"},
     reads=True,
 )
-
-
-def replayed(inner: OpenEnvironment) -> Replayed:
-    described = inner.described
-    probes = described.probe_calls()
-    if probes is None and described.compared:
-        probes = ()
-    return Replayed(inner, reads=described.reads, probes=probes, minted=described.minted)
 
 
 def introduced(given: OpenEnvDescription) -> tuple[OpenEnvDescription, str]:
@@ -98,9 +90,8 @@ class OpenEnvironment:
         given = dict(state or {})
         arguments = given.pop(RESET, {})
         if given:
-            raise ValueError(
-                f"the state of an OpenEnv environment has {RESET!r} and 'calls', not {next(iter(given))!r}"
-            )
+            other = next(iter(given))
+            raise ValueError(f"the state of an OpenEnv environment has {RESET!r} and 'calls', not {other!r}")
         if not isinstance(arguments, Mapping):
             raise ValueError(f"{RESET!r} of a state maps names of arguments to values")
         with self._opening:
@@ -120,7 +111,7 @@ class OpenEnvironment:
         for world in self._living():
             world.leave(wait=True)
 
-    def _begun(self, arguments: Mapping[str, Any]) -> Session:
+    def _begun(self, arguments: Mapping[str, Any]) -> StepSession | MethodSession:
         until = time.monotonic() + self.described.seconds
         for number in itertools.count():
             try:
@@ -154,10 +145,10 @@ class OpenEnvironment:
         return [world for world in worlds.values() if world is not None and world.lives]
 
 
-class OpenEnvWorld:
+class OpenEnvWorld(OnlyCalled):
     """One session. Ends with the object."""
 
-    def __init__(self, environment: OpenEnvironment, made: Session) -> None:
+    def __init__(self, environment: OpenEnvironment, made: StepSession | MethodSession) -> None:
         self._environment, self._session, self.lives = environment, made, True
         self._lock = threading.Lock()
         self._last = (threading.get_ident(), time.monotonic())  # who called it, and when
@@ -208,12 +199,3 @@ class OpenEnvWorld:
             return Result("rewarded takes a number, at_least", None, "bad_arguments")
         holds = self._session.earned() >= least
         return Result("true" if holds else "false", holds)
-
-    def snapshot(self) -> NoReturn:
-        raise Unsupported("OpenEnv has no way to restore a state")
-
-    def fork(self) -> NoReturn:
-        raise Unsupported("OpenEnv has no way to copy an environment")
-
-    def same_state(self, other: object) -> NoReturn:
-        raise Unsupported("OpenEnv has no way to compare two environments")

@@ -4,10 +4,15 @@ Every tool is a recipe of one step whose arguments the user says. The domain of 
 for it: the options of its schema, or the names and numbers in state and results whose place is called like the
 argument. Where there are none, or the argument is free text or names something new, it lists examples. All this is a
 guess from names; that a value works shows only when the call runs.
+
+What an entry of the world means is not known either. A copy of what the user asks for would be a second right answer
+beside the ground truth. So padding never copies an entry of which any word is said or used, and leaves a collection as
+it is where more entries would change a result from which a later call takes a value.
 """
 
 from __future__ import annotations
 
+import copy
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -15,14 +20,15 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-from daemon.authors.catalogue_free.padding import padded
-from daemon.authors.state_shapes import is_map
+from rods.analysis.containment import COMMON, stem
 from rods.analysis.flows import value_of
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, limits
-from rods.composing.catalogue import LEFT_OUT, Catalogue, PhraseBook, Recipe, RecipeStep, Said, Scene, catalogue_for
-from rods.composing.records import ComposeError
+from rods.composing.catalogue import LEFT_OUT, Catalogue, FromUser, PhraseBook, Recipe, RecipeStep, Scene, catalogue_for
+from rods.composing.records import ComposeError, Draft
+from rods.daemon.authors.state_shapes import at, is_map, walk
 from rods.environments.base import Environment, Parameter, Tool, kept
+from rods.errors import InfrastructureError
 
 EXAMPLES = 6
 WORDS_OF_A_NAME = 4  # a longer text in the state is no name
@@ -30,6 +36,8 @@ PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 MAKING = {"add", "create", "make", "new", "register", "touch", "mkdir", "insert", "draft"}  # what is named is new
 WRITING = {"write", "post", "send", "book", "open", "place"}  # the same for its name, title or subject
 FREE = {"text", "body", "message", "content", "comment", "query", "reason", "answer"}  # said in one's own words
+WORD = re.compile(r"\w+")
+PADDED_MAPS, PADDING = 4, 8  # collections that padding fills up, and entries for each
 NAMING = {"name", "title", "subject", "label", "path"}
 
 
@@ -47,7 +55,7 @@ def catalogue_with_tools(environment: Environment) -> Catalogue:
 def is_single_tool(recipe: Recipe) -> bool:
     """Whether it is a single tool rather than a recipe of the environment's own (which may have a tool's name)."""
     tool = recipe.steps[0].tool
-    own_domains = all(domain == f"{tool}.{slot}" for slot, domain in recipe.says.items())
+    own_domains = all(domain == f"{tool}.{slot}" for slot, domain in recipe.user_slots.items())
     return recipe.name == tool and len(recipe.steps) == 1 and not recipe.needs and own_domains
 
 
@@ -67,7 +75,7 @@ def single_tools(environment: Environment) -> Catalogue:
         for parameter in tool.parameters:
             name = f"{tool.name}.{parameter.name}"
             domains[name] = partial(_values, tools, tool, parameter)
-            arguments[parameter.name] = Said(parameter.name, name)
+            arguments[parameter.name] = FromUser(parameter.name, name)
         recipes[tool.name] = Recipe(tool.name, (RecipeStep(tool.name, arguments),), (tool.summary,))
     return Catalogue(
         environment=environment.name,
@@ -116,13 +124,16 @@ def _known(
     if parts & NAMING:
         about += [_parts(tool.name), _parts(tool.group)]
     for number, wanted in enumerate(about):
-        found = [
+        known = [
             value
             for place, value, key in offered
-            if wanted & place and (key or number < 2) and checker.fits(value) and _is_name(value)
+            if wanted & place
+            and (key or number < 2)
+            and checker.fits(value)
+            and (not isinstance(value, str) or 0 < len(value.split()) <= WORDS_OF_A_NAME)
         ]
-        if found:
-            return [value for index, value in enumerate(found) if value not in found[:index]]
+        if known:
+            return [value for index, value in enumerate(known) if value not in known[:index]]
     return []
 
 
@@ -156,12 +167,68 @@ def _leaves(
         yield words, value, False
 
 
-def _is_name(value: Any) -> bool:
-    return not isinstance(value, str) or 0 < len(value.split()) <= WORDS_OF_A_NAME
-
-
 @cache
 def _parts(name: str) -> frozenset[str]:
     """The words of a name, in the singular: `note_ids` and `NoteID` have `note` and `id`."""
     words = (word.lower() for word in PART.findall(name))
     return frozenset(word[:-1] if len(word) > 2 and word.endswith("s") else word for word in words)
+
+
+def padded(environment: Environment, draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:
+    """The draft's state with more entries in its largest collections, copies of those that are there under new keys, as
+    far as the environment and the draft's calls allow. `spoken`: the words, in small letters, of texts and arguments.
+
+    Raises InfrastructureError when the machinery broke."""
+    state = copy.deepcopy(dict(draft.state))
+    meant = frozenset(map(stem, spoken))
+    maps = [(path, value) for path, _, value in walk(state) if isinstance(value, Mapping) and "*" not in path]
+    for path, _ in sorted(maps, key=lambda held: -len(held[1]))[:PADDED_MAPS]:
+        longer = copy.deepcopy(state)
+        entries = at(longer, path)
+        models = [key for key in sorted(entries) if not _stems(key, entries[key]) & meant]
+        for number in range(PADDING if models else 0):
+            key = rng.choice(models)
+            taken = {int(name) for name in entries if name.isdecimal()}
+            new = str(max(taken) + 1) if key.isdecimal() else f"{key}_{number + 2}"
+            if new not in entries and new.lower() not in spoken:
+                entries[new] = _renamed(at(state, path)[key], key, new)
+        if _holds(environment, draft, longer):
+            state = longer
+    return state
+
+
+def _holds(environment: Environment, draft: Draft, state: Mapping[str, Any]) -> bool:
+    """Whether `state` is legal, all calls succeed there, and what later calls take their values from is as it was."""
+    try:
+        instance = environment.reset(state)
+    except ValueError:
+        return False
+    taken = {flow.origin for calls in draft.turns for bound in calls for flow in bound.flows.values()}
+    for turn, calls in enumerate(draft.turns):
+        for index, bound in enumerate(calls):
+            result = instance.call(bound.call)
+            if result.error == "infrastructure":
+                raise InfrastructureError(f"while padding, {bound.call}: {result.text}")
+            if result.error is not None or ((turn, index) in taken and result.text != bound.result.text):
+                return False
+    return True
+
+
+def _stems(key: str, entry: Any) -> frozenset[str]:
+    """The words of an entry's key and values that may say which one is meant, without their endings; the keys of maps
+    in it are values, the names of a record's fields say nothing."""
+    values = (" ".join(value) if isinstance(value, Mapping) else str(value) for *_, value in walk(entry))
+    return frozenset(map(stem, WORD.findall(" ".join((key, *values)).lower()))) - COMMON
+
+
+def _renamed(entry: Any, key: str, new: str) -> Any:
+    """A copy of an entry in which its own key, where it stands among its fields, is the new one."""
+    if not isinstance(entry, Mapping):
+        return copy.deepcopy(entry)
+    own: dict[Any, Any] = {key: new}
+    if key.isdecimal():
+        own[int(key)] = int(new)
+    return {
+        name: own[item] if isinstance(item, (str, int)) and item in own else copy.deepcopy(item)
+        for name, item in entry.items()
+    }

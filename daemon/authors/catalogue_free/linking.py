@@ -8,31 +8,29 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from daemon.authors.base import Assignment
-from daemon.authors.catalogue_free import is_single_tool
-from daemon.authors.state_shapes import contents
 from rods.analysis.flows import Flow, infer
 from rods.analysis.profile import Position, longest_chain
 from rods.calls import Call
 from rods.canonical import canonical
-from rods.composing.bind import Choice, by_chance, meant, realise
+from rods.composing.bind import Choice, meant, random_chooser, realise
 from rods.composing.catalogue import LEFT_OUT, Catalogue, Scene
 from rods.composing.records import ComposeError, Draft, Plan, PlannedTurn
+from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.catalogue_free import is_single_tool
+from rods.daemon.authors.state_shapes import contents
 from rods.environments.base import Result, reference
 from rods.tasks import Task
 
 TRIALS = 4
 
 
-def tool_options(
-    catalogue: Catalogue, given: Assignment, functions: str, rng: random.Random, most: int
-) -> list[list[list[str]]]:
-    """For every call of the root, turn by turn, at most `most` tools of its API class that may stand there; where a
-    call of the root feeds another, those that can. `functions`: `other` (rather not the seed's) or `same`.
+def tool_options(catalogue: Catalogue, given: Assignment[Task], rng: random.Random, most: int) -> list[list[list[str]]]:
+    """For every call of the root, turn by turn, at most `most` tools of its API class that may stand there (rather not
+    the seed's, or just these); where a call of the root feeds another, those that can.
 
     Raises ComposeError("no_pattern") when no tool is left for some place.
     """
@@ -44,14 +42,13 @@ def tool_options(
         open_value = given.seed.type == "miss_param" and turn > 0 and not given.profile.turns[turn - 1]
         places = []
         for node in nodes:
-            if functions == "same":
-                options = [node.tool]
-            else:
-                same_class = [name for name, tool in tools.items() if tool.group == node.group]
+            options = [node.tool]
+            if not given.same:
+                options = [name for name, tool in tools.items() if tool.group == node.group]
                 if open_value:  # something has to be said in it, so that it can be left open before
-                    same_class = [name for name in same_class if catalogue.recipes[name].says]
-                others = [name for name in same_class if name not in avoided]
-                options = same_class if node.position in linked else others or same_class  # few tools find things out
+                    options = [name for name in options if catalogue.recipes[name].user_slots]
+                if node.position not in linked:  # few tools find things out
+                    options = [name for name in options if name not in avoided] or options
             options = [
                 name for name in options if name not in given.blocked and is_single_tool(catalogue.recipes[name])
             ]
@@ -61,23 +58,22 @@ def tool_options(
             rng.shuffle(options)
             places.append(options[:most])
         turns.append(places)
-    if functions == "other":
-        for (turn, place), (later_turn, later_place), _ in given.profile.edges:
-            if found := pairs(catalogue, given, turns[turn][place], turns[later_turn][later_place]):
-                turns[turn][place] = list(dict.fromkeys(producer for producer, _ in found))
-                turns[later_turn][later_place] = list(dict.fromkeys(consumer for _, consumer in found))
+    for (turn, place), (later_turn, later_place), _ in () if given.same else given.profile.edges:
+        if able := list(pairs(catalogue, given, turns[turn][place], turns[later_turn][later_place])):
+            turns[turn][place] = list(dict.fromkeys(producer for producer, _ in able))
+            turns[later_turn][later_place] = list(dict.fromkeys(consumer for _, consumer in able))
     return turns
 
 
-def feeding(catalogue: Catalogue, given: Assignment, plan: Plan) -> Mapping[Position, list[int]]:
+def feeding(catalogue: Catalogue, given: Assignment[Task], plan: Plan) -> Mapping[Position, list[int]]:
     """Which calls (counted through) feed a place in the root, and so should here; nothing for plans with recipes."""
     if not all(is_single_tool(catalogue.recipes[name]) for turn in plan.turns for name in turn.recipes):
         return {}
     order = {node.position: number for number, node in enumerate(given.profile.nodes)}
-    found: dict[Position, list[int]] = {}
+    producers: dict[Position, list[int]] = {}
     for producer, consumer, _ in given.profile.edges:
-        found.setdefault(consumer, []).append(order[producer])
-    return found
+        producers.setdefault(consumer, []).append(order[producer])
+    return producers
 
 
 def fed_values(choice: Choice, values: Sequence[Any], wanted: Mapping[Position, Sequence[int]]) -> list[Any]:
@@ -87,14 +83,14 @@ def fed_values(choice: Choice, values: Sequence[Any], wanted: Mapping[Position, 
     return [value for value in values if value is not LEFT_OUT and _is_among(meant(value), returned)]
 
 
-def unfed(catalogue: Catalogue, given: Assignment, plan: Plan) -> str:
+def unfed(catalogue: Catalogue, given: Assignment[Task], plan: Plan) -> str:
     """What is wrong with a plan whose calls cannot feed each other as in the root, tried by chance in the seed's world;
     empty when they can, or when chance does not get far enough to tell."""
     wanted = feeding(catalogue, given, plan)
     fed: set[Position] = set()
     reached: set[Position] = set()
     for number in range(TRIALS if wanted else 0):
-        chance = by_chance(given.rng(f"trial {number}"))
+        chance = random_chooser(given.rng(f"trial {number}"))
 
         def choose(choice: Choice, chance: Any = chance) -> Any:
             reached.add((choice.turn, choice.place))
@@ -117,32 +113,48 @@ def unfed(catalogue: Catalogue, given: Assignment, plan: Plan) -> str:
 
 
 def pairs(
-    catalogue: Catalogue, given: Assignment, producers: Sequence[str], consumers: Sequence[str]
-) -> list[tuple[str, str]]:
+    catalogue: Catalogue, given: Assignment[Task], producers: Sequence[str], consumers: Sequence[str]
+) -> Iterator[tuple[str, str]]:
     """The tools of which the second can take what the first returns, tried by chance in the seed's world."""
-    found = []
     for producer in producers:
         if (sample := _sample(catalogue, given, producer)) is None:
             continue
         returned = _returned([sample])
         before, after = Scene({}, {}, {}, {}), Scene({}, {}, {}, {}, [sample])
         for consumer in consumers:
-            for domain in map(catalogue.domains.__getitem__, catalogue.recipes[consumer].says.values()):
-                examples = domain(before)
-                if any(value not in examples and _is_among(value, returned) for value in domain(after)):
-                    found.append((producer, consumer))
-                    break
-    return found
+            domains = [catalogue.domains[name] for name in catalogue.recipes[consumer].user_slots.values()]
+            if any(
+                value not in examples and _is_among(value, returned)
+                for domain, examples in ((domain, domain(before)) for domain in domains)
+                for value in domain(after)
+            ):
+                yield producer, consumer
 
 
-def with_inferred_flows(catalogue: Catalogue, given: Assignment, draft: Draft) -> Draft:
+def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Draft) -> Draft:
     """The draft with the flows of its single tools found out from results and state; recipes know theirs.
 
     Raises ComposeError("conversation_construct_failed") where single tools feed each other less, or more, deeply than
     the root's calls.
     """
     if any(is_single_tool(catalogue.recipes[bound.recipe]) for calls in draft.turns for bound in calls):
-        draft = _with_inferred(catalogue, given, draft)
+        calls = tuple(tuple(bound.call for bound in bounds) for bounds in draft.turns)
+        used = tuple(dict.fromkeys(call.name for turn in calls for call in turn))
+        task = Task(reference(given.environment), "base", ("",) * len(calls), calls, used, state=draft.state)
+        flows = infer(given.environment.tools(), task, [[bound.result for bound in bounds] for bounds in draft.turns])
+        turns = tuple(
+            tuple(
+                # what only the state knows, the user has to say: nothing else tells it
+                replace(
+                    bound, flows={arg: Flow("user") if flow.source == "state" else flow for arg, flow in row.items()}
+                )
+                if is_single_tool(catalogue.recipes[bound.recipe])
+                else bound
+                for bound, row in zip(bounds, rows, strict=True)
+            )
+            for bounds, rows in zip(draft.turns, flows, strict=True)
+        )
+        draft = replace(draft, turns=turns)
     if feeding(catalogue, given, draft.plan) and (reached := depth(draft)) != given.profile.depth:
         detail = f"results feed calls over {reached} steps, it must be {given.profile.depth}"
         raise ComposeError("conversation_construct_failed", detail)
@@ -158,31 +170,14 @@ def depth(draft: Draft) -> int:
     )
 
 
-def _with_inferred(catalogue: Catalogue, given: Assignment, draft: Draft) -> Draft:
-    calls = tuple(tuple(bound.call for bound in calls) for calls in draft.turns)
-    used = tuple(dict.fromkeys(call.name for turn in calls for call in turn))
-    task = Task(reference(given.environment), "base", ("",) * len(calls), calls, used, state=draft.state)
-    flows = infer(given.environment.tools(), task, [[bound.result for bound in calls] for calls in draft.turns])
-    turns = [
-        tuple(
-            replace(bound, flows={name: Flow("user") if flow.source == "state" else flow for name, flow in row.items()})
-            if is_single_tool(catalogue.recipes[bound.recipe])
-            else bound
-            for bound, row in zip(bounds, rows, strict=True)
-        )
-        for bounds, rows in zip(draft.turns, flows, strict=True)
-    ]  # what only the state knows, the user has to say: nothing else tells it
-    return replace(draft, turns=tuple(turns))
-
-
-def _sample(catalogue: Catalogue, given: Assignment, tool: str) -> tuple[Call, Result] | None:
+def _sample(catalogue: Catalogue, given: Assignment[Task], tool: str) -> tuple[Call, Result] | None:
     """A call of a tool that works in the seed's world, with its result."""
     plan = Plan((PlannedTurn((tool,), (tool,)),))
     for number in range(TRIALS):
-        choose = by_chance(given.rng(f"sample {tool} {number}"))
+        choose = random_chooser(given.rng(f"sample {tool} {number}"))
         with contextlib.suppress(ComposeError):
-            draft = realise(given.environment, catalogue, plan, given.seed.state or {}, choose)
-            return draft.turns[0][0].call, draft.turns[0][0].result
+            bound = realise(given.environment, catalogue, plan, given.seed.state or {}, choose).turns[0][0]
+            return bound.call, bound.result
     return None
 
 

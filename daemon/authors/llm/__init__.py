@@ -1,29 +1,27 @@
 """The author whose stages are language models behind an endpoint (004 §3.3, Appendices C to G; docs/agents.md).
 
 It works with an environment's recipes where there are any (`environment.catalogue()`), and with its tools and their
-schemas alone elsewhere, or with `pipeline.recipes = false` (`daemon.authors.catalogue_free`).
+schemas alone elsewhere, or with `pipeline.recipes = false` (`rods.daemon.authors.catalogue_free`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from typing import Any, Literal
 
-from daemon.authors.base import Assignment, Defect, Judgement, Texts
-from daemon.authors.catalogue_free import catalogue_with_tools, single_tools
-from daemon.authors.llm import executing, forming, judging, planning, wording
-from daemon.authors.llm.asking import Asker, Context
-from daemon.authors.llm.worlds import Worlds
-from prompts import FOLDER, load
 from rods.canonical import content_id
-from rods.composing.records import ComposeError, Draft, Plan
+from rods.composing.records import Draft
 from rods.config import PipelineSettings
-from rods.environments.base import Environment, Results
-from rods.tasks import Task, TaskType
+from rods.daemon.authors.base import Assignment, Texts
+from rods.daemon.authors.catalogue_free import catalogue_with_tools, single_tools
+from rods.daemon.authors.llm import executing, forming, initial_states, judging, planning, wording
+from rods.daemon.authors.llm.asking import Asker, Context
+from rods.environments.base import Environment
+from rods.prompts import FOLDER, load
+from rods.tasks import Task
 
 
-class LLMAuthor:
+class LLMAuthor(Context):
     """The author of one variant; everything is asked through `asker`. `hashes` fills up as templates are used.
     `duplicates`: whether the gate of this name is on."""
 
@@ -38,41 +36,20 @@ class LLMAuthor:
     ) -> None:
         self.name, self.hashes = asker.backbone, asker.hashes
         catalogue = catalogue_with_tools(environment) if settings.recipes else single_tools(environment)
-        self.context = Context(catalogue, asker, settings, threads)
-        self.worlds = Worlds(self.context, duplicates=duplicates)
+        super().__init__(catalogue, asker, settings, threads, duplicates)
 
-    async def plan(self, given: Assignment, *, narrative: bool, functions: Literal["other", "same"]) -> Plan:
-        wording.check_query_templates(self.context, given)
-        return await planning.plan(self.context, given, narrative=narrative, functions=functions)
+    plan = planning.plan
+    initial_state = initial_states.initial_state
+    execute = executing.execute
+    patch = initial_states.patch
+    queries = wording.queries
+    reword = wording.reword
+    form = forming.form
+    judge = judging.judge
 
-    async def initial_state(self, given: Assignment, plan: Plan) -> dict[str, Any]:
-        return await self.worlds.initial_state(given, plan)
-
-    async def execute(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
-        draft = await executing.execute(self.context, given, plan, state)
-        await forming.check_form(self.context, given, draft)
-        return draft
-
-    async def patch(
-        self, given: Assignment, plan: Plan | None, state: Mapping[str, Any], error: ComposeError
-    ) -> dict[str, Any] | None:
-        return await self.worlds.patch(given, plan, state, error)
-
-    async def queries(self, given: Assignment, draft: Draft) -> Texts:
-        return await wording.queries(self.context, given, draft)
-
-    async def rewrite(self, given: Assignment, draft: Draft) -> Texts:
-        worded = await self.queries(given, draft) if self.context.settings.calls == "per_turn" else ()
-        return await wording.rewrite(self.context, given, draft, worded)
-
-    async def reword(self, given: Assignment, draft: Draft, texts: Texts, defect: Defect) -> Texts:
-        return await wording.reword(self.context, given, draft, texts, defect)
-
-    async def form(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
-        return await forming.form(self.context, given, draft, texts, type)
-
-    async def judge(self, given: Assignment, draft: Draft, task: Task, results: Results | None = None) -> Judgement:
-        return await judging.judge(self.context, given, draft, task)
+    async def rewrite(self, given: Assignment[Task], draft: Draft) -> Texts:
+        worded = await self.queries(given, draft) if self.settings.calls == "per_turn" else ()
+        return await wording.rewrite(self, given, draft, worded)
 
 
 def prompt_hashes(environment: Environment) -> Mapping[str, str]:

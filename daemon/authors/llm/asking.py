@@ -5,20 +5,40 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from daemon.authors.base import T, in_thread
+from rods import gates
 from rods.answers import AnswerForm
 from rods.asking import Questioner, Unanswered
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError
 from rods.config import PipelineSettings, Roles
+from rods.daemon.authors.base import Assignment, T, in_thread
 from rods.faults import ErrorType
+from rods.prompts import load
+from rods.tasks import Task
 
 KEPT = 4_000  # characters of a failed answer that are kept as evidence
+# What the author asks: by template, whose role answers, and how a question fails that nobody can answer.
+QUESTIONS: Mapping[str, tuple[str, ErrorType]] = {
+    "planner": ("plan", "func_sample_failed"),
+    "parameters": ("parameters", "param_gen_failed"),
+    "initial_state": ("state", "param_gen_failed"),
+    "config_patch": ("patch", "vm_exec_failed"),
+    "query": ("query", "query_gen_failed"),
+    "query_verification": ("verification", "query_verify_no_tag"),
+    "rewrite_turns": ("rewrite", "query_gen_failed"),
+    "refine_rewrite": ("refine", "query_gen_failed"),
+    "judge_quality": ("judge", "query_verify_no_tag"),
+    "refine_classify": ("classify", "query_verify_no_tag"),
+    "miss_func": ("adversarial", "no_pattern"),
+    "miss_param": ("adversarial", "query_gen_failed"),
+    "miss_func_verify": ("adversarial_verification", "query_verify_no_tag"),
+    "miss_param_verify": ("adversarial_verification", "query_verify_no_tag"),
+}
 
 
 class Keyed(Protocol):
@@ -35,51 +55,68 @@ class Asker(Questioner):
     __slots__ = ()
     roles: Roles  # the author's
 
-    async def ask(
+    async def ask_keyed(
         self,
         given: Keyed,
         template: str,
         *,
-        stage: str,
-        fields: Mapping[str, str],
-        sections: Sequence[str] = (),
-        form: AnswerForm,
         read: Callable[[dict[str, Any]], T],
-        check: Callable[[T], Awaitable[None]] | None = None,
         error: ErrorType,
         turn: int | None = None,
         function: str | None = None,
-        parts: int = 0,
+        **question: Any,
     ) -> T:
-        """As `put`. Raises ComposeError(error) when no try succeeds, EndpointError, BudgetSpent."""
+        """As `ask`, with random seeds that are keyed by `given`.
+
+        Raises ComposeError(error) when no try succeeds, EndpointError, BudgetSpent."""
         try:
-            return await self.put(
+            return await self.ask(
                 template,
-                stage=stage,
-                fields=fields,
-                sections=sections,
-                form=form,
                 read=read,
-                check=check,
                 random_seed=lambda number: given.rng(f"{template} {turn} {number}").getrandbits(31),
-                parts=parts,
+                **question,
             )
         except Unanswered as failed:
-            kind = failed.error or error
-            detail = f"{template}: {failed.why}"
+            kind, detail = failed.error or error, f"{template}: {failed.why}"
             raise ComposeError(kind, detail, function=function, turn=turn, said=failed.said[:KEPT]) from None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Context:
-    """What every stage of one variant works with."""
+    """What every stage of one variant works with. `duplicates`: whether a variant in its seed's world is refused at
+    admission (gate `duplicates`), so that nothing should be spent on one. `patches` holds all accepted ones, merged."""
 
     catalogue: Catalogue
     asker: Asker
     settings: PipelineSettings
     threads: Executor
+    duplicates: bool = True
+    patches: dict[str, Any] = field(default_factory=dict)
     look_ups: dict[str, str] = field(default_factory=dict)  # what prompts say of them, by root
 
-    def compute(self, function: Callable[[], T]) -> asyncio.Future[T]:
-        """`function()`, computed in a thread."""
-        return in_thread(self.threads, function)
+    def compute(self, function: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
+        """`function(*arguments)`, computed in a thread."""
+        return in_thread(self.threads, function, *arguments)
+
+    async def ask(
+        self,
+        given: Assignment[Task],
+        template: str,
+        fields: Mapping[str, str],
+        form: AnswerForm,
+        read: Callable[[dict[str, Any]], T],
+        **options: Any,
+    ) -> T:
+        """What `read` makes of the answer to one of the QUESTIONS; `options` are those of `ask_keyed`. The field
+        `look_ups` is filled in here: what is said to writers and checkers of calls that only feed a later one, which
+        are to be asked for where the root's user asks for at least half of its own."""
+        if "look_ups" in load(template).fields:
+            if given.root.id not in self.look_ups:
+                asked_for = await self.compute(gates.look_ups, given.environment, given.root)
+                way = "narrated" if 2 * sum(asked_for.values()) >= max(1, len(asked_for)) else "silent"
+                self.look_ups[given.root.id] = self.asker.template("look_ups").sections[way]
+            fields = {"look_ups": self.look_ups[given.root.id], **fields}
+        stage, error = QUESTIONS[template]
+        return await self.asker.ask_keyed(
+            given, template, stage=stage, fields=fields, form=form, read=read, error=error, **options
+        )

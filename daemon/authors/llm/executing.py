@@ -1,11 +1,10 @@
 """Stage II: values for what a plan leaves open, and execution call by call (004 §3.3, Appendix D).
 
-What a user has to say is open at first. The plan is bound and run with the answers so far; where one is missing, or no
-longer possible, chance stands in for it and a `Blank` is noted, with the values that are to be had at its moment. The
-model is asked for the blanks, and the plan is run again. Batched, one question asks for all values of the conversation;
-in the paper's form each function's values are asked for when its turn has come, with the true state and results before
-it. What turns out to be impossible, or makes a call fail, is asked again with the reason, a few times; then the error
-goes to the critic or back to the planner.
+The plan is bound and run with the answers so far; where one is missing, or no longer possible, chance stands in for it
+and an `UnboundArgument` is noted, with the values that are to be had at its moment. The model is asked for the blanks,
+batched or a function at a time with the true state and results before it, and the plan is run again. What turns out to
+be impossible, or makes a call fail, is asked again with the reason, a few times; then the error goes to the critic or
+back to the planner.
 """
 
 from __future__ import annotations
@@ -15,19 +14,21 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from daemon.authors.base import Assignment
-from daemon.authors.catalogue_free import is_single_tool, linking, takes_free_text
-from daemon.authors.llm import showing
-from daemon.authors.llm.asking import Context
-from daemon.authors.state_shapes import contents
 from rods.analysis.profile import Position
 from rods.analysis.schemas import fits, limits
 from rods.answers import AnswerForm, obj
 from rods.canonical import canonical
-from rods.composing.bind import Choice, by_chance, meant, realise, spoken
-from rods.composing.catalogue import LEFT_OUT, Said, Scene, Worded
+from rods.composing.bind import Choice, meant, random_chooser, realise, spoken
+from rods.composing.catalogue import LEFT_OUT, FromUser, Scene, Worded
 from rods.composing.records import ComposeError, Draft, Plan
+from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.catalogue_free import is_single_tool, linking, takes_free_text
+from rods.daemon.authors.llm import showing
+from rods.daemon.authors.llm.asking import Context
+from rods.daemon.authors.llm.forming import check_form
+from rods.daemon.authors.state_shapes import contents
 from rods.environments.base import Tool
+from rods.tasks import Task
 
 AGAIN = 2  # times that a value is asked for anew
 SURVEYS = 3  # runs by chance until one shows all blanks
@@ -39,7 +40,7 @@ Key = tuple[int, int, str]  # turn, place in it, slot
 
 
 @dataclass(frozen=True, slots=True)
-class Blank:
+class UnboundArgument:
     """A value to be chosen: one of `options` (by label; a few of all the `values`), or one within `schema` where it is
     not `closed`. `problem` says what was wrong with the last answer."""
 
@@ -64,10 +65,10 @@ class Blank:
 
     def value(self, answer: Any) -> Any:
         """The value that an answer of this schema means."""
-        found = self.options.get(answer, answer) if isinstance(answer, (str, int, float)) else answer
-        if isinstance(found, (bool, int, float)) and _kind(found) is not _kind(answer):
+        value = self.options.get(answer, answer) if isinstance(answer, (str, int, float)) else answer
+        if isinstance(value, (bool, int, float)) and _kind(value) is not _kind(answer):
             return answer  # 1 and True are one key of a dictionary, and two answers
-        return found
+        return value
 
     def line(self) -> str:
         """The blank as a prompt lists it."""
@@ -93,7 +94,7 @@ class Answers:
     invented: set[Key] = field(default_factory=set)
     failed: int = 0
 
-    def add(self, values: Mapping[Key, Any], blanks: Sequence[Blank]) -> None:
+    def add(self, values: Mapping[Key, Any], blanks: Sequence[UnboundArgument]) -> None:
         """Raises ComposeError when a value has been asked for too often."""
         for blank in blanks:
             if not blank.closed:
@@ -134,7 +135,7 @@ class ValueChooser:
     answers: Answers
     rng: Random
     feeding: Mapping[Position, Sequence[int]] = field(default_factory=dict)
-    blanks: dict[Key, Blank] = field(default_factory=dict)
+    blanks: dict[Key, UnboundArgument] = field(default_factory=dict)
     scene: Scene | None = None  # at the first blank
     place: tuple[int, int] = (-1, -1)  # of the last choice
 
@@ -146,56 +147,54 @@ class ValueChooser:
             return blank.values[0]
         if key in self.answers.values:
             answer = self.answers.values[key]
-            taken = _taken(blank, answer)
-            if taken is not None:
+            if (taken := _taken(blank, answer)) is not None:
                 return taken
             if self.answers.feedback:
                 blank = replace(blank, problem=f"{repr(spoken(answer))[:80]} is not to be had at that moment")
         self.blanks[key] = blank
         self.scene = self.scene or choice.scene
         left_out = [LEFT_OUT] if blank.optional else []
-        return by_chance(self.rng)(replace(choice, values=[*blank.values, *left_out]))
+        return random_chooser(self.rng)(replace(choice, values=[*blank.values, *left_out]))
 
-    def _blank(self, key: Key, choice: Choice) -> Blank:
+    def _blank(self, key: Key, choice: Choice) -> UnboundArgument:
         tool, argument = _filled(choice)
-        parameter = next(each for each in self.tools[tool].parameters if each.name == argument)
+        parameter = next(parameter for parameter in self.tools[tool].parameters if parameter.name == argument)
         schema = _limited(limits(parameter))
         listed = [value for value in choice.values if value is not LEFT_OUT]
         fed = linking.fed_values(choice, listed, self.feeding) if self.feeding else []
         closed = bool(fed) or key in self.answers.problems or _is_closed(choice, argument, listed, schema)
         values = fed or listed
-        few = values if len(values) <= OPTIONS else _some(values, choice)
+        few = values
+        if len(values) > OPTIONS:  # a few of them, those of earlier turns first
+            known = [value for value in values if meant(value) in choice.earlier][: OPTIONS // 4]
+            rest = [value for value in values if value not in known]
+            few = known + Random(len(values)).sample(rest, OPTIONS - len(known))
         # Numbers and truth values are written as they are, anything else in words.
         options = {value if isinstance(value, (bool, int, float)) else spoken(value): value for value in few}
         optional = LEFT_OUT in choice.values and not fed
         problem = self.answers.problems.get(key, "")
-        return Blank(key, tool, argument, values, options, closed, schema, optional, problem)
+        return UnboundArgument(key, tool, argument, values, options, closed, schema, optional, problem)
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """The blanks to ask for, and the fields of the template. Holds no world: many wait for an answer at a time."""
-
-    blanks: Sequence[Blank]
-    fields: Mapping[str, str]
-
-
-async def execute(context: Context, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
-    """The draft of a plan, its values the model's. Raises ComposeError: `param_gen_failed` for values that never fit,
-    `vm_exec_failed` for calls that the world refuses, `duplicate_func`, `conversation_construct_failed` for single
-    tools that do not feed each other as in the root."""
+async def execute(context: Context, given: Assignment[Task], plan: Plan, state: Mapping[str, Any]) -> Draft:
+    """The draft of a plan, its values the model's, of which the form of the seed's type can be made. Raises
+    ComposeError: `param_gen_failed` for values that never fit, `vm_exec_failed` for calls that the world refuses,
+    `duplicate_func`, `conversation_construct_failed` for single tools that do not feed each other as in the root, and
+    as `check_form`."""
     answers = Answers(feedback=context.settings.feedback)
     while True:
-        made = await context.compute(lambda: _bound(context, given, plan, state, answers))
+        made = await context.compute(_bound, context, given, plan, state, answers)
         if isinstance(made, Draft):
+            await check_form(context, given, made)
             return made
-        answers.add(await _asked(context, given, made), made.blanks)
+        blanks, fields = made
+        answers.add(await _asked(context, given, blanks, fields), blanks)
 
 
 def _bound(
-    context: Context, given: Assignment, plan: Plan, state: Mapping[str, Any], answers: Answers
-) -> Draft | Question:
-    """The draft, or what is still to be asked for it."""
+    context: Context, given: Assignment[Task], plan: Plan, state: Mapping[str, Any], answers: Answers
+) -> Draft | tuple[Sequence[UnboundArgument], Mapping[str, str]]:
+    """The draft, or what is still to be asked for it: the blanks, and the fields of the template."""
     catalogue, tools = context.catalogue, given.environment.tools()
     feeding = linking.feeding(catalogue, given, plan)
     while True:
@@ -220,29 +219,34 @@ def _bound(
         answers.reopen(failure, run.place)
 
 
-def _question(context: Context, plan: Plan, state: Mapping[str, Any], run: ValueChooser) -> Question:
-    """What to ask for now: all blanks of a run, or those of the first function that has any."""
+def _question(
+    context: Context, plan: Plan, state: Mapping[str, Any], run: ValueChooser
+) -> tuple[Sequence[UnboundArgument], Mapping[str, str]]:
+    """What to ask for now: all blanks of a run, or those of the first function that has any. Holds no world: many
+    questions wait for an answer at a time."""
     assert run.scene is not None
     blanks = list(run.blanks.values())
     if context.settings.calls == "per_turn":
         blanks = [blank for blank in blanks if blank.key[:2] == blanks[0].key[:2]]
     # A snapshot may hold more than an initial state, which is how the world describes itself.
     world = run.scene.state if run.scene.state.keys() == state.keys() else state
-    role = context.asker.roles.parameters
-    share = role.results // max(1, len(run.scene.calls))
-    done = [(call, result._replace(text=showing.excerpt(result.text, share))) for call, result in run.scene.calls]
-    fields = {
+    role, calls = context.asker.roles.parameters, run.scene.calls
+    share = role.results // max(1, len(calls))
+    done = [
+        showing.call_line(call, result._replace(text=showing.excerpt(result.text, share))) for call, result in calls
+    ]
+    return blanks, {
         "story": showing.narrative(plan.narrative),
         "plan": showing.plan(context.catalogue, plan),
         "state": showing.state(world, role.world),
-        "done": "\n".join(showing.call_line(call, result) for call, result in done) or "(none)",
+        "done": "\n".join(done) or "(none)",
         "values": "\n".join(blank.line() for blank in blanks),
     }
-    return Question(blanks, fields)
 
 
-async def _asked(context: Context, given: Assignment, question: Question) -> dict[Key, Any]:
-    blanks = question.blanks
+async def _asked(
+    context: Context, given: Assignment[Task], blanks: Sequence[UnboundArgument], fields: Mapping[str, str]
+) -> dict[Key, Any]:
     optional = frozenset(blank.id for blank in blanks if blank.optional)
     form = AnswerForm({"values": obj({blank.id: blank.as_schema() for blank in blanks}, optional)})
 
@@ -250,21 +254,13 @@ async def _asked(context: Context, given: Assignment, question: Question) -> dic
         values = answer["values"]
         return {blank.key: blank.value(values[blank.id]) if blank.id in values else LEFT_OUT for blank in blanks}
 
-    return await context.asker.ask(
-        given,
-        "parameters",
-        stage="parameters",
-        fields=question.fields,
-        form=form,
-        read=read,
-        error="param_gen_failed",
-        turn=blanks[0].key[0],
-        function=blanks[0].tool,
-        parts=40 * len(blanks),
+    first, room = blanks[0], 40 * len(blanks)
+    return await context.ask(
+        given, "parameters", fields, form, read, turn=first.key[0], function=first.tool, parts=room
     )
 
 
-def _taken(blank: Blank, answer: Any) -> Any:
+def _taken(blank: UnboundArgument, answer: Any) -> Any:
     """The answer as one of the values, or as it is where it may be invented; None when it cannot be."""
     if answer is LEFT_OUT:
         return LEFT_OUT if blank.optional else None
@@ -282,11 +278,11 @@ def _kind(value: Any) -> type:
 
 def _filled(choice: Choice) -> tuple[str, str]:
     """The tool and the argument that the slot goes to first; a thing's own argument where it only names one."""
-    for step in choice.recipe.steps:
-        for argument, source in step.arguments.items():
-            if isinstance(source, Said) and source.slot == choice.slot:
-                return step.tool, argument
-    return choice.recipe.steps[0].tool, next(iter(choice.recipe.steps[0].arguments))
+    places = [
+        (step.tool, argument, source) for step in choice.recipe.steps for argument, source in step.arguments.items()
+    ]
+    own = (place for place in places if isinstance(place[2], FromUser) and place[2].slot == choice.slot)
+    return next(own, places[0])[:2]
 
 
 def _is_closed(choice: Choice, argument: str, values: Sequence[Any], schema: Mapping[str, Any]) -> bool:
@@ -298,13 +294,6 @@ def _is_closed(choice: Choice, argument: str, values: Sequence[Any], schema: Map
         return not takes_free_text(argument) and sum(len(text.split()) for text in texts) < PHRASE * len(texts)
     world = contents(choice.scene.state).union(*(contents(result.value) for _, result in choice.scene.calls))
     return 2 * sum(canonical(item) in world for item in parts) >= len(parts)
-
-
-def _some(values: Sequence[Any], choice: Choice) -> list[Any]:
-    """A few of many values, those of earlier turns first."""
-    known = [value for value in values if meant(value) in choice.earlier][: OPTIONS // 4]
-    rest = [value for value in values if value not in known]
-    return known + Random(len(values)).sample(rest, OPTIONS - len(known))
 
 
 def _limited(schema: Mapping[str, Any]) -> dict[str, Any]:

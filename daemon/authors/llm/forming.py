@@ -1,16 +1,14 @@
 """Stage V: the draft in the form of its type (004 §3.3, Appendix P).
 
-- base, long_context: rules alone (padding a world needs no model).
-- miss_func: a model chooses the function that is taken away in a turn in which no call is right, or one for each part
-  of the request that could be done otherwise; in the next turn the fixed sentence says that they are back.
-- miss_param: a model chooses a value, asks for what needs it and leaves it vague; in the next turn it supplies the
-  value and asks for the rest.
+Padding a world needs no model. For miss_func a model chooses the function that is taken away in a turn in which no call
+is right, or one for each part of the request that could be done otherwise; in the next turn the fixed sentence says
+that they are back. For miss_param it chooses a value, asks for what needs it and leaves it vague; in the next turn it
+supplies the value and asks for the rest.
 
 Rules decide what may be chosen, so that a weak model cannot choose badly: functions that nothing earlier needs and
 that no others replace; a value that the request says and that nothing earlier tells or shows. The gate `missing` is
 asked about each, and about the two texts. In the paper's form (`pipeline.calls = "per_turn"`) a choice is verified by a
-question that does not show the calls: can it be done, is it known? A choice that fails leads to one other, where there
-is one. In the joint form the judge looks at that, too.
+question that does not show the calls, and one that fails leads to one other; in the joint form the judge looks at that.
 """
 
 from __future__ import annotations
@@ -21,15 +19,15 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any
 
-from daemon.authors.base import Assignment, Texts
-from daemon.authors.llm import showing, wording
-from daemon.authors.llm.asking import Context
-from daemon.authors.llm.wording import UserValue
-from rods.analysis.says import is_small
+from rods.analysis.containment import is_small
 from rods.answers import AnswerForm, Unreadable
 from rods.composing import task_types
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, ComposeError, Draft
+from rods.daemon.authors.base import Assignment, Texts
+from rods.daemon.authors.llm import showing, wording
+from rods.daemon.authors.llm.asking import Context
+from rods.daemon.authors.llm.wording import UserValue
 from rods.gates import missing
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 
@@ -55,7 +53,7 @@ class PartialTask:
     shows."""
 
     catalogue: Catalogue
-    given: Assignment
+    given: Assignment[Task]
     draft: Draft
     type: TaskType
     script: Texts
@@ -125,169 +123,140 @@ class PartialTask:
             Gap(self.request, RETURN_SENTENCE, tuple({"turn": self.turn, "tool": tool} for tool in tools), tools)
             for tools in islice(product(*choices), TOGETHER)
         ]
-        found = [gap for gap in gaps if not self.served(gap)]
-        if not found:
-            tools = dict.fromkeys(tool for gap in gaps for tool in gap.tools)
-            detail = f"turn {self.turn + 2} can be done without {' and '.join(tools)}: choose others there"
-            raise ComposeError("no_pattern", detail, turn=self.turn + 1)
-        return found
+        if fitting := [gap for gap in gaps if not self.served(gap)]:
+            return fitting
+        tools = dict.fromkeys(tool for gap in gaps for tool in gap.tools)
+        detail = f"turn {self.turn + 2} can be done without {' and '.join(tools)}: choose others there"
+        raise ComposeError("no_pattern", detail, turn=self.turn + 1)
 
     def omissible_values(self) -> list[UserValue]:
         """The values that may be left open; rather not an option that the tool lists, and of the first request. Raises
         ComposeError("no_pattern") when there is none."""
         earlier = [*self.script[: self.turn]]
         earlier += [bound.result.text for calls in self.draft.turns[: self.turn] for bound in calls]
-        every = wording.user_values(self.given.environment.tools(), self.calls)
-        own = [one for one in every if one.needed and not (one.free and is_small(one.value))]
-        own = [one for one in own if one.said_in([self.request]) and not one.said_in(earlier)]
-        found = []
-        for one in own:  # as rules see the request before a model has found other words
-            silent = re.sub(re.escape(one.slot.text), "", self.request, flags=re.IGNORECASE)
-            if not self.served(self.value_gap(one, silent, one.slot.text), fair=False):
-                found.append(one)
-        if not found:
+        fitting = []
+        for value in wording.user_values(self.given.environment.tools(), self.calls):
+            vague = not value.needed or (value.free and is_small(value.value))
+            if vague or not value.said_in([self.request]) or value.said_in(earlier):
+                continue
+            # as rules see the request before a model has found other words
+            silent = re.sub(re.escape(value.slot.text), "", self.request, flags=re.IGNORECASE)
+            if not self.served(self.value_gap(value, silent, value.slot.text), fair=False):
+                fitting.append(value)
+        if not fitting:
             detail = f"turn {self.turn + 2} needs nothing that only its user can know: choose functions there that do"
             raise ComposeError("no_pattern", detail, turn=self.turn + 1)
-        found = [one for one in found if not one.free] or found
-        first = [one for one in found if one.bound.recipe == self.calls[0].recipe]
-        return first or found
+        fitting = [value for value in fitting if not value.free] or fitting
+        return [value for value in fitting if value.bound.recipe == self.calls[0].recipe] or fitting
 
-    def value_gap(self, one: UserValue, request: str, supply: str) -> Gap:
-        domain = self.catalogue.family(one.slot.domain)
-        told = {"turn": self.turn, "argument": one.argument, "value": one.value, "domain": domain}
+    def value_gap(self, value: UserValue, request: str, supply: str) -> Gap:
+        domain = self.catalogue.family(value.slot.domain)
+        told = {"turn": self.turn, "argument": value.argument, "value": value.value, "domain": domain}
         return Gap(request, supply, (told,))
 
 
-async def form(context: Context, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
+async def form(context: Context, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType) -> Task:
     """The draft as a task of `type`. Raises ComposeError: `no_pattern` where nothing may be taken away, and
     `query_verify_failed` where the turn can be served all the same."""
-    blanks = task_types.blanks(draft, texts, type)
     partial = PartialTask(context.catalogue, given, draft, type, texts)
     task = await context.compute(partial.task)
+    blanks = task_types.blanks(draft, texts, type)
     for turn in blanks:
         partial = replace(partial, turn=turn, shown=task.tools)
-        partial = partial.with_gap(await _gap(context, partial))
+        missing_there = _missing_function if type == "miss_func" else _missing_value
+        partial = partial.with_gap(await missing_there(context, partial))
     return await context.compute(partial.task) if blanks else task
 
 
-async def check_form(context: Context, given: Assignment, draft: Draft) -> None:
+async def check_form(context: Context, given: Assignment[Task], draft: Draft) -> None:
     """Raises ComposeError("no_pattern") for a draft of which the form of the seed's type cannot be made, before
     anybody words it: what will be said is taken to be what must be said."""
     type, tools = given.seed.type, given.environment.tools()
     if type not in ("miss_func", "miss_param"):
         return
     texts = tuple(
-        ", ".join(one.slot.text for one in wording.user_values(tools, calls)) + "." if calls else ""
+        ", ".join(value.slot.text for value in wording.user_values(tools, calls)) + "." if calls else ""
         for calls in draft.turns
     )
     partial = PartialTask(context.catalogue, given, draft, type, texts)
-    shown = (await context.compute(partial.task)).tools
+    partial = replace(partial, shown=(await context.compute(partial.task)).tools)
     for turn in task_types.blanks(draft, texts, type):
-        at = replace(partial, turn=turn, shown=shown)
+        at = replace(partial, turn=turn)
         await context.compute(at.removable_functions if type == "miss_func" else at.omissible_values)
 
 
-async def _gap(context: Context, partial: PartialTask) -> Gap:
-    """What is taken away in a turn."""
-    if partial.type == "miss_func":
-        gaps = await context.compute(partial.removable_functions)
-        for _ in range(min(CHOICES, len(gaps))):
-            gap = gaps.pop(0 if len(gaps) == 1 else await _chosen_function(context, partial, gaps))
-            if await _verified(context, partial, gap, "served"):
-                return gap
-        why = "the request can be served without what is missing"
-    else:
-        values = await context.compute(partial.omissible_values)
-        for _ in range(min(CHOICES, len(values))):
-            number, request, supply = await _chosen_value(context, partial, values)
-            gap = partial.value_gap(values.pop(number), request, supply)
-            if await _verified(context, partial, gap, "known"):
-                return gap
-        why = "what is missing is known, or can be found out"
-    raise ComposeError("query_verify_failed", why, turn=partial.turn)
+async def _missing_function(context: Context, partial: PartialTask) -> Gap:
+    """The function, or functions, that are taken away in a turn."""
+    gaps = await context.compute(partial.removable_functions)
+    for _ in range(min(CHOICES, len(gaps))):
+        names = [" and ".join(gap.tools) for gap in gaps]
+        chosen = names[0]
+        if len(gaps) > 1:
+            fields = partial.fields(", ".join(names), context.asker.roles.adversarial.results)
+            answers = AnswerForm({"function": {"type": "string", "enum": names}})
+            chosen = await context.ask(
+                partial.given, "miss_func", fields, answers, lambda answer: str(answer["function"]), turn=partial.turn
+            )
+        gap = gaps.pop(names.index(chosen))
+        if await _verified(context, partial, gap, "served"):
+            return gap
+    raise ComposeError("query_verify_failed", "the request can be served without what is missing", turn=partial.turn)
 
 
-async def _chosen_function(context: Context, partial: PartialTask, gaps: Sequence[Gap]) -> int:
-    names = [" and ".join(gap.tools) for gap in gaps]
-    return await context.asker.ask(
-        partial.given,
-        "miss_func",
-        stage="adversarial",
-        fields=partial.fields(", ".join(names), context.asker.roles.adversarial.results),
-        form=AnswerForm({"function": {"type": "string", "enum": names}}),
-        read=lambda answer: names.index(answer["function"]),
-        error="no_pattern",
-        turn=partial.turn,
-    )
+async def _missing_value(context: Context, partial: PartialTask) -> Gap:
+    """The value that is left open in a turn, with the vague request and the sentence that supplies the value."""
+    environment, choices = partial.given.environment, await context.compute(partial.omissible_values)
+    values = wording.user_values(environment.tools(), partial.calls)
 
-
-async def _chosen_value(context: Context, partial: PartialTask, choices: Sequence[UserValue]) -> tuple[int, str, str]:
-    """Which of the choices, the vague request, and the sentence that supplies the value."""
-    environment = partial.given.environment
-    lines = [
-        f"{number}. {one.argument} of {one.bound.call.name}: {showing.compact(one.slot.text)}"
-        for number, one in enumerate(choices, start=1)
-    ]
-    every = wording.user_values(environment.tools(), partial.calls)
-
-    def read(answer: dict[str, Any]) -> tuple[int, str, str]:
+    def read(answer: dict[str, Any]) -> tuple[int, Gap]:
         chosen = choices[answer["choice"] - 1]
         request, supply = answer["request"].strip(), answer["supply"].strip()
         for name, text in (("request", request), ("supply", supply)):
             if reasons := wording.form_faults(environment, partial.calls, text):
                 raise Unreadable(f"{name}: {'; '.join(reasons)}")
         why, told = "", showing.compact(chosen.slot.text)
-        others = [one for one in every if one.value != chosen.value and one.said_in([partial.request])]
-        texts = [request, supply]
+        others = [value for value in values if value.value != chosen.value and value.said_in([partial.request])]
         if chosen.said_in([request]) or not chosen.said_in([supply]):
             why = f"request must not say {told}, and supply must say it word for word"
-        elif lost := [showing.compact(one.slot.text) for one in others if not one.said_in(texts)]:
+        elif lost := [showing.compact(value.slot.text) for value in others if not value.said_in([request, supply])]:
             why = f"request, or supply after the value, must still say {', '.join(lost)}"
         if why:
             raise Unreadable(why, error="query_verify_failed")
-        return answer["choice"] - 1, request, supply
+        return answer["choice"] - 1, partial.value_gap(chosen, request, supply)
 
-    async def check(made: tuple[int, str, str]) -> None:
-        gap = partial.value_gap(choices[made[0]], *made[1:])
-        if ways := await context.compute(lambda: partial.served(gap)):
+    async def check(made: tuple[int, Gap]) -> None:
+        if ways := await context.compute(partial.served, made[1]):
             why = f"request must ask for nothing that can be done before supply is said: {'; '.join(ways)}"
             raise Unreadable(why, error="query_verify_failed")
 
-    return await context.asker.ask(
-        partial.given,
-        "miss_param",
-        stage="adversarial",
-        fields=partial.fields("\n".join(lines), context.asker.roles.adversarial.results),
-        form=AnswerForm(
-            {
-                "choice": {"type": "integer", "minimum": 1, "maximum": len(choices)},
-                "request": wording.TEXT,
-                "supply": wording.TEXT,
-            }
-        ),
-        read=read,
-        check=check,
-        error="query_gen_failed",
-        turn=partial.turn,
-    )
+    for _ in range(min(CHOICES, len(choices))):
+        lines = [
+            f"{number}. {value.argument} of {value.bound.call.name}: {showing.compact(value.slot.text)}"
+            for number, value in enumerate(choices, start=1)
+        ]
+        fields = partial.fields("\n".join(lines), context.asker.roles.adversarial.results)
+        choice = {"type": "integer", "minimum": 1, "maximum": len(choices)}
+        answers = AnswerForm({"choice": choice, "request": wording.TEXT, "supply": wording.TEXT})
+        number, gap = await context.ask(
+            partial.given, "miss_param", fields, answers, read, check=check, turn=partial.turn
+        )
+        if await _verified(context, partial, gap, "known"):
+            return gap
+        choices.pop(number)
+    raise ComposeError("query_verify_failed", "what is missing is known, or can be found out", turn=partial.turn)
 
 
 async def _verified(context: Context, partial: PartialTask, gap: Gap, field: str) -> bool:
     """Whether the turn really cannot be served. Asked in the paper's form alone."""
     if context.settings.calls == "batched":
         return True
-    answer: str = await context.asker.ask(
-        partial.given,
-        f"{partial.type}_verify",
-        stage="adversarial_verification",
-        fields={
-            "before": partial.before(context.asker.roles.adversarial_verification.results),
-            "query": gap.request,
-            "tools": partial.tools(without=gap.tools),
-        },
-        form=AnswerForm({field: {"type": "string", "enum": ["yes", "no"]}}),
-        read=lambda found: found[field],
-        error="query_verify_no_tag",
-        turn=partial.turn,
+    fields = {
+        "before": partial.before(context.asker.roles.adversarial_verification.results),
+        "query": gap.request,
+        "tools": partial.tools(without=gap.tools),
+    }
+    form = AnswerForm({field: {"type": "string", "enum": ["yes", "no"]}})
+    template = f"{partial.type}_verify"
+    return await context.ask(
+        partial.given, template, fields, form, lambda answer: bool(answer[field] == "no"), turn=partial.turn
     )
-    return answer == "no"

@@ -9,106 +9,84 @@ class and turn; in the paper's form a rejected sample is diagnosed by a call of 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
-from daemon.authors.base import Assignment, Defect, Judgement
-from daemon.authors.llm import showing, wording
-from daemon.authors.llm.asking import Asker, Context
 from rods.answers import AnswerForm, Schema, Unreadable
 from rods.composing.records import Draft
+from rods.daemon.authors.base import Assignment, Defect, Judgement
+from rods.daemon.authors.llm import showing, wording
+from rods.daemon.authors.llm.asking import Context
+from rods.environments.base import Results
 from rods.gates import drafts
 from rods.tasks import RETURN_SENTENCE, Task
 
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
-CLASSES: tuple[Literal["query_fixable", "gt_unfixable"], ...] = ("query_fixable", "gt_unfixable")
+CLASSES = ("query_fixable", "gt_unfixable")
 CLASS_FIELDS = ("diagnosis", "diagnosis_tags", "diagnosis_fields")
 VERDICT: Schema = {"type": "string", "enum": ["pass", "fail"]}
 
 
-async def judge(context: Context, given: Assignment, draft: Draft, task: Task) -> Judgement:
+async def judge(
+    context: Context, given: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
+) -> Judgement:
     """Raises ComposeError("query_verify_no_tag") for an answer that cannot be read or contradicts itself."""
-    if defects := await context.compute(lambda: _by_rules(given, draft, task)):
+    if defects := await context.compute(_by_rules, given, draft, task):
         return Judgement("; ".join(defect.reason for defect in defects), defects)
-    joint = context.settings.calls == "batched"
-    reason, issue, defect = await _verdict(context, given, draft, task, joint=joint)
-    if not issue:
-        return Judgement(reason)
-    return Judgement(issue, (defect or await _diagnosis(context.asker, given, draft, task, issue),))
+    roles, joint = context.asker.roles, context.settings.calls == "batched"
+    # One length for both texts: a grammar engine compiles each length once.
+    form: dict[str, Schema] = {
+        **dict.fromkeys(CRITERIA, VERDICT),
+        "issue": {"type": "string", "maxLength": roles.judge.reason},
+    }
+    if joint:
+        form |= _defect_fields(("none", *CLASSES), 0, len(task.script))
+
+    def read(answer: dict[str, Any]) -> Judgement:
+        failed = [criterion for criterion in CRITERIA if answer[criterion] == "fail"]
+        if joint and bool(failed) != (answer["fault"] != "none"):
+            raise Unreadable('fault must be "none" exactly where all five criteria pass')
+        if not failed:
+            return Judgement(answer["reason"])
+        issue = f"fails {', '.join(failed)}: {answer['issue'].strip() or answer['reason']}"
+        # in the paper's form the class is asked for below
+        return Judgement(issue, (_defect(answer, issue) if joint else Defect("gt_unfixable", issue),))
+
+    fields = {
+        "type": task.type,
+        "meaning": meaning(given, task),
+        "state": showing.state(task.state, roles.judge.world),
+        "functions": showing.functions(given.environment.tools(), draft, range(len(draft.turns))),
+        "story": showing.narrative(draft.plan.narrative),
+        "conversation": conversation(draft, task, roles.judge.results),
+        **(_class_fields(context, "\n", " Also:") if joint else dict.fromkeys(CLASS_FIELDS, "")),
+    }
+    judgement = await context.ask(given, "judge_quality", fields, AnswerForm(form), read)
+    if joint or not judgement.defects:
+        return judgement
+    issue = judgement.reason
+    fields = {
+        "issue": issue,
+        "conversation": conversation(draft, task, roles.classify.results),
+        **_class_fields(context),
+    }
+    classes = AnswerForm(_defect_fields(CLASSES, 1, len(task.script)))
+    defect = await context.ask(given, "refine_classify", fields, classes, lambda answer: _defect(answer, issue))
+    return Judgement(issue, (defect,))
 
 
-def _by_rules(given: Assignment, draft: Draft, task: Task) -> tuple[Defect, ...]:
+def _by_rules(given: Assignment[Task], draft: Draft, task: Task) -> tuple[Defect, ...]:
     if faults := drafts.structure(task, draft):
         return tuple(Defect("gt_unfixable", fault.reason, fault.turn) for fault in faults)
-    environment = given.environment
     return tuple(
         Defect("query_fixable", "; ".join(reasons), turn)
         for turn, text in enumerate(task.script)
-        if text != RETURN_SENTENCE and (reasons := wording.form_faults(environment, draft.turns[turn], text))
+        if text != RETURN_SENTENCE and (reasons := wording.form_faults(given.environment, draft.turns[turn], text))
     )
 
 
-async def _verdict(
-    context: Context, given: Assignment, draft: Draft, task: Task, *, joint: bool
-) -> tuple[str, str, Defect | None]:
-    """The judge's reason, what is wrong ("" where the sample passes), and in the joint form the defect."""
-    asker, role = context.asker, context.asker.roles.judge
-    # One length for both texts: a grammar engine compiles each length once.
-    fields: dict[str, Schema] = {
-        **dict.fromkeys(CRITERIA, VERDICT),
-        "issue": {"type": "string", "maxLength": role.reason},
-    }
-    if joint:
-        fields |= _defect_fields(("none", *CLASSES), 0, len(task.script))
-
-    def read(answer: dict[str, Any]) -> tuple[str, str, Defect | None]:
-        failed = [criterion for criterion in CRITERIA if answer[criterion] == "fail"]
-        told = answer["issue"].strip() or answer["reason"]
-        issue = f"fails {', '.join(failed)}: {told}" if failed else ""
-        if not joint:
-            return answer["reason"], issue, None
-        if bool(failed) != (answer["fault"] != "none"):
-            raise Unreadable('fault must be "none" exactly where all five criteria pass')
-        return answer["reason"], issue, _defect(answer, issue) if failed else None
-
-    return await asker.ask(
-        given,
-        "judge_quality",
-        stage="judge",
-        fields={
-            "look_ups": await wording.look_ups(context, given),
-            "type": task.type,
-            "meaning": meaning(given, task),
-            "state": showing.state(task.state, role.world),
-            "functions": showing.functions(given.environment.tools(), draft, range(len(draft.turns))),
-            "story": showing.narrative(draft.plan.narrative),
-            "conversation": conversation(draft, task, role.results),
-            **(_class_fields(asker, "\n", " Also:") if joint else dict.fromkeys(CLASS_FIELDS, "")),
-        },
-        form=AnswerForm(fields),
-        read=read,
-        error="query_verify_no_tag",
-    )
-
-
-async def _diagnosis(asker: Asker, given: Assignment, draft: Draft, task: Task, issue: str) -> Defect:
-    return await asker.ask(
-        given,
-        "refine_classify",
-        stage="classify",
-        fields={
-            "issue": issue,
-            "conversation": conversation(draft, task, asker.roles.classify.results),
-            **_class_fields(asker),
-        },
-        form=AnswerForm(_defect_fields(CLASSES, 1, len(task.script))),
-        read=lambda answer: _defect(answer, issue),
-        error="query_verify_no_tag",
-    )
-
-
-def _class_fields(asker: Asker, before: str = "", also: str = "") -> dict[str, str]:
+def _class_fields(context: Context, before: str = "", also: str = "") -> dict[str, str]:
     """What both questions say of the two classes of defects."""
-    sections = asker.template("fault_classes").render_sections()
+    sections = context.asker.template("fault_classes").render_sections()
     texts = before + sections["user"], sections["tagged"], f"{also} {sections['constrained'].strip()}"
     return dict(zip(CLASS_FIELDS, texts, strict=True))
 
@@ -116,24 +94,23 @@ def _class_fields(asker: Asker, before: str = "", also: str = "") -> dict[str, s
 def conversation(draft: Draft, task: Task, room: int) -> str:
     """The turns as the policy will meet them: in a padded world the calls give other results than in the draft's."""
     if results := task.provenance.get("results", ()):
-        given = (zip(calls, texts, strict=True) for calls, texts in zip(draft.turns, results, strict=True))
+        turns = (zip(calls, texts, strict=True) for calls, texts in zip(draft.turns, results, strict=True))
         draft = replace(
             draft,
             turns=tuple(
-                tuple(replace(one, result=one.result._replace(text=text)) for one, text in turn) for turn in given
+                tuple(replace(bound, result=bound.result._replace(text=text)) for bound, text in turn) for turn in turns
             ),
         )
     return showing.turns(showing.within(draft, room), task.script, range(len(draft.turns)))
 
 
-def meaning(given: Assignment, task: Task) -> str:
+def meaning(given: Assignment[Task], task: Task) -> str:
     """What the type of `task` demands, as the judge is told."""
     if task.type == "long_context":
         return "The world holds much more than the conversation needs; every turn can be served."
     if task.type == "miss_func":
-        parts = []
+        parts, tools = [], given.environment.tools()
         for turn, names in sorted(task.held_out.items()):
-            tools = given.environment.tools()
             at_hand = showing.signatures(tools[name] for name in task.tools_at(turn - 1))
             parts.append(
                 f"Up to turn {turn} the function {', '.join(names)} is missing; turn {turn + 1} says in fixed words "

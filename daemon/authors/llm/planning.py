@@ -5,11 +5,7 @@ The *pattern* says for every call of the root's shape which functions may stand 
 any other with as many calls of the same API classes, the same depth and flows, the same needs, and results on which
 what follows can rely. So whatever a model picks is likely to fit together, and keeps what the gates hold it to. After a
 `decompose_failed`, and where there are no recipes, the functions are single tools (BOTTOM-LEVEL;
-`catalogue_free.linking`).
-
-The model sees the schemas of what it may choose, what the root's user says (a story to keep away from), all failures so
-far, the blocklist (nothing of which is offered), and guidance by type of error. Its choice is checked against the
-pattern before anything runs.
+`catalogue_free.linking`). The model's choice is checked against the pattern before anything runs.
 """
 
 from __future__ import annotations
@@ -18,19 +14,19 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
-from daemon.authors.base import Assignment
-from daemon.authors.catalogue_free import is_single_tool, linking
-from daemon.authors.llm import showing
-from daemon.authors.llm.asking import Context
-from prompts import load
 from rods.answers import AnswerForm, Unreadable
-from rods.composing import planning
 from rods.composing.catalogue import Catalogue, Recipe
 from rods.composing.plan_search import Table, deniable
 from rods.composing.records import ComposeError, Plan, PlannedTurn
+from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.catalogue_free import is_single_tool, linking
+from rods.daemon.authors.llm import showing, wording
+from rods.daemon.authors.llm.asking import Context
+from rods.daemon.authors.procedural import sketch
+from rods.prompts import load
+from rods.tasks import Task
 
 CHOICES = 12  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
@@ -60,142 +56,131 @@ class Pattern:
         """The functions that are offered, turn by turn."""
         return [[name for place in turn for name in place.options] for turn in self.turns]
 
-    @property
-    def names(self) -> list[str]:
-        """Every function that is offered somewhere, each once."""
-        return list(dict.fromkeys(name for turn in self.turns for place in turn for name in place.options))
+
+def _tools(catalogue: Catalogue, turns: Sequence[Sequence[str]]) -> list[str]:
+    return [tool for names in turns for name in names for tool in catalogue.recipes[name].tools]
 
 
-def _repeats(catalogue: Catalogue, given: Assignment, turns: Sequence[Sequence[str]]) -> str:
+def _repeats(catalogue: Catalogue, given: Assignment[Task], turns: Sequence[Sequence[str]]) -> str:
     """That functions call exactly the seed's tools; empty when they do not."""
-    seed = Counter(call.name for calls in given.seed.calls for call in calls)
-    called = Counter(tool for names in turns for name in names for tool in catalogue.recipes[name].tools)
-    return "these are exactly the tools that the existing conversation calls" if called == seed else ""
+    own = Counter(call.name for calls in given.seed.calls for call in calls)
+    same = Counter(_tools(catalogue, turns)) == own
+    return "these are exactly the tools that the existing conversation calls" if same else ""
 
 
-async def plan(context: Context, given: Assignment, *, narrative: bool, functions: Literal["other", "same"]) -> Plan:
-    """A plan of the pattern's functions. Raises ComposeError: `no_pattern`, `func_sample_failed` for functions that are
-    not to be had, `decompose_failed` for one whose calls do not fit its place, `duplicate_func` for one that stands
-    twice in a turn, `conversation_construct_failed` for a turn that needs a later one, or for single tools that cannot
-    feed each other as in the root."""
+async def plan(context: Context, given: Assignment[Task]) -> Plan:
+    """A plan of the pattern's functions. Raises ComposeError: `no_prompts` without a query template, `no_pattern`,
+    `func_sample_failed` for functions that are not to be had, `decompose_failed` for one whose calls do not fit its
+    place, `duplicate_func` for one that stands twice in a turn, `conversation_construct_failed` for a turn that needs a
+    later one, or for single tools that cannot feed each other as in the root."""
+    for group in given.profile.classes:
+        wording.query_template(given.environment, group, fallback=context.settings.fallback_prompt)
     catalogue = context.catalogue
-    wanted = await context.compute(lambda: pattern(catalogue, given, functions, given.rng("pattern")))
+    wanted = await context.compute(pattern, catalogue, given, given.rng("pattern"))
     choice = any(len(place.options) > 1 for places in wanted.turns for place in places)
-    if functions == "other" and not choice and (why := _repeats(catalogue, given, wanted.offered)):
+    if not given.same and not choice and (why := _repeats(catalogue, given, wanted.offered)):
         raise ComposeError("no_pattern", f"{why}, and no other functions fit its places")
-    fields: dict[str, Any] = {"narrative": NARRATIVE} if narrative else {}
-    fields |= {f"turn_{number}": _names_schema(places) for number, places in enumerate(wanted.turns, 1) if places}
+    form: dict[str, Any] = {"narrative": NARRATIVE} if given.narrative else {}
+    for number, places in enumerate(wanted.turns, 1):
+        if places:
+            form[f"turn_{number}"] = {
+                "type": "array",
+                "prefixItems": [{"type": "string", "enum": list(place.options)} for place in places],
+                "minItems": len(places),
+                "maxItems": len(places),
+            }
 
     def read(answer: dict[str, Any]) -> Plan:
-        chosen = [_listed(answer, number) if places else [] for number, places in enumerate(wanted.turns, 1)]
-        _Check(catalogue, given, wanted, chosen).run(functions)
-        turns = tuple(
-            PlannedTurn(tuple(names), tuple(tool for name in names for tool in catalogue.recipes[name].tools))
-            for names in chosen
-        )
-        return Plan(turns, {"story": answer["narrative"].strip()} if narrative else {})
+        chosen = []
+        for number, places in enumerate(wanted.turns, 1):
+            names = answer[f"turn_{number}"] if places else []
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                raise Unreadable(f"turn_{number} must be a list of names")
+            chosen.append(names)
+        _check(catalogue, given, wanted, chosen)
+        turns = tuple(PlannedTurn(tuple(names), tuple(_tools(catalogue, [names]))) for names in chosen)
+        return Plan(turns, {"story": answer["narrative"].strip()} if given.narrative else {})
 
     async def check(made: Plan) -> None:
-        if fault := await context.compute(lambda: linking.unfed(catalogue, given, made)):
+        if fault := await context.compute(linking.unfed, catalogue, given, made):
             raise Unreadable(fault, error="conversation_construct_failed")
 
     told, tools = load("guidance").sections, given.environment.tools()
-    called = {tool for name in wanted.names for tool in catalogue.recipes[name].tools}
+    names = list(dict.fromkeys(name for turn in wanted.offered for name in turn))
     failed = dict.fromkeys(error.type for error in reversed(given.failures))  # each once, the newest first
-    return await context.asker.ask(
+    fields = {
+        "functions": "\n".join(showing.purpose(catalogue, name) for name in names),
+        "schemas": showing.schemas(tools[name] for name in sorted(set(_tools(catalogue, [names])))),
+        "pattern": _places(wanted) + _links(given, wanted),
+        "tools": ", ".join(given.profile.tools),
+        "root": showing.excerpt("\n".join(given.root.script), TOLD),
+        "failures": "\n".join(map(_failure_line, given.failures)),
+        "blocked": ", ".join(sorted(given.blocked)) or "(none)",
+        "guidance": " ".join(told[type] for type in failed if type in told),
+    }
+    return await context.ask(
         given,
         "planner",
-        stage="plan",
-        fields={
-            "functions": "\n".join(showing.purpose(catalogue, name) for name in wanted.names),
-            "schemas": showing.schemas(tools[name] for name in sorted(called)),
-            "pattern": "\n".join(_turn_line(number, places) for number, places in enumerate(wanted.turns, 1))
-            + _links(given, wanted),
-            "tools": ", ".join(given.profile.tools),
-            "root": showing.excerpt("\n".join(given.root.script), TOLD),
-            "failures": "\n".join(map(_failure_line, given.failures)),
-            "blocked": ", ".join(sorted(given.blocked)) or "(none)",
-            "guidance": " ".join(told[type] for type in failed if type in told),
-        },
+        fields,
+        AnswerForm(form, guiding=frozenset(form) - {"narrative"}),
+        read,
+        check=check if wanted.depth is None else None,
         sections=[
-            *(["story", "root"] if narrative else []),
-            *(["avoid"] if functions == "other" and choice else []),
+            *(["story", "root"] if given.narrative else []),
+            *(["avoid"] if choice and not given.same else []),
             *(["learn"] if given.failures else []),
         ],
-        form=AnswerForm(fields, guiding=frozenset(fields) - {"narrative"}),
-        read=read,
-        check=check if wanted.depth is None else None,
-        error="func_sample_failed",
     )
 
 
-def pattern(catalogue: Catalogue, given: Assignment, functions: str, rng: random.Random) -> Pattern:
-    """The pattern for one plan. `functions` is `other` (rather not the seed's) or `same` (just the seed's).
-
-    Raises ComposeError("no_pattern") when no function is left for some place.
-    """
+def pattern(catalogue: Catalogue, given: Assignment[Task], rng: random.Random) -> Pattern:
+    """The pattern for one plan. Raises ComposeError("no_pattern") when no function is left for some place."""
     own = {name: recipe for name, recipe in catalogue.recipes.items() if not is_single_tool(recipe)}
     if own and not any(error.type == "decompose_failed" for error in given.failures):
-        return _from_recipes(catalogue, own, given, functions, rng)
-    turns = linking.tool_options(catalogue, given, functions, rng, CHOICES)
+        return _from_recipes(catalogue, own, given, rng)
+    turns = linking.tool_options(catalogue, given, rng, CHOICES)
     return Pattern(tuple(tuple(FunctionChoice(tuple(options)) for options in places) for places in turns))
 
 
 def _from_recipes(
-    catalogue: Catalogue, own: Mapping[str, Recipe], given: Assignment, functions: str, rng: random.Random
+    catalogue: Catalogue, own: Mapping[str, Recipe], given: Assignment[Task], rng: random.Random
 ) -> Pattern:
-    sketch = partial(
-        planning.plan,
-        replace(catalogue, recipes=own),
-        given.environment,
-        given.seed,
-        given.profile,
-        limits=given.limits,
-        blocked=given.blocked,
-        functions="same" if functions == "same" else "other",
-        narrative=False,
-        rng=rng,
-    )
+    recipes_only, silent = replace(catalogue, recipes=own), replace(given, narrative=False)
     try:
-        sketched = sketch(tries=SKETCHES)
+        sketched = sketch(recipes_only, silent, rng, SKETCHES)
     except ComposeError:  # a rare shape: look for long
-        sketched = sketch()
+        sketched = sketch(recipes_only, silent, rng)
     tools = given.environment.tools()
-    seeds = {call.name for calls in given.seed.calls for call in calls}
-    avoided = seeds - catalogue.common
+    avoided = {call.name for calls in given.seed.calls for call in calls} - catalogue.common
     chosen = [[own[name] for name in turn.recipes] for turn in sketched.turns]
-    flat = [recipe for turn in chosen for recipe in turn]
+    later = [recipe for turn in chosen for recipe in turn]
     table = Table()
     turns = []
-    number = 0
     for turn, recipes in enumerate(chosen):
         places = []
         before = frozenset(table.used)
         again = turn > 0 and not chosen[turn - 1]  # the turn before asks for the same and cannot be served
         for recipe in recipes:
+            later.pop(0)
             lacking = again and deniable(catalogue, (recipe,), given.seed.type, before)
-            needed = frozenset[str]().union(
-                *(later.needs.union(later.when, later.unless) for later in flat[number + 1 :])
-            )
+            needed = frozenset[str]().union(*(other.needs.union(other.when, other.unless) for other in later))
+            groups = Counter(tools[name].group for name in recipe.tools)
             options = [
                 other.name
                 for other in own.values()
-                if other is not recipe
-                and other not in recipes
+                if other not in recipes
                 and _exchangeable(recipe, other, table, turn, needed)
                 and not given.blocked.intersection((other.name, *other.tools))
                 and not (other.short and given.seed.type == "long_context")
                 and (not lacking or deniable(catalogue, (other,), given.seed.type, before))
-                and Counter(tools[name].group for name in other.tools)
-                == Counter(tools[name].group for name in recipe.tools)
-                and (other.tools == recipe.tools if functions == "same" else not avoided.intersection(other.tools))
+                and Counter(tools[name].group for name in other.tools) == groups
+                and (other.tools == recipe.tools if given.same else not avoided.intersection(other.tools))
             ]
             rng.shuffle(options)
             options = [recipe.name, *options[: CHOICES - 1]]
             rng.shuffle(options)
             places.append(FunctionChoice(tuple(options), len(recipe.steps)))
             table.add(recipe, turn)
-            number += 1
         turns.append(tuple(places))
     return Pattern(tuple(turns), given.profile.depth)
 
@@ -222,99 +207,63 @@ def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tu
     return after.depth, after.edges, left
 
 
-@dataclass(frozen=True, slots=True)
-class _Check:
-    """Whether chosen functions fit their places and each other. Every method raises Unreadable where they do not."""
-
-    catalogue: Catalogue
-    given: Assignment
-    wanted: Pattern
-    chosen: Sequence[Sequence[str]]
-
-    def run(self, functions: str) -> None:
-        table, depth = Table(), self.wanted.depth
-        for turn, (places, names) in enumerate(zip(self.wanted.turns, self.chosen, strict=True)):
-            if len(names) != len(places):
-                raise Unreadable(f"turn {turn + 1} has {len(places)} places, not {len(names)}")
-            for place, name in zip(places, names, strict=True):
-                recipe = self._offered(place, name, turn)
-                if names.count(name) > 1 and (depth is not None or not recipe.says):  # nothing would differ
-                    raise Unreadable(f"turn {turn + 1} asks for {name} twice", error="duplicate_func")
-                if missing := (recipe.needs.union(recipe.when)) - table.things.keys():
-                    self._nothing_gives(missing, recipe, turn)
-                table.add(recipe, turn)
-            if turn and names and not self.wanted.turns[turn - 1]:
-                self._deniable(turn)
-        if depth is not None and table.depth != depth:
-            raise Unreadable(f"results feed calls over {table.depth} steps, it must be {depth}")
-        if functions == "other" and (why := _repeats(self.catalogue, self.given, self.chosen)):
-            raise Unreadable(f"{why}: take another function where a place leaves a choice")
-
-    def _tools(self, turns: Sequence[Sequence[str]]) -> list[str]:
-        return [tool for names in turns for name in names for tool in self.catalogue.recipes[name].tools]
-
-    def _deniable(self, turn: int) -> None:
-        """What turn `turn` does can be asked for in the turn before, where it cannot be served."""
-        before = set(self._tools(self.chosen[:turn]))
-        given: set[str] = set()
-        for recipe in map(self.catalogue.recipes.__getitem__, self.chosen[turn]):
-            if self.given.seed.type == "miss_func" and before.issuperset(recipe.tools) and not given & recipe.needs:
-                raise Unreadable(f"turn {turn + 1}: {recipe.name} calls only tools that earlier turns call")
-            given.update(recipe.gives)
-        says = any(self.catalogue.recipes[name].says for name in self.chosen[turn])
-        if self.given.seed.type == "miss_param" and not says:
-            raise Unreadable(f"turn {turn + 1} must need a value that only the user can say")
-
-    def _offered(self, place: FunctionChoice, name: str, turn: int) -> Recipe:
-        if name in place.options:
-            return self.catalogue.recipes[name]
-        where = f"turn {turn + 1}: {name!r}"
-        recipe = self.catalogue.recipes.get(name)
-        if recipe is None:
-            raise Unreadable(f"{where} is no function")
-        if self.given.blocked.intersection((name, *recipe.tools)):
-            raise Unreadable(f"{where} is blocked")
-        if len(recipe.steps) != place.calls:
-            calls = f"{where} comes down to the {len(recipe.steps)} calls {', '.join(recipe.tools)}"
-            raise Unreadable(f"{calls}; there is room for {place.calls}", error="decompose_failed")
-        raise Unreadable(f"{where} is not among those offered there: {', '.join(place.options)}")
-
-    def _nothing_gives(self, missing: frozenset[str], recipe: Recipe, turn: int) -> None:
-        later = [
-            other.name
-            for names in self.chosen[turn + 1 :]
-            for other in map(self.catalogue.recipes.get, names)
-            if other is not None and missing.intersection((*other.gives, *other.makes))
-        ]
-        what = f"turn {turn + 1}: {recipe.name} needs {', '.join(sorted(missing))}"
-        if later:
-            raise Unreadable(f"{what}, which only the later {later[0]} gives", error="conversation_construct_failed")
-        raise Unreadable(f"{what}, which nothing before it gives")
+def _check(catalogue: Catalogue, given: Assignment[Task], wanted: Pattern, chosen: Sequence[Sequence[str]]) -> None:
+    """Raises Unreadable where chosen functions do not fit their places and each other."""
+    type, recipes, table = given.seed.type, catalogue.recipes, Table()
+    for turn, (places, names) in enumerate(zip(wanted.turns, chosen, strict=True)):
+        here = f"turn {turn + 1}"
+        if len(names) != len(places):
+            raise Unreadable(f"{here} has {len(places)} places, not {len(names)}")
+        for place, name in zip(places, names, strict=True):
+            recipe = _offered(catalogue, given, place, name, here)
+            if names.count(name) > 1 and (wanted.depth is not None or not recipe.user_slots):  # nothing would differ
+                raise Unreadable(f"{here} asks for {name} twice", error="duplicate_func")
+            if missing := recipe.needs.union(recipe.when) - table.things.keys():
+                what = f"{here}: {name} needs {', '.join(sorted(missing))}"
+                for later in (recipes[name] for names in chosen[turn + 1 :] for name in names if name in recipes):
+                    if missing.intersection((*later.gives, *later.makes)):
+                        why = f"{what}, which only the later {later.name} gives"
+                        raise Unreadable(why, error="conversation_construct_failed")
+                raise Unreadable(f"{what}, which nothing before it gives")
+            table.add(recipe, turn)
+        if turn and names and not wanted.turns[turn - 1]:  # what the turn before asks for, and cannot be served there
+            before, gives = set(_tools(catalogue, chosen[:turn])), set[str]()
+            for recipe in (recipes[name] for name in names):
+                if type == "miss_func" and before.issuperset(recipe.tools) and not gives & recipe.needs:
+                    raise Unreadable(f"{here}: {recipe.name} calls only tools that earlier turns call")
+                gives.update(recipe.gives)
+            if type == "miss_param" and not any(recipes[name].user_slots for name in names):
+                raise Unreadable(f"{here} must need a value that only the user can say")
+    if wanted.depth is not None and table.depth != wanted.depth:
+        raise Unreadable(f"results feed calls over {table.depth} steps, it must be {wanted.depth}")
+    if not given.same and (why := _repeats(catalogue, given, chosen)):
+        raise Unreadable(f"{why}: take another function where a place leaves a choice")
 
 
-def _listed(answer: Mapping[str, Any], number: int) -> list[str]:
-    names = answer[f"turn_{number}"]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise Unreadable(f"turn_{number} must be a list of names")
-    return names
+def _offered(catalogue: Catalogue, given: Assignment[Task], place: FunctionChoice, name: str, turn: str) -> Recipe:
+    recipe, where = catalogue.recipes.get(name), f"{turn}: {name!r}"
+    if recipe is None:
+        raise Unreadable(f"{where} is no function")
+    if name in place.options:
+        return recipe
+    if given.blocked.intersection((name, *recipe.tools)):
+        raise Unreadable(f"{where} is blocked")
+    if len(recipe.steps) != place.calls:
+        calls = f"{where} comes down to the {len(recipe.steps)} calls {', '.join(recipe.tools)}"
+        raise Unreadable(f"{calls}; there is room for {place.calls}", error="decompose_failed")
+    raise Unreadable(f"{where} is not among those offered there: {', '.join(place.options)}")
 
 
-def _names_schema(places: tuple[FunctionChoice, ...]) -> Mapping[str, Any]:
-    return {
-        "type": "array",
-        "prefixItems": [{"type": "string", "enum": list(place.options)} for place in places],
-        "minItems": len(places),
-        "maxItems": len(places),
-    }
+def _places(wanted: Pattern) -> str:
+    """The pattern as prompts show it, one line a turn."""
+    vain = "no places (the user asks in vain here for what the next turn does)"
+    turns = ([list(place.options) for place in places] for places in wanted.turns)
+    return "\n".join(
+        f"turn {number}: {showing.compact(turn) if turn else vain}" for number, turn in enumerate(turns, 1)
+    )
 
 
-def _turn_line(number: int, places: tuple[FunctionChoice, ...]) -> str:
-    if not places:
-        return f"turn {number}: no places (the user asks in vain here for what the next turn does)"
-    return f"turn {number}: " + showing.compact([list(place.options) for place in places])
-
-
-def _links(given: Assignment, wanted: Pattern) -> str:
+def _links(given: Assignment[Task], wanted: Pattern) -> str:
     """What must be kept of the root's flows: which turns use what others return, or which places, where the functions
     do not bring that with them."""
     if not given.profile.edges:

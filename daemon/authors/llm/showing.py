@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from rods.analysis.says import leaves
+from rods.analysis.containment import leaves
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, Draft, Plan

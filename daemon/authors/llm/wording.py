@@ -2,10 +2,9 @@
 (stage III, Appendix C.3), and one turn anew (the refinement of stage IV, C.6).
 
 A text is taken only when it says what only the user can know, does not say what calls find out, names no function and
-is written in sentences. What is wrong is told to the model, which then tries again. Queries written one by one are
-also verified by the model: do they say what the calls do? Batched, all turns are written in one call and verified in
-another; in the paper's form each turn for itself. Without the rewrite (`pipeline.rewrite = false`) a query is asked for
-a turn at a time in either form, from the calls of that turn alone: no other turn and no story is shown.
+is written in sentences; what is wrong is told to the model. Queries written one by one are also verified by the model:
+do they say what the calls do? Without the rewrite (`pipeline.rewrite = false`) a query is asked for a turn at a time,
+from the calls of that turn alone: no other turn and no story is shown.
 """
 
 from __future__ import annotations
@@ -14,19 +13,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from daemon.authors.base import Assignment, Defect, Texts
-from daemon.authors.llm import showing
-from daemon.authors.llm.asking import Context
-from prompts import load
-from rods import gates
-from rods.analysis.says import Text, is_small
+from rods.analysis.containment import Text, is_small
 from rods.answers import AnswerForm, Unreadable
 from rods.canonical import canonical, content_id
 from rods.composing.catalogue import Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
+from rods.daemon.authors.base import Assignment, Defect, Texts
+from rods.daemon.authors.llm import showing
+from rods.daemon.authors.llm.asking import Context
 from rods.environments.base import Environment, Tool, reference
 from rods.gates import leaks
 from rods.gates.drafts import unnatural
+from rods.prompts import load
 from rods.tasks import Task
 
 AGAIN = 1  # times that queries which failed their verification are written anew
@@ -36,7 +34,7 @@ VERDICT = {"type": "string", "enum": ["aligned", "misaligned"]}
 GENERAL = "query_class_any"  # the query template of API classes that have none of their own
 
 
-async def queries(context: Context, given: Assignment, draft: Draft) -> Texts:
+async def queries(context: Context, given: Assignment[Task], draft: Draft) -> Texts:
     """One text a turn; "" where no call is right. Raises ComposeError: `query_gen_failed` for texts that never have the
     form or leave out a value, `query_verify_failed` for texts that do not say what the calls do, `query_verify_no_tag`
     for a verification that cannot be read."""
@@ -44,14 +42,13 @@ async def queries(context: Context, given: Assignment, draft: Draft) -> Texts:
     texts = [""] * len(draft.turns)
     # Without the rewrite each turn is written for itself (004 Appendix R), in either form of `calls`.
     together = context.settings.calls == "batched" and context.settings.rewrite
-    groups = [turns] if together else [[turn] for turn in turns]
-    for group in groups:
-        for turn, text in zip(group, await _verified(context, given, draft, group, texts), strict=True):
+    for group in [turns] if together else [[turn] for turn in turns]:
+        for turn, text in zip(group, await _aligned(context, given, draft, group, texts), strict=True):
             texts[turn] = text
     return tuple(texts)
 
 
-async def rewrite(context: Context, given: Assignment, draft: Draft, worded: Texts = ()) -> Texts:
+async def rewrite(context: Context, given: Assignment[Task], draft: Draft, worded: Texts = ()) -> Texts:
     """All turns at once; `worded` are the queries that they start from in the paper's form. Raises ComposeError:
     `query_verify_failed` for a text that never gets its values right, `query_gen_failed` for one that cannot be read or
     is no user's."""
@@ -63,31 +60,23 @@ async def rewrite(context: Context, given: Assignment, draft: Draft, worded: Tex
         _check(given, draft, texts, range(count))
         return texts
 
-    def shown(turn: int, calls: Sequence[BoundCall]) -> str:
-        before = f"\nworded for itself: {worded[turn]}" if worded else ""
-        return f"Turn {turn + 1}:\n{with_values(tools, calls)}{before}"
-
-    return await context.asker.ask(
-        given,
-        "rewrite_turns",
-        stage="rewrite",
-        fields={
-            "look_ups": await look_ups(context, given),
-            "narrative": showing.narrative(draft.plan.narrative),
-            "count": str(count),
-            "functions": showing.functions(tools, draft, range(count)),
-            "voices": _query_templates(context, given.environment, draft.turns),
-            "turns": "\n\n".join(shown(turn, calls) for turn, calls in enumerate(short.turns)),
-            "longest": str(LONGEST),
-        },
-        form=AnswerForm({"queries": _list_schema(TEXT, count)}),
-        read=read,
-        error="query_gen_failed",
-        parts=256 * count,
-    )
+    turns = [
+        f"Turn {turn + 1}:\n{with_values(tools, calls)}" + (f"\nworded for itself: {worded[turn]}" if worded else "")
+        for turn, calls in enumerate(short.turns)
+    ]
+    fields = {
+        "narrative": showing.narrative(draft.plan.narrative),
+        "count": str(count),
+        "functions": showing.functions(tools, draft, range(count)),
+        "voices": _query_templates(context, given.environment, draft.turns),
+        "turns": "\n\n".join(turns),
+        "longest": str(LONGEST),
+    }
+    form = AnswerForm({"queries": _list_schema(TEXT, count)})
+    return await context.ask(given, "rewrite_turns", fields, form, read, parts=256 * count)
 
 
-async def reword(context: Context, given: Assignment, draft: Draft, texts: Texts, defect: Defect) -> Texts:
+async def reword(context: Context, given: Assignment[Task], draft: Draft, texts: Texts, defect: Defect) -> Texts:
     """The turn of `defect` in new words, the others as they are. Raises ComposeError as `rewrite` does."""
     turn, tools = defect.turn or 0, given.environment.tools()
     # Without the rewrite a turn is mended as it was written: for itself (004 Appendix R).
@@ -99,49 +88,53 @@ async def reword(context: Context, given: Assignment, draft: Draft, texts: Texts
         _check(given, draft, mended, [turn])
         return mended
 
-    return await context.asker.ask(
-        given,
-        "refine_rewrite",
-        stage="refine",
-        fields={
-            "look_ups": await look_ups(context, given),
-            "conversation": showing.turns(short, texts, shown),
-            "turn": str(turn + 1),
-            "query": texts[turn],
-            "issue": defect.reason,
-            "functions": showing.functions(tools, draft, shown),
-            "voices": _query_templates(context, given.environment, draft.turns[turn : turn + 1]),
-            "calls": with_values(tools, short.turns[turn]),
-            "longest": str(LONGEST),
-        },
-        form=AnswerForm({"query": TEXT}),
-        read=read,
-        error="query_gen_failed",
-        turn=turn,
-    )
+    fields = {
+        "conversation": showing.turns(short, texts, shown),
+        "turn": str(turn + 1),
+        "query": texts[turn],
+        "issue": defect.reason,
+        "functions": showing.functions(tools, draft, shown),
+        "voices": _query_templates(context, given.environment, draft.turns[turn : turn + 1]),
+        "calls": with_values(tools, short.turns[turn]),
+        "longest": str(LONGEST),
+    }
+    return await context.ask(given, "refine_rewrite", fields, AnswerForm({"query": TEXT}), read, turn=turn)
 
 
-async def _verified(
-    context: Context, given: Assignment, draft: Draft, turns: Sequence[int], before: Sequence[str]
+async def _aligned(
+    context: Context, given: Assignment[Task], draft: Draft, turns: Sequence[int], before: Sequence[str]
 ) -> list[str]:
     """The texts of `turns`, found aligned. `before` has the texts of all turns so far."""
     problem = ""
-    for number in range(AGAIN + 1):
+    for _ in range(AGAIN + 1):
         texts = await _written(context, given, draft, turns, before, problem)
-        verdicts, found = await _verdicts(context, given, draft, turns, texts)
-        wrong = [turn for turn, verdict in zip(turns, verdicts, strict=True) if verdict == "misaligned"]
-        if not wrong:
+        role = context.asker.roles.verification
+        short = showing.within(draft, role.results, turns)
+        shown = [
+            f"Turn {turn + 1}\nuser: {text}\n{showing.turn_lines(short.turns[turn])}"
+            for turn, text in zip(turns, texts, strict=True)
+        ]
+        verdict, length = _list_schema(VERDICT, len(turns)), {"type": "string", "maxLength": role.reason}
+        verdicts, why = await context.ask(
+            given,
+            "query_verification",
+            {"turns": "\n\n".join(shown), "count": str(len(turns))},
+            AnswerForm({"verdict": verdict, "problem": length}, optional=frozenset({"problem"})),
+            lambda answer: (answer["verdict"], answer.get("problem", "") or answer["reason"]),
+            turn=turns[0],
+            function=draft.turns[turns[0]][0].recipe,
+        )
+        if "misaligned" not in verdicts:
             return texts
-        problem = found if context.settings.feedback else ""
-        if number == AGAIN:
-            name = draft.turns[wrong[0]][0].recipe
-            detail = f"{texts[turns.index(wrong[0])]!r} does not say what its calls do: {found}"
-            raise ComposeError("query_verify_failed", detail, function=name, turn=wrong[0])
-    raise AssertionError("unreachable")
+        problem = why if context.settings.feedback else ""
+    wrong = verdicts.index("misaligned")
+    detail = f"{texts[wrong]!r} does not say what its calls do: {why}"
+    name = draft.turns[turns[wrong]][0].recipe
+    raise ComposeError("query_verify_failed", detail, function=name, turn=turns[wrong])
 
 
 async def _written(
-    context: Context, given: Assignment, draft: Draft, turns: Sequence[int], before: Sequence[str], problem: str
+    context: Context, given: Assignment[Task], draft: Draft, turns: Sequence[int], before: Sequence[str], problem: str
 ) -> list[str]:
     tools = given.environment.tools()
     calls = [draft.turns[turn] for turn in turns]
@@ -158,70 +151,25 @@ async def _written(
         return texts
 
     earlier = [f"turn {number + 1}: {text}" for number, text in enumerate(before) if text]
-    return await context.asker.ask(
+    fields = {
+        "story": showing.narrative(draft.plan.narrative),
+        "voices": _query_templates(context, given.environment, calls),
+        "earlier": "\n".join(earlier) or "(nothing)",
+        "turns": "\n\n".join(f"Turn {turn + 1}:\n{with_values(tools, short.turns[turn])}" for turn in turns),
+        "count": str(len(turns)),
+        "problem": problem,
+    }
+    return await context.ask(
         given,
         "query",
-        stage="query",
-        fields={
-            "look_ups": await look_ups(context, given),
-            "story": showing.narrative(draft.plan.narrative),
-            "voices": _query_templates(context, given.environment, calls),
-            "earlier": "\n".join(earlier) or "(nothing)",
-            "turns": "\n\n".join(f"Turn {turn + 1}:\n{with_values(tools, short.turns[turn])}" for turn in turns),
-            "count": str(len(turns)),
-            "problem": problem,
-        },
+        fields,
+        AnswerForm({"query": _list_schema(TEXT, len(turns))}),
+        read,
         sections=[*(["context"] if context.settings.rewrite else []), *(["mend"] if problem else [])],
-        form=AnswerForm({"query": _list_schema(TEXT, len(turns))}),
-        read=read,
-        error="query_gen_failed",
         turn=turns[0],
         function=calls[0][0].recipe,
         parts=200 * len(turns),
     )
-
-
-async def _verdicts(
-    context: Context, given: Assignment, draft: Draft, turns: Sequence[int], texts: Sequence[str]
-) -> tuple[list[str], str]:
-    role = context.asker.roles.verification
-    short = showing.within(draft, role.results, turns)
-    shown = [
-        f"Turn {turn + 1}\nuser: {text}\n{showing.turn_lines(short.turns[turn])}"
-        for turn, text in zip(turns, texts, strict=True)
-    ]
-    fields = {"verdict": _list_schema(VERDICT, len(turns)), "problem": {"type": "string", "maxLength": role.reason}}
-    return await context.asker.ask(
-        given,
-        "query_verification",
-        stage="verification",
-        fields={
-            "look_ups": await look_ups(context, given),
-            "turns": "\n\n".join(shown),
-            "count": str(len(turns)),
-        },
-        form=AnswerForm(fields, optional=frozenset({"problem"})),
-        read=lambda answer: (answer["verdict"], answer.get("problem", "") or answer["reason"]),
-        error="query_verify_no_tag",
-        turn=turns[0],
-        function=draft.turns[turns[0]][0].recipe,
-    )
-
-
-async def look_ups(context: Context, given: Assignment) -> str:
-    """What is said to writers and checkers of calls that only feed a later one: to be asked for where the root's user
-    asks for at least half of its own. The template counts as used from now on."""
-    if given.root.id not in context.look_ups:
-        found = await context.compute(lambda: gates.look_ups(given.environment, given.root))
-        way = "narrated" if 2 * sum(found.values()) >= max(1, len(found)) else "silent"
-        context.look_ups[given.root.id] = context.asker.template("look_ups").sections[way]
-    return context.look_ups[given.root.id]
-
-
-def check_query_templates(context: Context, given: Assignment) -> None:
-    """Raises ComposeError("no_prompts") when a class of the root has no template and the general one is off."""
-    for group in given.profile.classes:
-        query_template(given.environment, group, fallback=context.settings.fallback_prompt)
 
 
 def query_template(environment: Environment, group: str, *, fallback: bool) -> tuple[str, str, str]:
@@ -241,11 +189,12 @@ def query_template(environment: Environment, group: str, *, fallback: bool) -> t
 
 def _query_templates(context: Context, environment: Environment, turns: Iterable[Sequence[BoundCall]]) -> str:
     """The query templates of the API classes that these turns call, one a line; they count as used from now on."""
-    tools = environment.tools()
-    groups = sorted({tools[bound.call.name].group for calls in turns for bound in calls})
-    found = [query_template(environment, group, fallback=context.settings.fallback_prompt) for group in groups]
-    context.asker.hashes.update((name, hash) for name, _, hash in found)
-    return "\n".join(f"- {text}" for text in dict.fromkeys(text for _, text, _ in found))
+    tools, texts = environment.tools(), dict[str, None]()
+    for group in sorted({tools[bound.call.name].group for calls in turns for bound in calls}):
+        name, text, digest = query_template(environment, group, fallback=context.settings.fallback_prompt)
+        context.asker.hashes[name] = digest
+        texts[f"- {text}"] = None
+    return "\n".join(texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,13 +214,13 @@ class UserValue:
 
     def said_in(self, texts: Iterable[str]) -> bool:
         """Whether one of `texts` says it, as it is or in the slot's words."""
-        return any(Text.of(text).tells(words) for text in texts for words in (self.value, self.slot.text))
+        return any(Text.of(text).contains_any_form(words) for text in texts for words in (self.value, self.slot.text))
 
 
 def user_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> list[UserValue]:
     """What the user has to say for `calls`, each value once. What a recipe implies, what calls find out and what
     earlier turns have named is left out."""
-    found: dict[bytes, UserValue] = {}
+    values: dict[bytes, UserValue] = {}
     for bound in calls:
         parameters = {parameter.name: parameter for parameter in tools[bound.call.name].parameters}
         words = {canonical(slot.value): slot for slot in bound.slots.values() if not slot.thing}
@@ -282,20 +231,21 @@ def user_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> list[U
                 parameter = parameters[argument]
                 listed = "enum" in parameter.schema or "enum" in parameter.schema.get("items", {})
                 free = listed or value is None or isinstance(value, bool)
-                found.setdefault(key, UserValue(bound, argument, words[key], free, parameter.required))
-    return list(found.values())
+                values.setdefault(key, UserValue(bound, argument, words[key], free, parameter.required))
+    return list(values.values())
 
 
 def looked_up(calls: Sequence[BoundCall]) -> list[Any]:
     """What calls find out for later ones, each value once: a user who says it would spare the policy the looking up,
     and the task would have another shape than its root."""
-    found = {
-        canonical(bound.call.arguments[argument]): bound.call.arguments[argument]
+    values = [
+        bound.call.arguments[argument]
         for bound in calls
         for argument, flow in bound.flows.items()
         if flow.origin is not None
-    }
-    return [found[key] for key in sorted(found)]
+    ]
+    by_text = {canonical(value): value for value in values}
+    return [by_text[key] for key in sorted(by_text)]
 
 
 def with_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> str:
@@ -314,7 +264,7 @@ def form_faults(environment: Environment, calls: Sequence[BoundCall], text: str)
     return [reason.text for reason in leaks(environment, alone)] + unnatural(text, LONGEST)
 
 
-def faults(given: Assignment, draft: Draft, texts: Sequence[str], turn: int) -> tuple[list[str], list[str]]:
+def faults(given: Assignment[Task], draft: Draft, texts: Sequence[str], turn: int) -> tuple[list[str], list[str]]:
     """What the model should put right in the text of `turn`, in its form and in its values: those of its calls that
     neither it nor an earlier text says, and those that its calls are to find out and that it says."""
     tools, calls, now = given.environment.tools(), draft.turns[turn], Text.of(texts[turn])
@@ -327,18 +277,18 @@ def faults(given: Assignment, draft: Draft, texts: Sequence[str], turn: int) -> 
     revealed = [
         f"turn {turn + 1} must not say {showing.compact(value)}, which is found out by a call"
         for value in looked_up(calls)
-        if not is_small(value) and now.tells(value) and not any(one.value == value for one in own)
+        if not is_small(value) and now.contains_any_form(value) and not any(one.value == value for one in own)
     ]
     return form_faults(given.environment, calls, texts[turn]), missing + revealed
 
 
-def _check(given: Assignment, draft: Draft, texts: Texts, turns: Iterable[int]) -> None:
+def _check(given: Assignment[Task], draft: Draft, texts: Texts, turns: Iterable[int]) -> None:
     """Raises Unreadable, with all that the model should put right in these turns."""
     forms, values = [], []
     for turn in turns:
-        form, found = faults(given, draft, texts, turn)
+        form, value = faults(given, draft, texts, turn)
         forms += [f"turn {turn + 1}: {reason}" for reason in form]
-        values += found
+        values += value
     if forms or values:
         raise Unreadable("; ".join(forms + values), error=None if forms else "query_verify_failed")
 

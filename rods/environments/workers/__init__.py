@@ -1,2 +1,1 @@
-"""Worker processes that can be killed: `worker` keeps one running, `child` is its process, `serving` runs in it, and
-`confining` (with `seccomp`, and `threads` in the parent) takes rights away from code that is not trusted."""
+"""Worker processes that can be killed: `worker` keeps them running, `child` is one of them, `serving` runs in it."""

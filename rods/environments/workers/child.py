@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
+import select
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -21,14 +25,18 @@ from typing import Any, Literal
 import orjson
 
 from rods.deadlines import WORKER_STALLED, WORKER_START
-from rods.environments.workers import threads
 from rods.environments.workers.serving import COMPLAINT, HEADER
 from rods.errors import InfrastructureError, RodsError
 
+THREADS = 64  # of one process; where several of its threads start one at the same instant, up to twice as many
+_RECEIVE, _SEND = 0xC0502100, 0xC0182101  # ioctl: the next question, an answer
+_QUESTION = struct.Struct("QI68x")  # its number, and the thread that asks
+_ANSWER = struct.Struct("QqiI")  # the question's number, a value, an error, flags
+_GO_ON = 1
+_PAUSE = 0.001  # seconds between answers: who asks without end takes no more than a twentieth of a processor here
 _CHUNK = 1 << 16
 _OPENING_BYTES = 16 << 20  # of the answer to an opening request
 _DEPTH = 100  # brackets inside of brackets in an answer: whatever writes or compares it recurses; orjson writes 254
-_TIME = struct.Struct("@ll")
 
 
 class Overrun(RodsError):
@@ -46,11 +54,12 @@ class Gone(RodsError):
 @dataclass(frozen=True, slots=True)
 class Confinement:
     """How a child is confined: the command in front of its own (empty: none), the entries of its `sys.path`, and the
-    files for `confining.confine` (None: only limits)."""
+    files for the function `by` ("package.module:function"), which takes its rights away (None: only limits)."""
 
     command: tuple[str, ...]
     path: tuple[str, ...]
     files: Mapping[str, Sequence[str]] | None
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +78,11 @@ class Order:
 class Child:
     def __init__(self, order: Order) -> None:
         confinement = order.confinement
-        told = {
-            "target": order.target,
-            "seconds": order.seconds,
-            "memory": order.memory,
-            "reply_bytes": order.reply_bytes,
-            "opening": order.opening,
-            "cpu": order.cpu,
-            "quiet": confinement is not None,
-            "confinement": None,
-        }
+        told = {**asdict(replace(order, confinement=None)), "quiet": confinement is not None}
         handed: list[socket.socket] = []
         if confinement is not None and confinement.files is not None:
-            handed.append(threads.count())
-            told["confinement"] = {**confinement.files, "threads": handed[0].fileno()}
+            handed.append(_count_threads())
+            told["confinement"] = {"by": confinement.by, **confinement.files, "threads": handed[0].fileno()}
         environment = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONHASHSEED": "0", "LANG": "C.UTF-8"}
         if confinement is None:
             path = [entry or str(Path.cwd()) for entry in sys.path]
@@ -101,7 +101,7 @@ class Child:
                 stdout=None if elsewhere is None else subprocess.DEVNULL,
                 stderr=elsewhere,
                 env=environment,
-                pass_fds=[each.fileno() for each in handed],
+                pass_fds=[end.fileno() for end in handed],
                 process_group=None if confinement is None else 0,  # a terminal's Ctrl-C is not for it
             )
         except OSError as error:
@@ -115,38 +115,33 @@ class Child:
         self.opened: Any = None  # the answer to the opening request, or to what it was to load
         self.loaded = False
         self._cpu = order.cpu
-        self._patience = 0.0
         self._number = 0  # of the request whose reply comes next
         self._end = weakref.finalize(self, _end, self.process, self._pipe, self.owner, confinement is not None)
 
     def wait_until_ready(self, seconds: float = WORKER_START) -> None:
+        """Raises InfrastructureError where it does not start; it has ended then."""
         if self.ready:
             return
-        try:
-            self._wait_at_most(seconds)
-            status, value = self._receive(time.monotonic() + seconds, _OPENING_BYTES)
-        except (Overrun, Gone) as error:
-            self.kill()
-            raise InfrastructureError(f"the worker process did not start: {self._complaint() or error}") from error
-        if status != "ok":
-            self.kill()
-            raise InfrastructureError(f"the worker process did not start: {value}")
-        self.opened = value
+        self._open(lambda: self._receive(time.monotonic() + seconds, _OPENING_BYTES))
         self.ready = True
         if self.process.stderr is not None:
             self.process.stderr.close()
 
     def load(self, request: bytes, seconds: float) -> None:
         """A second opening request, to one that is ready. Raises InfrastructureError; it has ended then."""
+        self._open(lambda: self._ask(request, seconds, _OPENING_BYTES))
+        self.loaded = True
+
+    def _open(self, answer: Callable[[], tuple[str, Any]]) -> None:
         try:
-            status, value = self._ask(request, seconds, _OPENING_BYTES)
+            status, value = answer()
+            said = None if status == "ok" else value
         except (Overrun, Gone) as error:
+            said = self._complaint() or error
+        if said is not None:
             self.kill()
-            raise InfrastructureError(f"the worker process did not start: {error}") from error
-        if status != "ok":
-            self.kill()
-            raise InfrastructureError(f"the worker process did not start: {value}")
-        self.opened, self.loaded = value, True
+            raise InfrastructureError(f"the worker process did not start: {said}")
+        self.opened = value
 
     def ask(self, request: bytes, seconds: float, reply_bytes: int) -> tuple[str, Any]:
         if not self._cpu:
@@ -161,36 +156,37 @@ class Child:
             raise
 
     def _ended_by(self, number: int) -> bool:
+        """Whether this signal ended the process; bubblewrap says it of its own child by an exit code, as shells do."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return self.process.wait(1.0) == -number
+            return self.process.wait(1.0) in (-number, 128 + number)
         return False
 
     def _ask(self, request: bytes, seconds: float, reply_bytes: int) -> tuple[str, Any]:
         deadline = time.monotonic() + seconds
-        self._wait_at_most(seconds)
         self._number = self._number + 1 & 0xFFFFFFFF
-        self._send(HEADER.pack(len(request), self._number) + request, deadline)
-        return self._receive(deadline, reply_bytes + 1024)
-
-    def _send(self, content: bytes, deadline: float) -> None:
-        """In parts, each of which the system takes or refuses as a whole: it would wait anew for every bit of a larger
-        one that a child reads slowly."""
+        self._wait_until(deadline)
         try:
-            sent = self._pipe.send(content[:_CHUNK])
-            while sent < len(content):
-                self._wait_until(deadline)
-                sent += self._pipe.send(content[sent : sent + _CHUNK])
-        except BlockingIOError as error:
+            self._pipe.sendall(HEADER.pack(len(request), self._number) + request)
+        except TimeoutError as error:
             raise Overrun("timeout", "the request was not read in time") from error
         except OSError as error:
             raise Gone from error
-        if len(content) > _CHUNK:
-            self._wait_until(deadline)
+        return self._receive(deadline, reply_bytes + 1024)
 
     def _receive(self, deadline: float, limit: int) -> tuple[str, Any]:
-        content = self._part(_CHUNK)
-        if len(content) < HEADER.size or HEADER.unpack_from(content)[0] != len(content) - HEADER.size:
-            content = self._rest(content, deadline, limit)
+        content = self._part(_CHUNK, deadline)
+        while len(content) < HEADER.size:
+            content += self._part(_CHUNK, deadline)
+        length = HEADER.unpack_from(content)[0]
+        if length > limit:
+            raise Overrun("too_large", f"an answer of {length} bytes; at most {limit}")
+        parts, missing = [content], HEADER.size + length - len(content)
+        while missing > 0:
+            parts.append(self._part(min(missing, 1 << 20), deadline))
+            missing -= len(parts[-1])
+        if missing < 0:
+            raise Overrun("crashed", "the worker process answered more than it was asked")
+        content = b"".join(parts)
         if HEADER.unpack_from(content)[1] != self._number:  # it answered an earlier request twice
             raise Gone
         try:
@@ -203,31 +199,17 @@ class Child:
             raise Overrun("crashed", f"an answer nested deeper than {_DEPTH}")
         return status, value
 
-    def _rest(self, content: bytes, deadline: float, limit: int) -> bytes:
-        """All of a message that came in parts."""
-        parts, count = [content], len(content)
-        length = 0
-        while not length or count < length:
-            if not length and count >= HEADER.size:
-                length = HEADER.size + HEADER.unpack_from(b"".join(parts))[0]
-                if length > HEADER.size + limit:
-                    raise Overrun("too_large", f"an answer of {length - HEADER.size} bytes; at most {limit}")
-                continue
-            self._wait_until(deadline)
-            parts.append(self._part(min(max(length - count, HEADER.size), 1 << 20)))
-            count += len(parts[-1])
-        if count != length:
-            raise Overrun("crashed", "the worker process answered more than it was asked")
-        return b"".join(parts)
-
-    def _part(self, count: int) -> bytes:
+    def _part(self, count: int, deadline: float) -> bytes:
+        self._wait_until(deadline)
         try:
             part = self._pipe.recv(count)
-        except BlockingIOError as error:
+        except TimeoutError as error:
             raise Overrun("timeout", "no answer in time") from error
         except OSError as error:  # reset: it ended without having read the request
             raise Gone from error
         if not part:
+            if self._ended_by(signal.SIGKILL):
+                raise InfrastructureError("a worker process was killed in the middle of a request")
             raise Overrun("crashed", "the worker process died of this request")
         return part
 
@@ -235,19 +217,11 @@ class Child:
         left = deadline - time.monotonic()
         if left <= 0:  # however much of it has come
             raise Overrun("timeout", "no answer in time")
-        self._wait_at_most(max(left, 0.001))  # the system takes 0 for no limit
-
-    def _wait_at_most(self, seconds: float) -> None:
-        """Cheaper than asking the system before each read: it is told once, and again only when it changes."""
-        if seconds != self._patience:
-            self._patience = seconds
-            patience = _TIME.pack(int(seconds), int(seconds % 1 * 1e6))
-            self._pipe.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
-            self._pipe.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
+        self._pipe.settimeout(left)
 
     def _complaint(self) -> str:
         """What the command before a confined child's own, or Python itself, had to say."""
-        if self.process.stderr is None:
+        if self.process.stderr is None or self.process.stderr.closed:
             return ""
         os.set_blocking(self.process.stderr.fileno(), False)
         said = self.process.stderr.read(COMPLAINT) or b""
@@ -267,11 +241,9 @@ def _nested_too_deeply(value: Any) -> bool:
     level = [value]
     for _ in range(_DEPTH):
         inner: list[Any] = []
-        for each in level:
-            if type(each) is list:
-                inner += each
-            elif type(each) is dict:
-                inner += each.values()
+        for part in level:
+            if isinstance(part, list | dict):
+                inner += part.values() if isinstance(part, dict) else part
         if not inner:
             return False
         level = inner
@@ -303,3 +275,62 @@ def start_soon(order: Order) -> Future[Child]:
 @cache
 def _starter(pid: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, f"workers-of-{pid}")
+
+
+def _count_threads() -> socket.socket:
+    """One end of a socket for a new child, which sends its listener through it (`seccomp.listen_for_threads`). The
+    kernel then asks here before each new thread (seccomp's user notification): a limit on processes (RLIMIT_NPROC) does
+    not bind root, and counts all programs of a user. One thread of this process answers for all children."""
+    ours, theirs = socket.socketpair()
+    _counter(os.getpid()).add(ours)
+    return theirs
+
+
+class _ThreadCounter:
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._handovers: dict[int, socket.socket] = {}
+        threading.Thread(target=self._run, name="threads-of-workers", daemon=True).start()
+
+    def add(self, handover: socket.socket) -> None:
+        self._handovers[handover.fileno()] = handover
+        self._epoll.register(handover, select.EPOLLIN)
+
+    def _run(self) -> None:
+        while True:
+            for descriptor, events in self._epoll.poll():
+                with contextlib.suppress(OSError):  # a child that has ended meanwhile
+                    if descriptor in self._handovers:
+                        self._take_over(self._handovers.pop(descriptor))
+                    elif events & select.EPOLLIN:
+                        _answer_thread(descriptor)
+                        time.sleep(_PAUSE)
+                    else:
+                        self._epoll.unregister(descriptor)
+                        os.close(descriptor)
+
+    def _take_over(self, handover: socket.socket) -> None:
+        self._epoll.unregister(handover)
+        with handover:
+            for listener in socket.recv_fds(handover, 1, 1)[1]:
+                self._epoll.register(listener, select.EPOLLIN)
+
+
+def _answer_thread(listener: int) -> None:
+    question = bytearray(_QUESTION.size)
+    fcntl.ioctl(listener, _RECEIVE, question)
+    number, thread = _QUESTION.unpack(question)
+    few = False  # if nothing can be known
+    with contextlib.suppress(OSError):
+        status = Path(f"/proc/{thread}/status").read_bytes()
+        few = int(status.partition(b"\nThreads:")[2].split(maxsplit=1)[0]) < THREADS
+    if few:
+        with contextlib.suppress(OSError):  # a kernel before 5.5 can refuse only
+            fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, 0, _GO_ON))
+            return
+    fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, -errno.EAGAIN, 0))
+
+
+@cache
+def _counter(pid: int) -> _ThreadCounter:
+    return _ThreadCounter()

@@ -1,9 +1,8 @@
-"""The child's side of a worker (`worker`): reads requests, answers each by one function, and limits itself.
+"""The child's side of a worker: reads requests, answers each by one function, and limits itself.
 
-Runs as `python -c …` with one JSON object as argument: {"target": "package.module:function", "seconds", "memory",
-"reply_bytes", "opening": a first request or null, "cpu": whether the seconds are CPU time, "quiet": whether nobody
-reads what it prints from the opening request on, "confinement": what `confining.confine` gets before the function
-runs, or null}. Messages in both directions are four bytes of length, the four of the request's number, and JSON. The
+Runs as `python -c …` with one JSON object as argument: the fields of `child.Order`, "quiet": whether nobody reads what
+it prints from the opening request on, and "confinement": what the function that it names in "by" gets before the target
+runs, or null. Messages in both directions are four bytes of length, the four of the request's number, and JSON. The
 first reply is number 0, to the opening request.
 """
 
@@ -19,13 +18,14 @@ import struct
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 
+from rods.canonical import refuse_nan
+
 HEADER = struct.Struct(">II")
 COMPLAINT = 2_000  # characters of an error's text
-_CHUNK = 1 << 16
 _BY_JSON = b" "  # how a request begins that Python's own json wrote
 
 
@@ -34,16 +34,14 @@ def main() -> None:
     order = orjson.loads(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     pipe = os.dup(0)  # one socket for both directions
+    requests = os.fdopen(pipe, "rb")
     confined = order["confinement"] is not None
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(2, 1)  # a function that prints must not write into the protocol
-    module, _, name = order["target"].partition(":")
-    function: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
+    function = _named(order["target"])
     if confined:
-        from rods.environments.workers.confining import confine
-
-        confine(order["confinement"], order["memory"])
+        _named(order["confinement"]["by"])(order["confinement"], order["memory"])
     else:
         limit(resource.RLIMIT_AS, order["memory"])
         limit(resource.RLIMIT_CORE, 0)
@@ -53,9 +51,9 @@ def main() -> None:
     limit_bytes = order["reply_bytes"]
     opening = order["opening"]
     _write(pipe, 0, orjson.dumps(["ok", None]) if opening is None else _answer(function, opening, limit_bytes))
-    while (header := _read(pipe, HEADER.size)) is not None:
+    while (header := _read(requests, HEADER.size)) is not None:
         length, number = HEADER.unpack(header)
-        request = _read(pipe, length)
+        request = _read(requests, length)
         if request is None:
             return
         if not confined:  # should the parent die, a computation that hangs ends by itself
@@ -66,6 +64,12 @@ def main() -> None:
         if order["cpu"]:
             signal.setitimer(signal.ITIMER_PROF, 0)
         _write(pipe, number, answer)
+
+
+def _named(target: str) -> Callable[..., Any]:
+    module, _, name = target.partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function
 
 
 def _answer(function: Callable[[Any], Any], request: Any, reply_bytes: int) -> bytes:
@@ -90,18 +94,9 @@ def limit(kind: int, value: int) -> None:
         resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
-def _read(pipe: int, count: int) -> bytes | None:
-    part = os.read(pipe, count)
-    if len(part) == count:
-        return part
-    parts: list[bytes] = []
-    while part:
-        parts.append(part)
-        count -= len(part)
-        if not count:
-            return b"".join(parts)
-        part = os.read(pipe, min(count, _CHUNK))
-    return None
+def _read(requests: BinaryIO, count: int) -> bytes | None:
+    content = requests.read(count)
+    return content if len(content) == count else None
 
 
 def _write(pipe: int, number: int, content: bytes) -> None:
@@ -116,12 +111,14 @@ def dumps(value: Any) -> bytes:
     orjson's alone. Raises ValueError or TypeError for what is no JSON, or nested too deeply."""
     try:
         text = orjson.dumps(value)
-    except TypeError:
+        if b"null" in text:
+            refuse_nan(value)  # which orjson writes as null
+        return text
+    except (TypeError, ValueError):
         try:
             return _BY_JSON + json.dumps(value).encode()
         except RecursionError as error:
             raise ValueError("nested too deeply") from error
-    return _BY_JSON + json.dumps(value).encode() if b"null" in text and _has_odd_number(value) else text
 
 
 def loads(content: bytes) -> Any:
@@ -132,18 +129,3 @@ def loads(content: bytes) -> Any:
         return json.loads(content)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-
-
-def _has_odd_number(value: Any) -> bool:
-    """Whether orjson would write an infinity or a NaN as null."""
-    waiting = [value]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, float):
-            if part - part != 0:
-                return True
-        elif isinstance(part, dict):
-            waiting.extend(part.values())
-        elif isinstance(part, (list, tuple)):
-            waiting.extend(part)
-    return False

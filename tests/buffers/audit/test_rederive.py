@@ -5,14 +5,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from buffers.audit.rederive import Findings, Rederivation
-from buffers.folds.observations import windows_json
-from buffers.log.parts import segments
-from buffers.log.records import LOST, line, record
-from buffers.log.tail import read_raw
-from buffers.run.run import Run
-from buffers.run.runfolder import POOL
-from buffers.state import read_state
+from rods.buffers.audit.rederive import Findings, Rederivation
+from rods.buffers.folds.observations import windows_json
+from rods.buffers.log.parts import segments
+from rods.buffers.log.records import LOST, line, record
+from rods.buffers.log.tail import read_raw
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import POOL
+from rods.buffers.state import read_state
 
 
 def walked(run: Run) -> Rederivation:

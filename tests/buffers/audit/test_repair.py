@@ -13,18 +13,18 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.audit.repair import carry_out, examine
-from buffers.audit.verify import verify
-from buffers.fork import fork
-from buffers.log.parts import segments
-from buffers.log.tail import read, read_raw
-from buffers.run.heartbeat import ProcessLocation
-from buffers.run.locks import Owner, buffer_lock
-from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, LOCKS, OBSERVATIONS, POOL, RECOVERED, SEEDS
-from buffers.state import RunState, read_state
-from buffers.trainer_log import TrainerLog
-from console.main import run as rods
+from rods.buffers.audit.repair import carry_out, examine
+from rods.buffers.audit.verify import verify
+from rods.buffers.lifecycle import fork
+from rods.buffers.log.parts import segments
+from rods.buffers.log.tail import read, read_raw
+from rods.buffers.run.heartbeat import ProcessLocation
+from rods.buffers.run.locks import Owner, buffer_lock
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, LOCKS, OBSERVATIONS, POOL, RECOVERED, SEEDS
+from rods.buffers.state import RunState, read_state
+from rods.buffers.trainer_log import TrainerLog
+from rods.console.main import run as rods
 from rods.errors import CorruptLogError, RefusedError
 from tests.buffers.world import Players, SyncDaemonLog, make_run
 
@@ -236,7 +236,7 @@ def test_a_line_cut_short_is_put_right_as_at_every_start(run: Run) -> None:
 
 
 def test_leftovers_and_locks_of_lost_machines_are_moved_aside(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("buffers.run.locks.moves", lambda *given: False)
+    monkeypatch.setattr("rods.buffers.run.locks.moves", lambda *given: False)
     (run.path / ".tracker.json.77.tmp").write_bytes(b"half")
     gone = Owner("trainer", ProcessLocation("node9", 1, "another boot", "815"), 1767225600.0)
     (run.path / LOCKS / f"{OBSERVATIONS}.owner").write_bytes(orjson.dumps(gone.as_json()))
@@ -250,7 +250,7 @@ def test_nothing_is_repaired_under_a_living_process(run: Run) -> None:
     hit(run, SEEDS, "finished")
     before = texts(run, SEEDS)
     code = (
-        "import sys; from pathlib import Path; from buffers.run.locks import Ownership\n"
+        "import sys; from pathlib import Path; from rods.buffers.run.locks import Ownership\n"
         "Ownership(Path(sys.argv[1]), 'observations.jsonl', 'trainer'); print(flush=True); sys.stdin.read()"
     )
     child = subprocess.Popen([sys.executable, "-c", code, str(run.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -266,7 +266,7 @@ def test_nothing_is_repaired_under_a_living_process(run: Run) -> None:
 def test_nothing_is_repaired_while_somebody_merges(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     hit(run, SEEDS, "finished")
     before = texts(run, SEEDS)
-    monkeypatch.setattr("buffers.audit.repair.buffer_lock", partial(buffer_lock, timeout=0.05))
+    monkeypatch.setattr("rods.buffers.audit.repair.buffer_lock", partial(buffer_lock, timeout=0.05))
     with buffer_lock(run.path), pytest.raises(RefusedError, match="merging or recovering"):
         recover(run)
     assert texts(run, SEEDS) == before

@@ -10,13 +10,13 @@ from typing import Any
 import orjson
 import pytest
 
-from buffers.audit.verify import verify
-from buffers.log.parts import segments
-from buffers.log.records import CLOSED_BY, Record, line, record_id
-from buffers.log.tail import read_raw
-from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS, TRACKER
-from buffers.trainer_log import TrainerLog
+from rods.buffers.audit.verify import verify
+from rods.buffers.log.parts import segments
+from rods.buffers.log.records import CLOSED_BY, Record, line, record_id
+from rods.buffers.log.tail import read_raw
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS, TRACKER
+from rods.buffers.trainer_log import TrainerLog
 from tests.buffers.world import Players, SyncDaemonLog, make_run
 
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from buffers.folds.observations import Lineage, Observations, digest, known_starts
-from buffers.log.tail import read
-from buffers.run.run import Run
-from buffers.run.runfolder import OBSERVATIONS
+from rods.buffers.folds.observations import AttemptHistory, Observations, digest, known_starts
+from rods.buffers.log.tail import read
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import OBSERVATIONS
 from tests.buffers.histories import reopened
 
 
-def started(*from_steps: int) -> Lineage:
-    found = Lineage()
+def started(*from_steps: int) -> AttemptHistory:
+    found = AttemptHistory()
     for attempt, from_step in enumerate(from_steps, start=1):
         assert found.add({"attempt": attempt, "from_step": from_step})
     return found
@@ -29,7 +29,7 @@ def test_a_start_drops_what_earlier_attempts_did_beyond_its_step() -> None:
     assert (found.attempt, found.limit(1), found.limit(2), found.limit(3)) == (3, 3, 3, float("inf"))
     assert found.keeps(1, 3) and not found.keeps(1, 4) and not found.keeps(2, 6) and found.keeps(3, 900)
     assert not found.add({"attempt": 2, "from_step": 0})  # known
-    assert Lineage.from_json(found.as_json()).as_json() == found.as_json()
+    assert AttemptHistory.from_json(found.as_json()).as_json() == found.as_json()
 
 
 @given(st.lists(st.integers(0, 9), max_size=6), st.integers(0, 6), st.integers(1, 9))

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from buffers.folds.observations import known_starts
-from buffers.folds.pool import Member, Pool, counts, initial, live_merges, merges
-from buffers.log.tail import read
-from buffers.run.run import Run
-from buffers.run.runfolder import OBSERVATIONS, POOL
+from rods.buffers.folds.observations import known_starts
+from rods.buffers.folds.pool import Member, Pool, counts, initial, live_merges
+from rods.buffers.log.tail import Tail
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import OBSERVATIONS, POOL
 
 
 def injected(task: str, seq: int, epoch: int, step: int) -> dict[str, Any]:
@@ -76,21 +76,21 @@ def test_a_given_variant_stays_a_variant(past: Run) -> None:
     assert Member.given(inherited).generated
 
 
-def folded(run: Run, groups: Iterable[list[dict[str, Any]]]) -> Pool:
+def folded(run: Run, merges: Iterable[tuple[dict[str, Any], list[dict[str, Any]]]]) -> Pool:
     found = Pool(initial(run))
-    for group in groups:
-        for record in group:
+    for closing, decisions in merges:
+        for record in (*decisions, closing):
             found.apply(record)
     return found
 
 
 def test_merges_end_in_their_epoch_records_and_dropped_ones_are_left_out(past: Run) -> None:
-    every = list(merges(read(past.path / POOL)))
-    assert all(group[-1]["kind"] == "epoch" and all(one["kind"] != "epoch" for one in group[:-1]) for group in every)
+    every = list(Tail(past.path / POOL).groups())
+    assert all(closing["kind"] == "epoch" for closing, _ in every)
     live = list(live_merges(past, known_starts(past.path / OBSERVATIONS)))
     assert len(live) < len(every)
-    assert [group[-1]["epoch"] for group in live] == list(range(len(live)))
+    assert [closing["epoch"] for closing, _ in live] == list(range(len(live)))
     found = folded(past, live)
-    assert len(found.epochs) == len(live) and found.latest == live[-1][-1]
-    said = live[-1][-1]["counts"]
+    assert len(found.epochs) == len(live) and found.latest == live[-1][0]
+    said = live[-1][0]["counts"]
     assert counts(found) == {key: said[key] for key in ("active", "originals", "generated")}

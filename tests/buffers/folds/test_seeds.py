@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from buffers.folds.seeds import Seeds
-from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, SEEDS
+from rods.buffers.folds.seeds import Seeds
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, SEEDS
 
 
 def picked(step: int, task: str, rank: int = 0) -> dict[str, Any]:

@@ -9,16 +9,16 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.audit.verify import verify
-from buffers.folds.observations import Observations, windows_json
-from buffers.folds.snapshots import VERSION
-from buffers.log.parts import segments
-from buffers.log.records import record
-from buffers.log.tail import read
-from buffers.log.writer import LogWriter
-from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS, SNAPSHOTS
-from buffers.trainer_log import TrainerLog
+from rods.buffers.audit.verify import verify
+from rods.buffers.folds.observations import Observations, windows_json
+from rods.buffers.folds.snapshots import VERSION
+from rods.buffers.log.parts import segments
+from rods.buffers.log.records import record
+from rods.buffers.log.tail import read
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS, SNAPSHOTS
+from rods.buffers.trainer_log import TrainerLog
 from rods.errors import CorruptLogError
 from tests.buffers.world import Players, SyncDaemonLog, make_run
 
@@ -81,7 +81,7 @@ def test_a_fold_behind_a_snapshot_is_the_fold_of_everything(run: Run) -> None:
 
 def test_a_trainer_goes_on_behind_a_snapshot_as_if_it_had_read_everything(run: Run) -> None:
     with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
-        assert trainer.state.observations.snapshot > 0
+        assert trainer.state.snapshot > 0
         players = Players(run, trainer, daemon)
         trainer.start()
         players.epoch(trainer.epoch + 1, steps=1)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from buffers.folds.staging import Staging
-from buffers.log.records import record
-from buffers.log.writer import LogWriter
-from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, expanded_segment
+from rods.buffers.folds.staging import Staging
+from rods.buffers.log.records import record
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, expanded_segment
 from tests.buffers.histories import records
 from tests.buffers.world import variants
 

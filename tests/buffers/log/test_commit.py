@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from buffers.log.commit import SLOW, GroupCommit
-from buffers.log.parts import segments
-from buffers.log.records import Record, record
-from buffers.log.tail import read
-from buffers.log.writer import LogWriter
+from rods.buffers.log.parts import segments
+from rods.buffers.log.records import Record, record
+from rods.buffers.log.tail import read
+from rods.buffers.log.writer import SLOW, GroupCommit, LogWriter
 from rods.errors import RefusedError, UserError
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from buffers.log.parts import Lookup, segments
-from buffers.log.records import line, record
-from buffers.log.writer import LogWriter
-from buffers.run.runfolder import EXPANDED, expanded_segment
+from rods.buffers.log.parts import Lookup, segments
+from rods.buffers.log.records import line, record
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.runfolder import EXPANDED, expanded_segment
 from rods.errors import CorruptLogError
 
 

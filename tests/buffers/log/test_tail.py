@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buffers.log import tail as tail_module
-from buffers.log.parts import PROBED, first_seq, segments
-from buffers.log.records import line, record
-from buffers.log.tail import Tail, read
-from buffers.log.writer import LogWriter
-from buffers.run.runfolder import EXPANDED, expanded_segment
+from rods.buffers.log import tail as tail_module
+from rods.buffers.log.parts import PROBED, first_seq, segments
+from rods.buffers.log.records import line, record
+from rods.buffers.log.tail import Tail, read
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.runfolder import EXPANDED, expanded_segment
 from rods.errors import CorruptLogError
 from tests.buffers.log.test_writer import step, write_steps
 
@@ -117,8 +117,8 @@ def test_what_a_tail_has_left_behind_is_not_looked_at_again(tmp_path: Path) -> N
         writer = LogWriter(tmp_path / expanded_segment(epoch), log=tmp_path / EXPANDED)
         writer.append([record("expanded", pick=f"{epoch}-a", index=0)])
         writer.close()
-        assert [one.part.name for one in tail.ahead()][-1:] == [expanded_segment(epoch)]
-        assert len(tail.ahead()) <= 2  # the part at the position, and the new one
+        assert [part.name for part in tail._remaining()][-1:] == [expanded_segment(epoch)]
+        assert len(tail._remaining()) <= 2  # the part at the position, and the new one
         assert len(tail.poll()) == 1
     assert len(segments(tmp_path / EXPANDED)) == 12
     assert [part.name for part in segments(tmp_path / EXPANDED, expanded_segment(9))] == [
@@ -139,21 +139,22 @@ def listings(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def test_who_knows_the_epoch_finds_the_next_part_by_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tail, listed = Tail(tmp_path / EXPANDED), listings(monkeypatch)
+    newest = 0
+    tail, listed = Tail(tmp_path / EXPANDED, newest=lambda: newest), listings(monkeypatch)
     for epoch in (0, 3, 4, 20):
         with closing(LogWriter(tmp_path / expanded_segment(epoch), log=tmp_path / EXPANDED)) as writer:
             writer.append([record("expanded", pick=f"{epoch}-a", index=0)])
-            tail.newest = epoch
+            newest = epoch
             assert len(tail.poll()) == 1
             listed.clear()
             writer.append([record("expanded", pick=f"{epoch}-b", index=0)])
-            tail.newest = epoch + PROBED
+            newest = epoch + PROBED
             assert len(tail.poll()) == 1 and tail.poll() == []
             assert not listed
             writer.rotate()
             writer.append([record("expanded", pick=f"{epoch}-c", index=0)])
             assert len(tail.poll()) == 1
-    tail.newest = 21 + PROBED  # too many to ask for each
+    newest = 21 + PROBED  # too many to ask for each
     listed.clear()
     assert (tail.poll(), len(listed)) == ([], 1)
 

@@ -15,10 +15,10 @@ from zlib import crc32
 import orjson
 import pytest
 
-from buffers.log.parts import segments
-from buffers.log.records import record
-from buffers.log.tail import read, read_raw
-from buffers.log.writer import LogWriter
+from rods.buffers.log.parts import segments
+from rods.buffers.log.records import record
+from rods.buffers.log.tail import read, read_raw
+from rods.buffers.log.writer import LogWriter
 from rods.errors import CorruptLogError, InfrastructureError, RefusedError, RodsError, UserError
 
 
@@ -180,8 +180,8 @@ def test_a_full_disk_is_a_user_error_and_leaves_whole_lines_only(
 def test_a_write_beyond_the_size_limit_is_rolled_back_for_real(tmp_path: Path) -> None:
     """The same with the kernel's own short write (RLIMIT_FSIZE)."""
     code = (
-        "import resource, signal, sys; from pathlib import Path; from buffers.log.writer import LogWriter;"
-        "from buffers.log.records import record; from rods.errors import RodsError\n"
+        "import resource, signal, sys; from pathlib import Path; from rods.buffers.log.writer import LogWriter;"
+        "from rods.buffers.log.records import record; from rods.errors import RodsError\n"
         "writer = LogWriter(Path(sys.argv[1])); writer.append([record('start', attempt=1, from_step=0)])\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (writer.size + 100, resource.RLIM_INFINITY))\n"
@@ -285,7 +285,7 @@ APPENDING = """
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from buffers.log.writer import LogWriter
+from rods.buffers.log.writer import LogWriter
 from tests.buffers.log.test_writer import step
 writer = LogWriter(Path(sys.argv[1]))
 for number in range(1, 10**6):

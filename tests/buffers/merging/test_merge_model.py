@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from buffers.trainer_log import TrainerLog
+from rods.buffers.trainer_log import TrainerLog
 from rods.config import PoolRules, Zones
 from rods.rules.order import EpochSlot
 from tests.buffers.world import Players, SyncDaemonLog, make_run

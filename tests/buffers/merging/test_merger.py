@@ -11,15 +11,16 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from buffers.audit.verify import verify
-from buffers.folds.staging import Staging
-from buffers.log.records import Record
-from buffers.log.tail import read, read_raw
-from buffers.merging.rules import share
-from buffers.run.run import Run
-from buffers.run.runfolder import OBSERVATIONS, POOL
-from buffers.state import RunState
-from buffers.trainer_log import TrainerLog
+from rods.buffers.audit.verify import verify
+from rods.buffers.log.parts import segments
+from rods.buffers.log.records import Record
+from rods.buffers.log.tail import read, read_raw
+from rods.buffers.merging import merger
+from rods.buffers.merging.rules import share
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL
+from rods.buffers.state import RunState
+from rods.buffers.trainer_log import TrainerLog
 from rods.calls import Call
 from rods.errors import DeadlineError, RefusedError
 from rods.rules.order import EpochSlot
@@ -393,17 +394,19 @@ def test_a_part_that_is_closed_while_a_merge_looks_is_looked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run(tmp_path / "run")
-    found, looks = Staging.parts, []
+    looks: list[list[Path]] = []
 
-    def renamed(self: Staging) -> list[Path]:
-        looks.append(found(self))
+    def renamed(path: Path) -> list[Path]:
+        if path.name != EXPANDED:
+            return segments(path)
+        looks.append(segments(path))
         return [*looks[-1], run.path / "expanded_epoch_0000.000000000001.jsonl"] if len(looks) == 1 else looks[-1]
 
     with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
         trainer.start()
         players = Players(run, trainer, daemon)
         players.epoch(0)
-        monkeypatch.setattr(Staging, "parts", renamed)
+        monkeypatch.setattr(merger, "segments", renamed)
         trainer.merge(1, 1)
         assert len(looks) == 2 and trainer.state.pool.generated
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.run.heartbeat import Heartbeat, heartbeat_path, judge, moves, read_heartbeat
+from rods.buffers.run.heartbeat import Heartbeat, heartbeat_path, judge, moves, read_heartbeat
 
 
 def wait_for_counter(folder: Path, above: int) -> dict:

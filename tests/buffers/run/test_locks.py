@@ -14,15 +14,15 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.run.heartbeat import Heartbeat, ProcessLocation, moves, read_heartbeat
-from buffers.run.locks import Owner, Ownership, buffer_lock, owner
-from buffers.run.runfolder import LOCKS
+from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation, moves, read_heartbeat
+from rods.buffers.run.locks import Owner, Ownership, buffer_lock, owner
+from rods.buffers.run.runfolder import LOCKS
 from rods.errors import RefusedError, UserError
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from buffers.run.locks import Ownership
+from rods.buffers.run.locks import Ownership
 held = Ownership(Path(sys.argv[1]), "pool.jsonl", "trainer")
 print("held", flush=True)
 time.sleep(60)
@@ -53,7 +53,7 @@ def test_looking_at_the_owner_does_not_keep_one_from_starting(tmp_path: Path) ->
         [
             sys.executable,
             "-c",
-            "import sys; from pathlib import Path; from buffers.run.locks import owner\n"
+            "import sys; from pathlib import Path; from rods.buffers.run.locks import owner\n"
             "print('on', flush=True)\nwhile True: owner(Path(sys.argv[1]), 'pool.jsonl')",
             str(tmp_path),
         ],
@@ -111,7 +111,7 @@ def test_an_owner_on_another_machine_is_gone_once_its_counter_stands_still(
 ) -> None:
     """By the reader's own clock: that the file says "a second ago" does not matter."""
     monkeypatch.setattr(
-        "buffers.run.locks.moves", lambda folder, process, place, *_: moves(folder, process, place, 0.3)
+        "rods.buffers.run.locks.moves", lambda folder, process, place, *_: moves(folder, process, place, 0.3)
     )
     present = elsewhere(tmp_path)
     beating = Beating(tmp_path, present)
@@ -125,7 +125,7 @@ def test_what_was_released_is_free_at_once_whoever_had_it(tmp_path: Path, monkey
     present = elsewhere(tmp_path)
     record = {**present.as_json(), "released": True}
     (tmp_path / LOCKS / "pool.jsonl.owner").write_bytes(orjson.dumps(record))
-    monkeypatch.setattr("buffers.run.locks.moves", lambda *given: pytest.fail("nobody need be watched"))
+    monkeypatch.setattr("rods.buffers.run.locks.moves", lambda *given: pytest.fail("nobody need be watched"))
     with Ownership(tmp_path, "pool.jsonl", "trainer"):
         mine = owner(tmp_path, "pool.jsonl")
         assert mine is not None and mine.place.pid == os.getpid()
@@ -147,7 +147,7 @@ def test_without_flock_the_counter_decides_alone(tmp_path: Path, monkeypatch: py
 def test_a_lock_that_outlived_its_machine_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A network file system may keep a lock for a client that is gone."""
     elsewhere(tmp_path)
-    monkeypatch.setattr("buffers.run.locks.moves", lambda *given: False)
+    monkeypatch.setattr("rods.buffers.run.locks.moves", lambda *given: False)
     with (tmp_path / LOCKS / "pool.jsonl.owner").open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(RefusedError, match=r"whose heartbeat has stopped → .*rods recover"):

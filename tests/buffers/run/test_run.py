@@ -14,15 +14,15 @@ import orjson
 import pytest
 import tomli_w
 
-from buffers.fork import fork
-from buffers.run import runfolder
-from buffers.run.creation import check, create_run
-from buffers.run.run import Run
+from rods.buffers.lifecycle import fork
+from rods.buffers.run import runfolder
+from rods.buffers.run.creation import check, create_run
+from rods.buffers.run.run import Run
 from rods.calls import Call
 from rods.config import Config, Sandbox, read_config
-from rods.environments.sandbox.environment import Sandboxed
 from rods.errors import RefusedError, UserError
 from rods.tasks import EnvironmentRef, Task
+from rods.worlds.sandbox.environment import Sandboxed
 from tests.buffers.world import config, make_run, originals
 from tests.environments import ENVIRONMENTS
 

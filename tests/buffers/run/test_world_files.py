@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from buffers.audit.verify import verify
-from buffers.run.run import Run
-from buffers.run.world_files import bring
-from console.main import run as rods
+from rods.buffers.audit.verify import verify
+from rods.buffers.run.run import Run
+from rods.buffers.run.world_files import bring
+from rods.console.main import run as rods
 from rods.errors import UserError
 from tests.worlds.small_tasks import small_tasks, small_worlds
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,7 @@ def moved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = small_tasks(home)
     assert rods(["new", str(elsewhere / "run"), "--config", str(config)]) == 0
     shutil.rmtree(home)
-    trained = [sys.executable, "-m", "trainer", "run"]
+    trained = [sys.executable, "-m", "rods.trainer", "run"]
     subprocess.run(trained, cwd=elsewhere, check=True, timeout=120, env={"PYTHONPATH": ":".join(sys.path)})
     return (elsewhere / "run").rename(elsewhere / "moved")
 
@@ -66,7 +68,7 @@ def test_a_file_is_whole_when_it_has_its_name(tmp_path: Path, monkeypatch: pytes
         path.write_bytes(content[:10])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("buffers.run.world_files.write", killed)
+    monkeypatch.setattr("rods.buffers.run.world_files.write", killed)
     with pytest.raises(KeyboardInterrupt):
         bring(names, [tmp_path / "home"], tmp_path)
     assert not list((tmp_path / "environments").iterdir())

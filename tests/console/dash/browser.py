@@ -16,7 +16,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.rods.environments.tiers import missing
+from tests.missing import missing
 
 CHROMIUM = shutil.which("chromium")
 PATIENCE = 60.0  # seconds for the browser to start, and for what a page is waited for

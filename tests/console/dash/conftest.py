@@ -14,7 +14,7 @@ from pathlib import Path
 def served(*arguments: str | Path) -> Iterator[str]:
     """`rods dash` in a process of its own; the address that it prints, without the slash at its end. Killed in
     the end, as it keeps nothing."""
-    command = [sys.executable, "-m", "console", "dash", *map(str, arguments), "--port", "0"]
+    command = [sys.executable, "-m", "rods.console", "dash", *map(str, arguments), "--port", "0"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
         assert child.stdout is not None

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from buffers.log.records import record
-from buffers.log.writer import LogWriter
-from buffers.run.runfolder import MANIFEST, REJECTED, usage
-from console.dash.export import export_page
-from console.dash.server import Registry
+from rods.buffers.log.records import record
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.runfolder import MANIFEST, REJECTED, usage
+from rods.console.dash.export import export_page
+from rods.console.dash.server import Registry
 from rods.rules.zones import ZONES
 from tests.console.conftest import rods
 from tests.console.dash.browser import browser
@@ -63,6 +63,7 @@ async def test_the_page_shows_the_numbers_of_status_and_moves_with_them(
             assert page.complaints == []
 
 
+@pytest.mark.slow
 async def test_a_live_run_moves_on_the_page_as_it_does_on_the_disk(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,7 +72,7 @@ async def test_a_live_run_moves_on_the_page_as_it_does_on_the_disk(
     run = tmp_path / "run"
     changes = {"training.steps": 100_000, "operation.steps_per_second": 5.0, "operation.poll_seconds": 0.1}
     config = write_config(tmp_path / "run.toml", changes)
-    command = [sys.executable, "-m", "console", "up", str(run), "--config", str(config)]
+    command = [sys.executable, "-m", "rods.console", "up", str(run), "--config", str(config)]
     up = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         await asyncio.to_thread(until, (run / MANIFEST).exists)
@@ -102,6 +103,7 @@ def shown(name: str) -> str:
     return f"Number(document.querySelector('[data-name={name}] b')?.textContent.replaceAll(',', ''))"
 
 
+@pytest.mark.slow
 async def test_slider_lineage_and_the_choice_of_runs(finished_run: Path, tmp_path: Path) -> None:
     shutil.copytree(finished_run, tmp_path / "second")
     registry = Registry([finished_run])
@@ -171,6 +173,7 @@ async def test_slider_lineage_and_the_choice_of_runs(finished_run: Path, tmp_pat
             assert page.complaints == []
 
 
+@pytest.mark.slow
 async def test_text_is_shown_and_cannot_act(finished_run: Path, tmp_path: Path) -> None:
     """Names of runs, events and traces that want to be markup, steer a terminal or are a megabyte long."""
     folder = tmp_path / "<img src=x onerror=alert(1)>"

@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from buffers.run.runfolder import OBSERVATIONS
-from console.dash.server import MODULES, STATIC
+from rods.buffers.run.runfolder import OBSERVATIONS
+from rods.console.dash.server import MODULES, STATIC
 from tests.console.conftest import rods
 from tests.console.dash.conftest import served
 from tests.console.test_verbs import said_json
@@ -60,6 +60,7 @@ async def event(stream: aiohttp.ClientResponse) -> dict[str, int]:
     return found
 
 
+@pytest.mark.slow
 async def test_after_a_kill_of_everything_the_same_cursors_bring_the_same_rows(tmp_path: Path) -> None:
     """Trainer, daemon and page are killed while all of them work; then other pages answer."""
     run = tmp_path / "run"

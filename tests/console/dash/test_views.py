@@ -18,19 +18,19 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from buffers.log.records import record
-from buffers.log.writer import LogWriter
-from buffers.run.creation import create_run
-from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, MANIFEST, OBSERVATIONS, POOL, REJECTED, usage
-from buffers.state import RunState, read_state
-from buffers.trainer_log import TrainerLog
-from console import follower
-from console.dash import views
-from console.dash.example import unpacked
-from console.dash.export import export_page
-from console.dash.server import Registry
-from console.follower import PROCESSES, Follower
+from rods.buffers.log.records import record
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.creation import create_run
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, MANIFEST, OBSERVATIONS, POOL, REJECTED, usage
+from rods.buffers.state import RunState, read_state
+from rods.buffers.trainer_log import TrainerLog
+from rods.console import follower
+from rods.console.dash import views
+from rods.console.dash.export import export_page
+from rods.console.dash.server import Registry
+from rods.console.follower import PROCESSES, Follower
+from rods.console.verbs.dash import unpacked
 from rods.errors import RodsError, UserError
 from rods.faults import LABELS, Gate
 from rods.rules.zones import ZONES, moments, zone_of
@@ -257,11 +257,12 @@ def test_a_run_says_which_it_is(finished_run: Path, run_copy: Path, tmp_path: Pa
         ask(run_copy, "status")
 
 
+@pytest.mark.slow
 def test_a_run_with_a_trainer_says_what_became_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real trainer that is halted, killed, and asked to stop."""
     path = tmp_path / "run"
     config = write_config(tmp_path / "c.toml", {"training.steps": 100_000, "operation.steps_per_second": 10.0})
-    monkeypatch.setattr("buffers.run.heartbeat.SILENCE", 3.0)
+    monkeypatch.setattr("rods.buffers.run.heartbeat.SILENCE", 3.0)
 
     def becomes(condition: str, attempt: int = 1) -> None:
         def reached() -> bool:
@@ -360,7 +361,7 @@ def test_damage_of_the_past_is_told(run_copy: Path) -> None:
 
 
 def test_the_example_is_a_whole_run_that_names_no_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where what runs record has changed: `python -m console.dash.example RUN` records a new one."""
+    """Where what runs record has changed: `python -m docs.generate.recorded_run RUN` records a new one."""
     run = unpacked(tmp_path)
     found = said_json(capsys, "verify", run)
     assert found["problems"] == []

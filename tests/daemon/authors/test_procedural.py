@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from daemon.authors.procedural import ProceduralAuthor
 from rods.composing.catalogue import catalogue_for
+from rods.daemon.authors.procedural import ProceduralAuthor
 from tests.daemon.pipelines import THREADS, Bench, seed, tasks
 from tests.environments import load
 

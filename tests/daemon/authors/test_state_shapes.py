@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from daemon.authors.state_shapes import allowed, is_map, leaves, refusals
+from rods.daemon.authors.state_shapes import allowed, is_map, leaves, refusals
 from tests.daemon.authors.catalogue_free import typed_environment as clinic
 from tests.daemon.authors.catalogue_free.test_own_environment import TOY
 from tests.environments import load

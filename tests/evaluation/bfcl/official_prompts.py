@@ -8,7 +8,7 @@ import importlib
 import sys
 from typing import Any
 
-from evaluation.bfcl.parity import official
+from rods.evaluation.bfcl.scorer import Scorer
 
 TARGET = "tests.evaluation.bfcl.official_prompts:answer"
 
@@ -16,7 +16,7 @@ TARGET = "tests.evaluation.bfcl.official_prompts:answer"
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """By id: the first message of prompt mode, the native tools by turn, and what is said when tools return."""
     with contextlib.redirect_stdout(sys.stderr):
-        scorer = official.Scorer(request["wheel"])
+        scorer = Scorer(request["wheel"])
         utils: Any = importlib.import_module("bfcl_eval.model_handler.utils")
         prompts: Any = importlib.import_module("bfcl_eval.constants.default_prompts")
     handler = scorer.handlers["native"]

@@ -11,7 +11,7 @@ from typing import Any
 
 from rods.dialects import load
 from rods.tasks import Task
-from worlds.bfcl import tasks
+from rods.worlds.bfcl import tasks
 
 # What messages with results begin with, in prompt mode and in the dialects.
 RESULTS = ("[{'role': 'tool'", "<tool_response>")

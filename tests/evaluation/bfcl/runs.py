@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from evaluation.main import run
+from rods.evaluation.main import run
 
 ROOT = Path(__file__).parents[3]
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "evaluation", *map(str, arguments)]
+    return [sys.executable, "-m", "rods.evaluation", *map(str, arguments)]
 
 
 def evaluate(*arguments: object, code: int = 0) -> Any:

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
+from bench.bfcl_parity.mutations import Mutations
 from bench.fixtures.recorded_outputs import NATIVE, malformed
-from evaluation.bfcl.decoding import decode, executed, written
-from evaluation.bfcl.parity.mutations import Mutations
-from evaluation.bfcl.parity.official import SCORER
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.environments.workers.worker import Worker
+from rods.evaluation.bfcl.decoding import decode, executed, written
+from rods.evaluation.bfcl.scorer import SCORER
 from rods.tasks import Task
-from worlds.bfcl.world import Bfcl
+from rods.worlds.bfcl.world import Bfcl
 
 OWNERS = {"cd": "GorillaFileSystem", "ls": "GorillaFileSystem", "mean": "MathAPI"}
 # The harness computes or calls here; we do neither. In the first three it calls what the policy has named.

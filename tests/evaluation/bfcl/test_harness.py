@@ -4,16 +4,17 @@ from typing import Any
 
 import pytest
 
-from evaluation.bfcl.dialects import Native, Prompted, messages, reply_text
-from evaluation.bfcl.harness import Harness, harness
-from evaluation.bfcl.judging import EpisodeJudge
 from rods.calls import Call
 from rods.environments.base import Result
 from rods.environments.workers.worker import Worker
 from rods.episode.engine import Message
+from rods.evaluation.bfcl.dialects import Native, Prompted
+from rods.evaluation.bfcl.harness import Harness, harness
+from rods.evaluation.bfcl.judging import EpisodeJudge
+from rods.evaluation.protocol import messages, reply_text
 from rods.tasks import RETURN_SENTENCE, Task
+from rods.worlds.bfcl.world import Bfcl
 from tests.evaluation.bfcl.official_prompts import TARGET
-from worlds.bfcl.world import Bfcl
 
 TYPES = ("miss_func",)  # the documents of the others are the same, and none of them returns
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from bench.fixtures.scorer_parity import compare
-from evaluation.bfcl.judging import EpisodeJudge
-from evaluation.episodes import EpisodeMaker
-from evaluation.folder import Settings
 from rods.episode.drivers import run_lockstep
 from rods.episode.engine import Reply
+from rods.evaluation.bfcl.benchmark import EpisodeMaker
+from rods.evaluation.bfcl.judging import EpisodeJudge
+from rods.evaluation.folder import Settings
 from rods.tasks import Task
-from worlds.bfcl.world import Bfcl
+from rods.worlds.bfcl.world import Bfcl
 
 
 @pytest.mark.filterwarnings("ignore:invalid escape")  # what Python says to some of these texts

@@ -6,21 +6,25 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 from bench.fixtures.official_checker import verdicts
-from console.main import run
-from evaluation.bfcl import results
-from evaluation.bfcl.parity import official
+from rods.console.main import run
 from rods.environments.workers.worker import Worker
+from rods.evaluation.bfcl import results
+from rods.evaluation.bfcl.scorer import SCORER
 from rods.tasks import TASK_TYPES, Task, read_tasks, task_lines
+from rods.worlds.bfcl import export, wheel
 from tests.worlds.bfcl.writing import variants
-from worlds.bfcl import export, wheel
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_official_scorer_takes_an_export_for_its_own_data(tmp_path: Path) -> None:
     made = [task for _, task in variants()]
     export.write(made, tmp_path / "data")
     true, false = (outputs(made, tmp_path / name, corrupt=name == "false") for name in ("true", "false"))
-    scorer = Worker(official.SCORER, seconds=300, memory=1 << 33, reply_bytes=1 << 24)
+    scorer = Worker(SCORER, seconds=300, memory=1 << 33, reply_bytes=1 << 24)
     request = {"wheel": str(wheel.path()), "form": "prompt", "data": str(tmp_path / "data")}
     try:
         for kind in TASK_TYPES:

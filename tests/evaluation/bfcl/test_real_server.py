@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from rods.config import Endpoint
+from rods.worlds.bfcl.world import Bfcl
 from tests.evaluation.bfcl.runs import evaluate
-from worlds.bfcl.world import Bfcl
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1_500)
 def test_a_real_model_s_outputs_are_judged_as_officially(served: Endpoint, bfcl: Bfcl, tmp_path: Path) -> None:
     arguments = ("--tasks-per-type", 2, "--documents", "signatures", "--max-tokens", 64)
     found = evaluate("run", tmp_path / "e", "--url", served.urls[0], "--model", served.model, *arguments)

@@ -13,19 +13,19 @@ from typing import Any
 import orjson
 import pytest
 
-from evaluation.bfcl import results
-from evaluation.bfcl.judging import trace_verdicts
-from evaluation.folder import SETTINGS
-from evaluation.main import run
-from evaluation.report import known_wheel
 from rods.dialects import load
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Reply
 from rods.episode.goals import GroundTruth
 from rods.errors import RefusedError, UserError
+from rods.evaluation.bfcl import results
+from rods.evaluation.bfcl.judging import trace_verdicts
+from rods.evaluation.bfcl.scorer import known_wheel
+from rods.evaluation.folder import SETTINGS
+from rods.evaluation.main import run
 from rods.tasks import TASK_TYPES, Task
-from worlds.bfcl import wheel
-from worlds.bfcl.world import Bfcl
+from rods.worlds.bfcl import wheel
+from rods.worlds.bfcl.world import Bfcl
 
 OLD = "2025.10.2.2"
 

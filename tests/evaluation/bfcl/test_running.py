@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from buffers.log.tail import read
-from evaluation import report
-from evaluation.card import different
-from evaluation.folder import EPISODES, Journal, cards, episodes
-from evaluation.main import run
+from rods.buffers.log.tail import read
+from rods.evaluation import report
+from rods.evaluation.card import different
+from rods.evaluation.folder import EPISODES, Journal, cards, episodes
+from rods.evaluation.main import run
+from rods.worlds.bfcl.world import Bfcl
 from tests.daemon.runs import until
 from tests.evaluation.bfcl.runs import ROOT, command, evaluate
-from worlds.bfcl.world import Bfcl
 
 PLAYER = "tests.evaluation.bfcl.player:answer"
 TASKS = ("--types", "miss_func", "--tasks-per-type", 9)
@@ -109,6 +109,7 @@ def test_a_finished_evaluation_asks_nothing_more(stub: Stub, finished: tuple[Pat
     assert stub.counts()["requests"] == 0
 
 
+@pytest.mark.slow
 def test_a_killed_evaluation_goes_on_without_repeating_an_episode(
     stub: Stub, finished: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.bfcl.judging import trace_verdicts
 from rods.dialects import load as load_dialect
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Reply
 from rods.episode.goals import GroundTruth
+from rods.evaluation.bfcl.judging import trace_verdicts
 
 
 @pytest.fixture

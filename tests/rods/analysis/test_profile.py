@@ -9,9 +9,9 @@ from rods.calls import Call
 from rods.config import Gates
 from rods.environments.base import Result, reference
 from rods.tasks import Task
+from rods.worlds.desk import generate
 from tests.environments import load
 from tests.rods.toy_environment import environment
-from worlds.desk import generate
 
 TOY = environment()
 NOTES = {"notes": {"140": {"title": "rent", "body": "pay"}, "141": {"title": "milk", "body": "two bottles"}}}

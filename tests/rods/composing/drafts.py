@@ -61,7 +61,7 @@ def planned(*turns: Sequence[str], story: dict[str, str] | None = None) -> Plan:
 
 
 def drafted(plan: Plan, seed: int = 0, state: dict[str, Any] | None = None) -> Draft:
-    return bind.realise(DESK, desk(), plan, copy.deepcopy(state or STATE), bind.by_chance(random.Random(seed)))
+    return bind.realise(DESK, desk(), plan, copy.deepcopy(state or STATE), bind.random_chooser(random.Random(seed)))
 
 
 def made(plan: Plan, type: TaskType = "base", seed: int = 0) -> tuple[Task, Draft]:

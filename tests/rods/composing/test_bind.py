@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from rods.analysis.containment import Text
 from rods.analysis.flows import Flow
-from rods.analysis.says import Text
 from rods.composing import bind, states
 from rods.composing.records import ComposeError, Plan, PlannedTurn
 from tests.rods.composing.drafts import DESK, STATE, desk, drafted, planned
@@ -36,7 +36,7 @@ def test_a_result_flow_holds_the_value_that_the_result_gave() -> None:
                 for argument, flow in bound.flows.items():
                     if flow.origin is not None:
                         origin = draft.turns[flow.origin[0]][flow.origin[1]]
-                        assert Text.shown(origin.result.text).says(bound.call.arguments[argument])
+                        assert Text.shown(origin.result.text).contains_exact(bound.call.arguments[argument])
 
 
 def test_a_thing_that_the_user_named_is_user_in_its_turn_and_earlier_afterwards() -> None:
@@ -48,12 +48,12 @@ def test_a_thing_that_the_user_named_is_user_in_its_turn_and_earlier_afterwards(
 def test_executes_in_a_fresh_world_and_leaves_the_state_alone() -> None:
     state = copy.deepcopy(STATE)
     plan = planned(["shift_event"], ["drop_event"])
-    first = bind.realise(DESK, desk(), plan, state, bind.by_chance(random.Random(3)))
+    first = bind.realise(DESK, desk(), plan, state, bind.random_chooser(random.Random(3)))
     assert state == STATE
     world = DESK.reset(STATE)
     for bound in (bound for turn in first.turns for bound in turn):
         assert world.call(bound.call) == bound.result
-    assert bind.realise(DESK, desk(), plan, state, bind.by_chance(random.Random(3))) == first
+    assert bind.realise(DESK, desk(), plan, state, bind.random_chooser(random.Random(3))) == first
 
 
 def test_topic_of_the_story_is_what_most_tasks_are_about() -> None:
@@ -120,10 +120,12 @@ def test_repair_and_the_same_choices_realise_what_failed_before() -> None:
     state = poor
     for _ in range(3):
         try:
-            bind.realise(DESK, desk(), plan, state, bind.by_chance(random.Random(5)))
+            bind.realise(DESK, desk(), plan, state, bind.random_chooser(random.Random(5)))
             break
         except ComposeError as error:
             mended = states.repair(desk(), state, error, random.Random(0))
             assert mended is not None
             state = mended
-    assert bind.realise(DESK, desk(), plan, state, bind.by_chance(random.Random(5))).turns[1][0].result.error is None
+    assert (
+        bind.realise(DESK, desk(), plan, state, bind.random_chooser(random.Random(5))).turns[1][0].result.error is None
+    )

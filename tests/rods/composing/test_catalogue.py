@@ -16,9 +16,9 @@ from rods.gates import drafts
 from rods.gates.ground_truth import run
 from rods.gates.missing import unfair
 from rods.tasks import TASK_TYPES
+from rods.worlds.checking.soundness import doubled, faults
 from tests.environments import load
 from tests.rods.composing.drafts import desk
-from worlds.checking.soundness import doubled, faults
 
 DESK = load("desk")
 OWN = "tests.rods.composing.own_environment:environment"
@@ -130,7 +130,7 @@ def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
         try:
             plan = planning.sketch(catalogue, environment, PlanShape(counts), type, rng=rng)  # type: ignore[arg-type]
             state = states.fresh_state(catalogue, plan, None, rng)
-            draft = bind.realise(environment, catalogue, plan, state, bind.by_chance(rng))
+            draft = bind.realise(environment, catalogue, plan, state, bind.random_chooser(rng))
             texts = wording.rewrite(catalogue, draft, narrative=True, rng=rng)
             task = task_types.apply(catalogue, environment, draft, texts, type, rng)  # type: ignore[arg-type]
         except ComposeError:

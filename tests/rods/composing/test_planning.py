@@ -16,8 +16,8 @@ from rods.composing.plan_search import PlanShape, Table, outline
 from rods.composing.records import ComposeError, Plan
 from rods.config import Gates
 from rods.tasks import Task
+from rods.worlds import desk as desk_environment
 from tests.rods.composing.drafts import DESK, desk, made, planned
-from worlds import desk as desk_environment
 
 SEEDS = desk_environment.generate(21, 60, 0)
 
@@ -128,7 +128,7 @@ def test_turns_asked_in_vain_need_something_to_withhold() -> None:
         plan = planning.sketch(desk(), DESK, PlanShape((2, 0, 1)), "miss_func", rng=random.Random(seed))
         assert set(plan.turns[2].tools) - set(plan.turns[0].tools)
         plan = planning.sketch(desk(), DESK, PlanShape((0, 1)), "miss_param", rng=random.Random(seed))
-        says = [domain for name in plan.turns[1].recipes for domain in desk().recipes[name].says.values()]
+        says = [domain for name in plan.turns[1].recipes for domain in desk().recipes[name].user_slots.values()]
         assert any(desk().family(domain) in desk().book.vague for domain in says)
 
 

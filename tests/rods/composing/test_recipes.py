@@ -8,12 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from rods.composing.catalogue import Gift, Got, Implied, Known, Recipe, RecipeStep, Said, Worded, Words
+from rods.composing.catalogue import (
+    Constant,
+    FromEarlierRecipe,
+    FromResult,
+    FromUser,
+    ProducedEntity,
+    Recipe,
+    RecipeStep,
+    Worded,
+    Words,
+)
 from rods.composing.recipes import MOST_PHRASES, RecipeTables, alternatives, merged, read, source
 from rods.errors import UserError
+from rods.worlds.checking.soundness import faults
 from tests.environments import load
 from tests.rods.composing.drafts import desk
-from worlds.checking.soundness import faults
 
 
 @pytest.fixture
@@ -47,23 +57,23 @@ def test_a_recipe_reads_as_it_is_written(file: Path) -> None:
     ).values()
     assert made.name == "invite" and made.phrases == ("invite {person} to the {title}",)
     assert made.steps == (
-        RecipeStep("find_event", {"title": Said("title", "title")}),
+        RecipeStep("find_event", {"title": FromUser("title", "title")}),
         RecipeStep(
             "invite_guest",
             {
-                "event": Got(0, ("event",)),
-                "who": Known("person"),
-                "loud": Implied(True),
-                "how": Implied("a b"),
-                "n": Implied(1.0),
+                "event": FromResult(0, ("event",)),
+                "who": FromEarlierRecipe("person"),
+                "loud": Constant(True),
+                "how": Constant("a b"),
+                "n": Constant(1.0),
             },
         ),
     )
-    assert isinstance(made.steps[1].arguments["n"], Implied) and type(made.steps[1].arguments["n"].value) is float
+    assert isinstance(made.steps[1].arguments["n"], Constant) and type(made.steps[1].arguments["n"].value) is float
     assert made.gives == {
-        "event": Gift(Got(0, ("event",)), "title"),
-        "guest": Gift(Known("person"), ""),
-        "card": Gift(Got(1, ("cards", 0)), "the new card"),
+        "event": ProducedEntity(FromResult(0, ("event",)), "title"),
+        "guest": ProducedEntity(FromEarlierRecipe("person"), ""),
+        "card": ProducedEntity(FromResult(1, ("cards", 0)), "the new card"),
     }
     assert (made.ends, made.when, made.unless, made.makes, made.short) == (
         ("free",),
@@ -75,9 +85,9 @@ def test_a_recipe_reads_as_it_is_written(file: Path) -> None:
 
 
 def test_short_notation_of_sources() -> None:
-    assert source("name:contact") == Said("name", "contact")
-    assert source("0.mails.0") == Got(0, ("mails", 0))
-    assert source("^event") == Known("event")
+    assert source("name:contact") == FromUser("name", "contact")
+    assert source("0.mails.0") == FromResult(0, ("mails", 0))
+    assert source("^event") == FromEarlierRecipe("event")
     for text in ("name", "0", "x.y"):
         with pytest.raises(ValueError, match="neither"):
             source(text)
@@ -116,11 +126,16 @@ def test_shared_entries_stand_in_lists_and_inside_steps(file: Path) -> None:
         """,
     )
     planned = RecipeStep(
-        "create_event", {"title": Said("title", "title"), "day": Said("day", "day"), "hour": Said("hour", "hour")}
+        "create_event",
+        {"title": FromUser("title", "title"), "day": FromUser("day", "day"), "hour": FromUser("hour", "hour")},
     )
     assert found["short"].steps == (planned,) and found["short"].ends == ("mail", "event", "person")
     assert found["long"].tools == ("create_event", "book_room", "move_event")
-    assert found["long"].steps[0] == planned and found["long"].says == {"title": "title", "day": "day", "hour": "hour"}
+    assert found["long"].steps[0] == planned and found["long"].user_slots == {
+        "title": "title",
+        "day": "day",
+        "hour": "hour",
+    }
 
 
 def test_a_family_is_written_for_each_member_in_order(file: Path) -> None:
@@ -147,7 +162,7 @@ def test_a_family_is_written_for_each_member_in_order(file: Path) -> None:
     assert list(found) == ["buy_it", "buy_more", "sell_it", "sell_more", "last"]
     assert [each.unless for each in found.values()] == [("closed", "poor"), ("poor",), ("closed",), (), ()]
     assert found["sell_it"].phrases == ("sell {stock}",)
-    assert found["sell_it"].steps[0].arguments["type"] == Implied("Sell")
+    assert found["sell_it"].steps[0].arguments["type"] == Constant("Sell")
 
 
 def test_a_list_as_a_members_value_multiplies_the_phrases(file: Path) -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as some
 from rods.calls import Call
 from rods.composing import bind, states
 from rods.composing.records import ComposeError
+from rods.worlds import desk as desk_environment
 from tests.rods.composing.drafts import DESK, STATE, desk, planned
-from worlds import desk as desk_environment
 
 JSON = some.recursive(
     some.integers() | some.text(max_size=3) | some.none(),
@@ -128,14 +128,14 @@ def test_empty_domain_is_filled(domain: str, recipe: str) -> None:
     state: dict[str, Any] = DESK.reset(None).snapshot()
     for _ in range(3):  # an empty folder first needs a file, then a lock
         try:
-            bind.realise(DESK, desk(), plan, state, bind.by_chance(random.Random(0)))
+            bind.realise(DESK, desk(), plan, state, bind.random_chooser(random.Random(0)))
             break
         except ComposeError as error:
             assert error.domain == domain
             mended = states.repair(desk(), state, error, random.Random(0))
             assert mended is not None
             state = mended
-    bind.realise(DESK, desk(), plan, state, bind.by_chance(random.Random(0)))
+    bind.realise(DESK, desk(), plan, state, bind.random_chooser(random.Random(0)))
 
 
 def test_what_no_state_can_help_is_not_repaired() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from typing import Any
+from typing import Any, BinaryIO
 
 from rods.environments.workers import serving
 
@@ -47,11 +47,11 @@ def do(request: dict[str, Any]) -> Any:
     return None
 
 
-def _read_slowly(pipe: int, count: int) -> bytes | None:
+def _read_slowly(requests: BinaryIO, count: int) -> bytes | None:
     """At most 1 MB in 0.8 s."""
     content = b""
     while len(content) < count:
-        if not (part := os.read(pipe, min(count - len(content), 1 << 14))):
+        if not (part := requests.read(min(count - len(content), 1 << 14))):
             return None
         content += part
         time.sleep(0.0125)

@@ -12,8 +12,8 @@ from rods.calls import Call
 from rods.config import Sandbox
 from rods.environments.base import Environment, kept
 from rods.environments.loading import Environments
-from rods.environments.sandbox.environment import Sandboxed
 from rods.errors import UserError
+from rods.worlds.sandbox.environment import Sandboxed
 
 TOY = "tests.rods.toy_environment:"
 CONFINED = Sandbox(environments=("desk",), workers=1, lowest_tier="limits")
@@ -23,7 +23,7 @@ def test_each_is_made_once_and_a_name_without_a_colon_is_one_of_ours() -> None:
     environments = Environments()
     assert environments.load("desk") is environments.load("desk")
     assert environments.load(TOY + "environment") is not Environments().load(TOY + "environment")
-    assert environments.load("worlds.desk:environment").hash == environments.load("desk").hash
+    assert environments.load("rods.worlds.desk:environment").hash == environments.load("desk").hash
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_each_is_made_once_and_a_name_without_a_colon_is_one_of_ours() -> None:
     [
         (
             "nowhere",
-            "unknown environment → use desk, bfcl, repository or your own 'package.module:factory'",
+            "unknown environment → use bfcl, desk, repository or your own 'package.module:factory'",
         ),
         ("nowhere.at_all:environment", "no module 'nowhere'"),
         (TOY + "nothing", "has no 'nothing'"),

@@ -16,9 +16,10 @@ from rods.calls import Call
 from rods.config import Sandbox
 from rods.environments.base import Environment, Instance
 from rods.environments.loading import Environments
-from rods.environments.workers import pool
+from rods.environments.workers import worker
 from rods.errors import InfrastructureError
 from rods.functions import named_function
+from rods.worlds.sandbox.confined import Confiner
 from tests.worlds.small_tasks import small_worlds
 
 TOY = "tests.rods.toy_environment:"
@@ -82,6 +83,7 @@ def in_turns(environments: list[Environment], count: int) -> list[list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_worlds_that_come_back_answer_as_if_they_had_never_left(
     home: Path, names: list[str], most: Callable[[], int]
 ) -> None:
@@ -108,7 +110,7 @@ def test_threads_wait_for_a_place_and_spare_processes_are_among_the_counted(
             each.start()
         for each in threads:
             each.join()
-        assert environments._spares is not None and environments._spares.count == 1
+        assert isinstance(environments._confiner, Confiner) and environments._confiner._spares.count == 1
         assert 0 < most() <= 4
     plain = named_function(f"{home}/{names[0]}", where="test")()
     assert [len(said) for said in found.values()] == [30] * WORLDS
@@ -118,7 +120,7 @@ def test_threads_wait_for_a_place_and_spare_processes_are_among_the_counted(
 def test_what_cannot_be_made_again_stays_as_long_as_somebody_is_in_it(
     home: Path, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "WORLD_REMADE", 0.5)
+    monkeypatch.setattr(worker, "WORLD_REMADE", 0.5)
     chancy = TOY + "honestly_nondeterministic"
     with Environments(Sandbox(environments=(chancy,), workers=1, processes=1, seconds=30.0), home) as environments:
         world = environments.load(chancy).reset(None)

@@ -11,7 +11,7 @@ from pydantic import Field
 from rods.calls import Call
 from rods.environments.loading import Environments
 from rods.environments.typed import ToolError, TypedEnvironment
-from worlds.checking.environments import check_environment
+from rods.worlds.checking.environments import check_environment
 
 BookId = Annotated[int, Field(ge=1, le=999, description="The book's number.")]
 

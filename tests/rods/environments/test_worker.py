@@ -21,7 +21,7 @@ FUNCTIONS = "tests.rods.environments.misbehaving:"
 @pytest.fixture
 def worker():
     made = Worker(FUNCTIONS + "do", seconds=0.5, memory=512 << 20, reply_bytes=100_000)
-    made.warm()
+    made.open()
     yield made
     made.close()
 
@@ -56,7 +56,7 @@ def test_what_runs_away_is_ended_within_a_second_and_replaced(worker, request_, 
 @pytest.fixture
 def counting():
     made = Worker(FUNCTIONS + "do", seconds=0.5, memory=512 << 20, cpu=True)
-    made.warm()
+    made.open()
     yield made
     made.close()
 

@@ -204,6 +204,7 @@ def test_what_is_no_trace_is_refused(broken: Any) -> None:
         Trace.from_json(broken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", ["bfcl", "desk"])
 def test_a_scripted_policys_one_mistake_is_always_found(world: str, wheel_file: object) -> None:
     """The full size is `python -m bench.diagnosis`."""

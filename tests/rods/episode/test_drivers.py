@@ -22,9 +22,9 @@ from rods.episode.goals import FinalState, goal_of
 from rods.episode.users import procedural_user
 from rods.episode.watchdog import Lanes, outside
 from rods.errors import InfrastructureError
+from rods.worlds import desk
 from tests.environments import load
 from tests.rods.episode.test_open_episodes import ASK, DONE, FIND, GOOD, PAID, WRONG, job
-from worlds import desk
 
 RUNS = [GOOD, [ASK, FIND, WRONG, DONE], [DONE], ["!"] * 4, [ASK, FIND, FIND, FIND, FIND]]
 

@@ -21,7 +21,7 @@ from rods.episode.users import NOTHING_TO_ADD, procedural_user
 from rods.errors import InfrastructureError, UserError
 from rods.gates import unjudgeable
 from rods.tasks import OpenTask
-from worlds.desk.world import environment
+from rods.worlds.desk.world import environment
 
 DESK = environment()
 TAGS = dialects.load("tags")

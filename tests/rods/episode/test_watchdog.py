@@ -22,9 +22,9 @@ from rods.episode.goals import GroundTruth, SharedGroundTruth
 from rods.episode.watchdog import Alarm, Lanes
 from rods.errors import InfrastructureError
 from rods.signals import GraceOver, StopRequest
+from rods.worlds import desk
 from tests.daemon import hanging_environment as hanging
 from tests.environments import load
-from worlds import desk
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from bench.fixtures.corruptions import KINDS, Corruptions, objections
 from rods.canonical import keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.tasks import Task
+from rods.worlds import desk
 from tests.environments import load
 from tests.worlds.bfcl import writing
-from worlds import desk
 
-ENVIRONMENTS = ("desk", "bfcl")
+ENVIRONMENTS = ("desk", pytest.param("bfcl", marks=pytest.mark.slow))  # its variants take a minute
 REFUSED, KEPT = 0.95, 0.05
 
 

@@ -15,8 +15,8 @@ from rods.calls import Call
 from rods.composing.records import Draft
 from rods.gates.drafts import DraftFault, judge
 from rods.tasks import RETURN_SENTENCE, Task
+from rods.worlds import desk as desk_environment
 from tests.rods.composing.drafts import DESK, desk, made, planned
-from worlds import desk as desk_environment
 
 TASK, DRAFT = made(planned(["plan_event"], ["room_for_it", "pay_vendor"], ["take_in"]))
 MISS_FUNC, FUNC_DRAFT = made(planned(["see_day"], [], ["pay_vendor"]), "miss_func")

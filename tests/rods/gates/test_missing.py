@@ -14,8 +14,8 @@ from rods.gates import missing
 from rods.gates.ground_truth import run
 from rods.gates.missing import unfair
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
+from rods.worlds.bfcl import environment, fetch
 from tests.environments import load
-from worlds.bfcl import environment, fetch
 
 CAR: dict[str, Any] = {
     "classes": ["VehicleControlAPI"],

@@ -127,6 +127,7 @@ def reference_match(a, b):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("random_seed", range(3))
 def test_the_index_agrees_with_comparing_every_pair(random_seed):
     rng = random.Random(random_seed)

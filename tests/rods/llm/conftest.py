@@ -31,8 +31,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rods.llm.client.FIRST_WAIT", 0.01)
     monkeypatch.setattr("rods.llm.client.LONGEST_WAIT", 0.05)
     monkeypatch.setattr("rods.llm.client.WATCH_SECONDS", 0.05)
-    monkeypatch.setattr("rods.llm.circuit.FIRST_PAUSE", 0.05)
-    monkeypatch.setattr("rods.llm.circuit.LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr("rods.llm.pacing.FIRST_PAUSE", 0.05)
+    monkeypatch.setattr("rods.llm.pacing.LONGEST_PAUSE", 0.1)
 
 
 def endpoint(stub: Stub, **settings: Any) -> Endpoint:

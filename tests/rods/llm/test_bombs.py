@@ -7,6 +7,8 @@ import gzip
 import subprocess
 import sys
 
+import pytest
+
 ASK = """
 import asyncio, resource, sys
 import aiohttp
@@ -49,6 +51,7 @@ async def asked(content: bytes) -> tuple[str, int]:
     return said, int(megabytes)
 
 
+@pytest.mark.slow
 async def test_a_reply_that_unpacks_to_a_gigabyte_is_refused_in_bounded_memory() -> None:
     bomb = gzip.compress(bytes(600 << 20), compresslevel=6)
     assert len(bomb) < 1 << 20

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from buffers.usage import UsageLog
+from rods.buffers.usage import UsageLog
 from rods.config import Budgets
 from rods.llm import Budget, BudgetSpent, Client, Usage
 from tests.rods.llm.conftest import ask, endpoint

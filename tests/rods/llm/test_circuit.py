@@ -11,7 +11,7 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.llm import Client, Completion, EndpointError, Request, RequestRefused
-from rods.llm.circuit import THRESHOLD, Circuit
+from rods.llm.pacing import THRESHOLD, Circuit
 from tests.rods.llm.conftest import ask, endpoint
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -167,19 +167,19 @@ async def test_scattered_failures_never_open_a_circuit() -> None:
     circuit = Circuit()
     for _ in range(100):
         for _ in range(THRESHOLD - 1):
-            passage = await circuit.passage()
-            assert passage is not None
-            assert not circuit.failed(passage, "reset")
+            trial = await circuit.passage()
+            assert trial is not None
+            assert not circuit.failed("reset", trial)
         circuit.succeeded(time.monotonic())
     assert circuit.closed
 
 
 async def test_only_what_was_sent_since_a_circuit_opened_closes_it() -> None:
     circuit = Circuit()
-    passage = await circuit.passage()
-    assert passage is not None
+    trial = await circuit.passage()
+    assert trial is not None
     before = time.monotonic()
-    assert circuit.failed(passage, "no key", refusal=True)
+    assert circuit.failed("no key", trial, refusal=True)
     refused = time.monotonic()
     assert not circuit.succeeded(before)
     assert not circuit.closed
@@ -190,10 +190,10 @@ async def test_only_what_was_sent_since_a_circuit_opened_closes_it() -> None:
 
 async def test_a_pause_is_as_long_as_the_server_asks() -> None:
     circuit = Circuit()
-    passage = await circuit.passage()
-    assert passage is not None
-    assert circuit.failed(passage, "loading", refusal=True, after=0.4)
-    circuit.leave(passage)
+    trial = await circuit.passage()
+    assert trial is not None
+    assert circuit.failed("loading", trial, refusal=True, after=0.4)
+    circuit.leave(trial)
     began = time.monotonic()
     while await circuit.passage() is None:
         pass
@@ -201,18 +201,18 @@ async def test_a_pause_is_as_long_as_the_server_asks() -> None:
 
 
 async def test_pauses_grow_while_trials_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rods.llm.circuit.LONGEST_PAUSE", 10.0)
+    monkeypatch.setattr("rods.llm.pacing.LONGEST_PAUSE", 10.0)
     circuit = Circuit()
-    passage = await circuit.passage()
-    assert passage is not None
-    assert circuit.failed(passage, "no key", refusal=True)
+    trial = await circuit.passage()
+    assert trial is not None
+    assert circuit.failed("no key", trial, refusal=True)
     pauses = []
     for _ in range(3):
         began = time.monotonic()
-        while (passage := await circuit.passage()) is None:
+        while (trial := await circuit.passage()) is None:
             pass
         pauses.append(time.monotonic() - began)
-        assert passage.trial
-        circuit.failed(passage, "no key", refusal=True)
-        circuit.leave(passage)
+        assert trial
+        circuit.failed("no key", trial, refusal=True)
+        circuit.leave(trial)
     assert pauses[0] < 1.5 * pauses[1] < 2.25 * pauses[2]

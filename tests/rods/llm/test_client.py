@@ -42,7 +42,6 @@ async def test_a_request_arrives_as_it_was_meant(stub: Stub) -> None:
         temperature=0.1,
         top_p=0.5,
         random_seed=3,
-        stop=("</done>",),
         schema={"type": "object"},
         tools=({"type": "function", "function": {"name": "look"}},),
         extra={"min_p": 0.1},
@@ -56,7 +55,6 @@ async def test_a_request_arrives_as_it_was_meant(stub: Stub) -> None:
         "temperature": 0.1,
         "top_p": 0.5,
         "seed": 3,
-        "stop": ["</done>"],
         "tools": [{"type": "function", "function": {"name": "look"}}],
         "response_format": {
             "type": "json_schema",
@@ -101,7 +99,6 @@ async def test_every_call_is_handed_to_the_sink_once_with_what_it_cost(stub: Stu
             )
         with pytest.raises(EndpointError):
             await client.complete(ask("bad", stage="plan"))
-        totals = client.totals
     assert Counter(one.stage for one in used) == {"plan": 11, "judge": 10}
     assert Counter(one.outcome for one in used) == {"stop": 20, "refused": 1}
     assert sum(one.retries for one in used) == stub.counts()["500"] > 0
@@ -109,8 +106,6 @@ async def test_every_call_is_handed_to_the_sink_once_with_what_it_cost(stub: Stu
     assert (first.model, first.backbone, first.tokens_in, first.tokens_out) == ("stub", "stub", 10, 250)
     assert (first.template, first.account) == ("t@1", "3-abc#0")
     assert all(one.seconds > 0.01 for one in used[:20])
-    assert (totals["judge"].calls, totals["judge"].failed, totals["judge"].tokens_out) == (10, 0, 2500)
-    assert totals["plan"].failed == 1
 
 
 async def test_cancelled_calls_leave_nothing_and_the_server_hears_of_it(stub: Stub) -> None:
@@ -146,6 +141,7 @@ async def test_closing_ends_the_calls_that_are_still_open(stub: Stub) -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+@pytest.mark.slow
 async def test_memory_is_flat_over_many_calls(stub: Stub) -> None:
     stub.use(Script(faults={"500": 0.02, "reset": 0.01, "chunked": 0.1}))
 

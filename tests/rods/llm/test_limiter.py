@@ -9,7 +9,7 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.llm import Client
-from rods.llm.limiter import Limiter
+from rods.llm.pacing import Limiter
 from tests.rods.llm.conftest import ask, endpoint
 
 

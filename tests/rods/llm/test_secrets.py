@@ -11,10 +11,10 @@ import pytest
 import structlog
 
 from bench.fixtures.llm_stub import Script, Stub
-from buffers.usage import UsageLog
-from console.main import run
 from rods import logs
+from rods.buffers.usage import UsageLog
 from rods.config import Endpoint, read_config
+from rods.console.main import run
 from rods.errors import RodsError, UserError
 from rods.llm import Client, EndpointError
 from rods.llm.connections import Key, read_key

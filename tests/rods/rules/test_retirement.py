@@ -8,14 +8,14 @@ import pytest
 
 from rods.config import PoolRules
 from rods.rules.retirement import burn_in, capacity, drift, revived, unsampled
-from rods.rules.tracker import Standing
+from rods.rules.tracker import RetirementStats
 
 RULES = PoolRules()
 
 
-def standing(mean: float, groups: int = 2, variance: float = 0.1, latest: str | None = "boundary") -> Standing:
+def standing(mean: float, groups: int = 2, variance: float = 0.1, latest: str | None = "boundary") -> RetirementStats:
     entries = tuple((step, 1, mean, mean**2, 1) for step in range(groups))
-    return Standing(groups, mean, variance, latest, entries=entries)  # type: ignore[arg-type]
+    return RetirementStats(groups, mean, variance, latest, entries=entries)  # type: ignore[arg-type]
 
 
 def test_burn_in_judges_a_variant_once_by_its_first_rewards() -> None:
@@ -49,9 +49,9 @@ def test_drift_retires_both_ends_after_enough_groups() -> None:
 
 
 def test_drift_looks_at_the_last_groups_and_not_at_what_they_followed() -> None:
-    def seen(*means: float, pooled: bool = False) -> Standing:
+    def seen(*means: float, pooled: bool = False) -> RetirementStats:
         entries = tuple((step, 4, 4 * mean, 0.0, 1) for step, mean in enumerate(means, 1))
-        return Standing(len(means), sum(means) / len(means), 0.1, "mastered", entries=entries, pooled=pooled)
+        return RetirementStats(len(means), sum(means) / len(means), 0.1, "mastered", entries=entries, pooled=pooled)
 
     assert drift("v", seen(0.5, 1.0, 1.0), RULES) is None
     found = drift("v", seen(0.5, 1.0, 1.0, 1.0), RULES)

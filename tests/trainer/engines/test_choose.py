@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from rods.errors import UserError
-from trainer.engines.choose import compare
-from trainer.ranks import Ranks
+from rods.trainer.engines.choose import compare
+from rods.trainer.ranks import Ranks
 
 
 def scored(apart: float) -> dict[str, torch.Tensor]:

@@ -13,8 +13,10 @@ import pytest
 import torch
 
 from rods.episode.rewards import score
+from rods.trainer.engines.choose import ColocatedEngine
 from tests.trainer.nano_parts import engine, jobs
-from trainer.engines.colocated import ColocatedEngine
+
+pytestmark = pytest.mark.numeric
 
 
 @dataclass

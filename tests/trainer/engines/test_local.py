@@ -12,10 +12,12 @@ import torch
 from rods.episode.engine import NeedText
 from rods.errors import UserError
 from rods.tasks import Task
+from rods.trainer.chat import Chat
+from rods.trainer.engines import local
+from rods.trainer.engines.local import nucleus
 from tests.trainer import nano_parts
-from trainer.chat import Chat
-from trainer.engines import local
-from trainer.engines.local import nucleus
+
+pytestmark = pytest.mark.numeric
 
 
 def test_greedy_rollouts_with_the_cache_equal_a_plain_forward_pass():

@@ -16,18 +16,19 @@ from rods.episode.goals import SharedGroundTruth
 from rods.episode.rewards import score
 from rods.episode.watchdog import Lanes
 from rods.errors import InfrastructureError
+from rods.trainer.engines import served as served_engine
+from rods.trainer.engines.choose import by_disk
+from rods.trainer.engines.local import LocalEngine
+from rods.trainer.engines.served import ServedEngine
 from tests.trainer.nano_parts import engine, jobs
 from tests.trainer.served_stub import Served, served
-from trainer.engines import served as served_engine
-from trainer.engines.choose import by_disk
-from trainer.engines.local import LocalEngine
-from trainer.engines.served import ServedEngine
 
 
 def through(state: Served, local: LocalEngine, **settings: Any) -> ServedEngine:
     return ServedEngine(local.chat, local.limits, Endpoint(model="nano", urls=(state.url,), **settings))
 
 
+@pytest.mark.numeric
 def test_a_served_policy_gives_the_tokens_of_the_local_one() -> None:
     local = engine()
     with served(deepcopy(local.model).eval()) as state:
@@ -37,6 +38,7 @@ def test_a_served_policy_gives_the_tokens_of_the_local_one() -> None:
     assert any(len(one.spans) > 1 for one in found)
 
 
+@pytest.mark.numeric
 def test_episodes_that_wait_for_somebody_are_the_same_locally_and_served() -> None:
     local = engine()
     waiting = [replace(job, waits=True) for job in jobs()]
@@ -59,6 +61,7 @@ def test_every_reply_states_its_own_sampling_and_brings_its_log_probabilities() 
         assert all((chance < 0) == bool(own) for chance, own in zip(one.logprobs, one.env_mask, strict=True))
 
 
+@pytest.mark.numeric
 @pytest.mark.parametrize("limits", [{"max_context_tokens": 16}, {"max_context_tokens": 64, "max_reply_tokens": 40}])
 def test_a_full_context_ends_episodes_as_it_does_locally(limits: dict[str, int]) -> None:
     local = engine(**limits)
@@ -70,6 +73,7 @@ def test_a_full_context_ends_episodes_as_it_does_locally(limits: dict[str, int])
     assert asked == sum(len(one.spans) for one in found)  # a prompt that does not fit is not sent
 
 
+@pytest.mark.numeric
 def test_synchronising_changes_what_is_served(tmp_path: Path) -> None:
     local = engine()
     with served(deepcopy(local.model).eval()) as state:
@@ -127,6 +131,7 @@ def test_a_dead_server_is_never_the_policys_failure(tmp_path: Path) -> None:
         by_disk(local, through_server, tmp_path / "weights")
 
 
+@pytest.mark.numeric
 def test_a_server_that_moves_is_found_by_the_file_that_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +193,7 @@ class _Judged:
         return self.inner.verdict(instance, need)
 
 
+@pytest.mark.slow
 def test_slow_environments_do_not_hold_up_the_other_episodes() -> None:
     local, go = engine(), threading.Event()
     quick = jobs()[4]  # it gets through its first turn
@@ -205,7 +211,7 @@ def test_a_call_that_never_comes_back_costs_its_rollout_and_not_the_batch(monkey
         lanes.append(Lanes(count, name, patience=0.5))
         return lanes[-1]
 
-    monkeypatch.setattr("trainer.engines.served.Lanes", impatient)
+    monkeypatch.setattr("rods.trainer.engines.served.Lanes", impatient)
     sound = jobs()[4]
     world = _Held(sound.environment, never)
     hung = replace(sound, environment=world)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import pytest
 
 from rods.calls import Call
 from rods.episode.goals import GroundTruth
-from worlds.bfcl.bounds import MAX_ITEMS, MAX_TEXT
+from rods.worlds.bfcl.bounds import MAX_ITEMS, MAX_TEXT
 
 CLASSES = ["GorillaFileSystem", "MathAPI", "TwitterAPI", "TicketAPI", "TradingBot", "VehicleControlAPI", "MessageAPI"]
 STATE = {

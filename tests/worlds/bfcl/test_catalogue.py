@@ -12,10 +12,10 @@ from rods.composing import planning
 from rods.composing.catalogue import Catalogue
 from rods.composing.plan_search import PlanShape
 from rods.composing.records import ComposeError, Plan
+from rods.worlds.bfcl import environment, fetch
+from rods.worlds.bfcl.catalogue import CLASSES
+from rods.worlds.checking.soundness import faults
 from tests.environments import load
-from worlds.bfcl import environment, fetch
-from worlds.bfcl.catalogue import CLASSES
-from worlds.checking.soundness import faults
 
 
 @pytest.fixture(scope="module")

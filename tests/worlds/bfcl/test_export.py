@@ -10,10 +10,12 @@ import pytest
 
 from rods.errors import UserError
 from rods.tasks import TaskType
+from rods.worlds import desk
+from rods.worlds.bfcl import export, fetch, tasks, wheel
+from rods.worlds.bfcl.tasks import records
 from tests.worlds.bfcl.writing import variants
-from worlds import desk
-from worlds.bfcl import export, fetch, tasks, wheel
-from worlds.bfcl.tasks import records
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_benchmarks_own_tasks_come_out_as_they_went_in() -> None:

@@ -11,8 +11,8 @@ from rods.calls import Call
 from rods.composing import states
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError
+from rods.worlds.bfcl import environment, fetch
 from tests.environments import load
-from worlds.bfcl import environment, fetch
 
 TRIP = {
     "card_id": "1234",

@@ -9,10 +9,10 @@ import pytest
 
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue, Scene
+from rods.worlds.bfcl import environment, fetch, tasks
+from rods.worlds.bfcl.catalogue.files import current
+from rods.worlds.bfcl.catalogue.travel import ROUTES
 from tests.environments import load
-from worlds.bfcl import environment, fetch, tasks
-from worlds.bfcl.catalogue.files import current
-from worlds.bfcl.catalogue.travel import ROUTES
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from rods.environments.base import reference
 from rods.errors import UserError
 from rods.gates import SimilarityIndex, check
 from rods.tasks import Task
+from rods.worlds.bfcl import environment, export, fetch
 from tests.environments import load
-from worlds.bfcl import environment, export, fetch
 
 TWEETS = {"1": {"id": 1, "username": "ann", "content": "Hi", "tags": [], "mentions": []}}
 STATE = {
@@ -82,6 +82,7 @@ def refused(one: Task, **gates: Any) -> list[str]:
 LEAKING = task([POST, mention(2, "@bob")])
 
 
+@pytest.mark.slow
 def test_the_official_checker_refuses_the_ground_truth_itself_and_passes_wrong_mentions() -> None:
     assert official(LEAKING, LEAKING) == [False]
     later = task([POST], [mention(2, "@bob")])
@@ -91,6 +92,7 @@ def test_the_official_checker_refuses_the_ground_truth_itself_and_passes_wrong_m
     assert official(fair, fair, task([POST_MENTIONS], [mention(2, "@eve")])) == [True, False]
 
 
+@pytest.mark.slow
 def test_the_gate_refuses_just_those_whoever_planned_them() -> None:
     (found,) = refused(LEAKING)
     assert found.startswith("replay: turn 0, call 1: mentions somebody on a tweet posted without mentions")

@@ -8,7 +8,7 @@ from collections import Counter
 
 from rods.episode.goals import GroundTruth
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, read_tasks, task_lines
-from worlds.bfcl import tasks as all_tasks
+from rods.worlds.bfcl import tasks as all_tasks
 
 # Ids hash the environment's hash and so change with it. A change here means that every run folder with BFCL tasks names
 # other tasks than before: it must be meant.

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from rods.errors import UserError
-from worlds.bfcl import environment, tasks, wheel
+from rods.worlds.bfcl import environment, tasks, wheel
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ import sys
 
 import pytest
 
-from evaluation.bfcl.parity.mutations import Mutations
+from bench.bfcl_parity.mutations import Mutations
 from rods.calls import Call, parse_python_call
+from rods.worlds.bfcl.classes import MODULES
+from rods.worlds.bfcl.copies import RecordedRandom, decode, encode
+from rods.worlds.bfcl.ownership import CHANGED_IN_PLACE, FILE_SYSTEM, READING, SCRATCH
+from rods.worlds.bfcl.trees import encode_system
 from tests.worlds.bfcl import transcript
-from worlds.bfcl.classes import MODULES
-from worlds.bfcl.copies import RecordedRandom, encode
-from worlds.bfcl.ownership import CHANGED_IN_PLACE, FILE_SYSTEM, READING, SCRATCH
-from worlds.bfcl.trees import encode_system
 
 FILES = {
     "classes": ["GorillaFileSystem"],
@@ -342,7 +342,7 @@ def test_dice_draw_what_random_draws_however_often_they_are_copied():
         order = draws[start:] + draws[:start]
         generator, dice = random.Random(7), RecordedRandom(7)
         for name, low, high in order:
-            dice = dice.copy() if start % 2 else RecordedRandom.from_json(dice.as_json())
+            dice = dice.copy() if start % 2 else decode(encode(dice))
             assert getattr(dice, name)(low, high) == getattr(generator, name)(low, high)
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from rods.calls import Call
-from worlds.bfcl import environment, tasks
-from worlds.bfcl.classes import MODULES
-from worlds.bfcl.world import BEHAVIOUR
+from rods.worlds.bfcl import environment, tasks
+from rods.worlds.bfcl.classes import MODULES
+from rods.worlds.bfcl.world import BEHAVIOUR
 
 GOLDEN = Path(__file__).with_name("transcript.json")
 

@@ -6,14 +6,14 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-from daemon.authors.procedural import ProceduralAuthor
-from daemon.candidates import VariantJob
-from daemon.pipeline import Pipeline
 from rods.config import Config
+from rods.daemon.authors.procedural import ProceduralAuthor
+from rods.daemon.candidates import VariantJob
+from rods.daemon.pipeline import Pipeline
 from rods.gates import SimilarityIndex, held_out_index
 from rods.tasks import TASK_TYPES, Task
+from rods.worlds.bfcl import fetch, tasks
 from tests.environments import load
-from worlds.bfcl import fetch, tasks
 
 
 def number(task: Task) -> int:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-import console
+from rods import console
 from rods.calls import Call
 from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.tasks import Task
+from rods.worlds.checking.environments import check_environment
 from tests.environments import ENVIRONMENTS, load
 from tests.rods.toy_environment import environment, record
-from worlds.checking.environments import check_environment
 
 NAME = "tests.rods.toy_environment:"
 TOY = environment()

@@ -7,17 +7,17 @@ from pathlib import Path
 import orjson
 import pytest
 
-import console
+from rods import console
 from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.rules.difficulty import Levels
-from rods.simulation.generating import draw_task, open_task
+from rods.family.simulation.difficulty import Levels
+from rods.family.simulation.generating import draw_task, open_task
+from rods.family.simulation.repository import shipped
 from rods.tasks import Task, read_tasks, scripted
+from rods.worlds.checking.files import check_file, rehashed
 from tests.environments import ENVIRONMENTS, load
 from tests.rods.toy_environment import environment, record
-from worlds.checking.files import check_file, rehashed
-from worlds.repository import shipped
 
 NAME = "tests.rods.toy_environment:"
 TOY = environment()

@@ -21,8 +21,8 @@ from rods.episode.engine import NeedText, Reply
 from rods.episode.goals import GroundTruth
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import TASK_TYPES, Task, task_lines
+from rods.worlds import desk
 from tests.environments import load
-from worlds import desk
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +30,7 @@ def tasks() -> list[Task]:
     return desk.generate(7, 240, 200)
 
 
+@pytest.mark.slow
 def test_same_seed_gives_the_same_bytes_in_every_process(tasks: list[Task]) -> None:
     code = (
         "import hashlib; from worlds import desk; from rods.tasks import task_lines;"

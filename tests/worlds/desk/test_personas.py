@@ -20,11 +20,11 @@ from rods.episode.goals import goal_of, holds
 from rods.gates.ground_truth import unjudgeable
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import AnyTask, OpenTask
+from rods.worlds import desk
+from rods.worlds.desk import pools
+from rods.worlds.desk.checks import brought
+from rods.worlds.sources import load_tasks
 from tests.environments import load
-from worlds import desk
-from worlds.desk import pools
-from worlds.desk.checks import brought
-from worlds.sources import load_tasks
 
 DESK, COMPACT = load("desk"), dialects.load("compact")
 BEFORE = {

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from rods.calls import Call
+from rods.worlds.desk import environment
 from tests.environments import load
-from tests.worlds.desk.transcript import CALLS, GOLDEN, STATE, transcript
-from worlds.desk import environment
-from worlds.desk.registry import REFUSALS
+from tests.worlds.desk.transcript import CALLS, GOLDEN, REFUSALS, STATE, transcript
 
 
 def test_behaviour_is_that_of_the_golden_transcript() -> None:
@@ -31,11 +30,11 @@ def test_behaviour_is_that_of_the_golden_transcript() -> None:
 def test_golden_transcript_calls_every_tool_and_meets_every_reachable_refusal() -> None:
     assert all(f"{name}(" in CALLS for name in environment().tools())
     met = " ".join(text for _, text, _ in transcript()["calls"])
-    assert [refusal for refusal in REFUSALS if refusal not in met and "too m" not in refusal] == []
+    assert [refusal for refusal in REFUSALS if refusal not in met] == []
 
 
 def test_hash_is_the_same_in_every_process() -> None:
-    code = "from worlds.desk import environment; print(environment().hash)"
+    code = "from rods.worlds.desk import environment; print(environment().hash)"
     hashes = {
         subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
@@ -46,7 +45,7 @@ def test_hash_is_the_same_in_every_process() -> None:
 
 
 def test_hash_changes_with_behaviour_schemas_and_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    from worlds.desk import pools, world
+    from rods.worlds.desk import pools, world
 
     before = world.Desk().hash
     monkeypatch.setattr(world, "BEHAVIOUR", world.BEHAVIOUR + 1)

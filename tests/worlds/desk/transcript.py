@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rods.calls import parse_python_call
-from worlds.desk import environment
-from worlds.desk.world import BEHAVIOUR
+from rods.worlds.desk import environment
+from rods.worlds.desk.world import BEHAVIOUR
 
 GOLDEN = Path(__file__).with_name("transcript.json")
 STATE: dict[str, Any] = {
@@ -51,6 +51,23 @@ STATE: dict[str, Any] = {
         "next": 26,
     },
 }
+REFUSALS = (  # but those of worlds that are full
+    "no such contact",
+    "contact exists",
+    "no such mail",
+    "no such event",
+    "hour taken",
+    "no such file",
+    "file exists",
+    "file locked",
+    "file not locked",
+    "no such account",
+    "same account",
+    "not enough money",
+    "no such bill",
+    "bill paid",
+    "no change",
+)
 CALLS = """
 find_contact(name='ada') find_contact(name='zoe') list_team(team='sales') list_team(team='press')
 add_contact(name='zoe', address='box33', team='press') add_contact(name='ada', address='box33', team='press')

@@ -13,8 +13,8 @@ import orjson
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from console.main import run
 from rods.calls import Call
+from rods.console.main import run
 from rods.environments.base import Environment, Result, reference
 from rods.environments.loading import Environments
 from rods.tasks import Task, task_lines
@@ -214,7 +214,7 @@ def test_a_variant_of_a_servers_tasks_is_written_injected_and_replayed(
 
 
 def test_after_many_episodes_no_process_is_left(described: Callable[[str], Environment]) -> None:
-    from worlds.mcp.sessions import end_all
+    from rods.worlds.mcp.sessions import end_all
 
     environment = described("memory")
     for _ in range(int(os.environ["RODS_MCP"])):

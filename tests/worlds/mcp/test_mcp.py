@@ -20,9 +20,9 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from console.main import run
 from rods import dialects
 from rods.calls import Call
+from rods.console.main import run
 from rods.environments.base import Environment, Instance, Result, reference
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
@@ -164,6 +164,7 @@ def shop_call(chance: random.Random, seen: Sequence[Result]) -> Call:
     return chance.choice(some)
 
 
+@pytest.mark.slow
 def test_copies_and_equality_agree_with_worlds_of_their_own_on_random_calls(described: Path) -> None:
     name = described.with_name("forks.json")
     probes = ("--probe", "read_marks()", "--probe", "show(basket='{basket}')", "--compared", "**/*")
@@ -173,6 +174,7 @@ def test_copies_and_equality_agree_with_worlds_of_their_own_on_random_calls(desc
     assert found[True] and found[False] and found.total() == SEQUENCES
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_within_a_call_is_the_machinerys_failure(shop: Environment) -> None:
     task = Task(reference(shop), "base", ("Wait.",), ((Call("mark", {"text": "x"}),),), ("mark", "wait"))
     killed: list[int] = []
@@ -219,8 +221,9 @@ def test_a_changed_tool_list_is_refused(described: Path) -> None:
         Environments().load(str(changed))
 
 
+@pytest.mark.slow
 def test_servers_that_wait_for_a_world_unused_longest_end_first(described: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("worlds.mcp.sessions._WAITING", 1)
+    monkeypatch.setattr("rods.worlds.mcp.sessions._WAITING", 1)
     found = orjson.loads(described.read_bytes())
     names = [described.with_name(f"warm{number}.json") for number in range(2)]
     before = set(_servers())
@@ -235,8 +238,9 @@ def test_servers_that_wait_for_a_world_unused_longest_end_first(described: Path,
         assert one.reset(None).call(Call("read_marks", {})).error is None  # it comes back
 
 
+@pytest.mark.slow
 def test_a_world_that_is_garbage_ends_though_the_collector_interrupts_whoever_starts_another(shop: Environment) -> None:
-    from worlds.mcp.sessions import _threads
+    from rods.worlds.mcp.sessions import _threads
 
     before = set(_servers())
     world: Any = shop.reset(None)
@@ -257,10 +261,10 @@ def test_a_world_that_is_garbage_ends_though_the_collector_interrupts_whoever_st
 
 
 def test_a_server_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    from worlds.mcp.description import Description
-    from worlds.mcp.sessions import Session
+    from rods.worlds.mcp.description import Description
+    from rods.worlds.mcp.sessions import Session
 
-    monkeypatch.setattr("worlds.mcp.sessions.SERVER_START", 1.0)
+    monkeypatch.setattr("rods.worlds.mcp.sessions.SERVER_START", 1.0)
     session = Session(Description(command=["sleep", "777"]))
     with pytest.raises(InfrastructureError, match="did not start"):
         session.wait()
@@ -268,6 +272,7 @@ def test_a_server_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) ->
     assert not session.place.exists(), "with its folder"
 
 
+@pytest.mark.slow
 def test_two_connections_to_one_address_give_equal_verdicts_with_other_handles(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

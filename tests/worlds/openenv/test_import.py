@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from bench.openenv_transcripts import moved, play, serving, told
-from console.main import run
 from rods.calls import Call
+from rods.console.main import run
 from rods.environments.base import Environment, checks, reference
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
 from rods.errors import InfrastructureError, UserError
 from rods.tasks import Task, task_lines
+from rods.worlds.desk.generator import generate
 from tests.environments import load
 from tests.worlds.openenv.games import GuessGame, Pantry
-from worlds.desk.generator import generate
 
 GAMES = "tests.worlds.openenv.games"
 
@@ -129,6 +129,7 @@ def test_its_tools_are_described_as_trl_describes_them(added):
         assert theirs["parameters"].get("required", []) == ours["parameters"]["required"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["game", "pantry"])
 def test_the_promises_of_the_seam_are_kept(name, added):
     kind, made = ("openenv", "GuessGame") if name == "game" else ("trl", "Pantry")
@@ -172,6 +173,7 @@ def test_desk_behind_an_address_plays_as_desk_does(added):
     assert any(trace.binary for trace in here) and "no_such_tool" in str(here)
 
 
+@pytest.mark.slow
 def test_episodes_share_the_sessions_that_a_server_gives_and_its_death_is_nobodys_failure(added):
     desk, (task,) = load("desk"), generate(0, 1, 0)
     with serving(desk, sessions=2) as address:

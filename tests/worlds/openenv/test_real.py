@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from bench.openenv_transcripts import serving
-from console.main import run
 from rods.calls import Call
+from rods.console.main import run
 from rods.environments.base import Environment, Result, reference
 from rods.environments.loading import Environments
 from rods.tasks import Task, task_lines
+from rods.worlds.desk.generator import generate
 from tests.environments import load
-from worlds.desk.generator import generate
 
 pytestmark = pytest.mark.skipif(not os.environ.get("RODS_OPENENV"), reason="needs OpenEnv's package: make openenv")
 REAL = "tests.worlds.openenv.real"

@@ -9,22 +9,25 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from rods.calls import Call
 from rods.composing.catalogue import Catalogue, Recipe, Story
 from rods.composing.recipes import merged
 from rods.composing.records import ComposeError, Draft
 from rods.composing.states import deep_merge
-from worlds.bfcl.catalogue.calculator import CALCULATOR
-from worlds.bfcl.catalogue.files import FILES
-from worlds.bfcl.catalogue.patches import patch_of
-from worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, ScenarioRequest, tables
-from worlds.bfcl.catalogue.social import MESSAGES, TICKETS, TWEETS, shared_mentions
-from worlds.bfcl.catalogue.trading import TRADING
-from worlds.bfcl.catalogue.travel import TRAVEL
-from worlds.bfcl.catalogue.vehicle import VEHICLE
-from worlds.bfcl.classes import MODULES, STATELESS
-from worlds.bfcl.ownership import READING
+from rods.worlds.bfcl.catalogue.calculator import CALCULATOR
+from rods.worlds.bfcl.catalogue.files import FILES
+from rods.worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, ScenarioRequest, tables
+from rods.worlds.bfcl.catalogue.social import MESSAGES, TICKETS, TWEETS, shared_mentions
+from rods.worlds.bfcl.catalogue.trading import TRADING
+from rods.worlds.bfcl.catalogue.travel import TRAVEL
+from rods.worlds.bfcl.catalogue.vehicle import VEHICLE
+from rods.worlds.bfcl.classes import MODULES, STATELESS
+from rods.worlds.bfcl.ownership import READING
 
 CLASSES: tuple[ClassCatalogue, ...] = (FILES, VEHICLE, TRADING, TRAVEL, CALCULATOR, MESSAGES, TWEETS, TICKETS)
+RICH = 200_000.0  # more than any purchase of a plan
+FULL, LOW = 25.0, 5.0  # gallons in a tank of 50
+EXPIRES = 3_600  # seconds that a session of the travel agency lasts
 SHOWN = 64  # BFCL shows every tool of a task's classes
 
 
@@ -76,12 +79,48 @@ def make_state(
 def patch(
     groups: Mapping[str, str], state: Mapping[str, Any], error: ComposeError, rng: random.Random
 ) -> dict[str, Any] | None:
-    """What to merge into the state so that the refused call succeeds; None where no scenario is the reason."""
+    """What to merge into the state so that the refused call succeeds, as 004 Appendix C.2 has it: money, login, market
+    status, open orders, fuel. None where no scenario is the reason."""
     group = "" if error.call is None else groups.get(error.call.name, "")
     if error.call is None or group not in state["config"]:
         return None
-    found = patch_of(group, state["config"][group], error.call, error.detail)
-    return {"config": {group: found}} if found else None
+    mended = next(
+        (change for said, change in _mends(group, state["config"][group], error.call) if said in error.detail), None
+    )
+    return {"config": {group: mended}} if mended else None
+
+
+def _mends(group: str, scenario: Mapping[str, Any], call: Call) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """What a refusal says, and what to merge into the scenario then; None where nothing there would help."""
+    orders, cards, users = (scenario.get(name, {}) for name in ("orders", "credit_card_list", "user_map"))
+    if group == "TradingBot":
+        number = str(call.arguments.get("order_id"))
+        yield "not authenticated", {"authenticated": True}
+        yield "Market is closed", {"market_status": "Open"}
+        yield "Insufficient", {"account_info": {"balance": RICH}} if "account_info" in scenario else None
+        if number in orders:
+            yield "already completed", {"orders": {number: {"status": "Open"}}}
+        if orders and number.isdigit():
+            like = next(iter(orders.values()))
+            yield "Order with ID", {"orders": {number: {**like, "id": int(number), "status": "Open"}}}
+    elif group == "TravelAPI":
+        card, token = call.arguments.get("card_id"), call.arguments.get("access_token", "")
+        valid = {} if scenario.get("access_token") else {"access_token": token}
+        yield "Token expired", valid | {"token_expires_in": EXPIRES}
+        yield "Token not initialized", valid | {"token_expires_in": EXPIRES}
+        rich = {"credit_card_list": {card: {"balance": RICH}}} if card in cards else None
+        yield "Insufficient funds", rich
+        yield "Balance is less", rich
+    elif group == "TwitterAPI":
+        yield "not authenticated", {"authenticated": True}
+    elif group == "MessageAPI":
+        yield "currently logged in", {"current_user": next(iter(users.values()))} if users else None
+    elif group == "TicketAPI":
+        makers = [ticket.get("created_by") for ticket in scenario.get("ticket_queue", ()) if ticket.get("created_by")]
+        yield "not authenticated", {"current_user": makers[0]} if makers else None
+    elif group == "VehicleControlAPI":
+        yield "Fuel tank is empty", {"fuelLevel": FULL}
+        yield "above the tank capacity", {"fuelLevel": LOW}
 
 
 def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:

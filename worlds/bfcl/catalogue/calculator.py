@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rods.canonical import keyed_random
 from rods.composing.catalogue import Domain, Scene, Worded
-from worlds.bfcl.catalogue.scenario import ClassCatalogue, tables
+from rods.worlds.bfcl.catalogue.scenario import ClassCatalogue, tables
 
 _TABLES = tables("calculator")
 _IMPERIAL: Mapping[str, Worded] = {unit.value: unit for unit in _TABLES.domains["imperial"]}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rods.composing.catalogue import Domain, Got, Implied, Known, Recipe, Scene
-from worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, ScenarioRequest, tables
+from rods.composing.catalogue import Constant, Domain, FromEarlierRecipe, FromResult, Recipe, Scene
+from rods.worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, ScenarioRequest, tables
 
 GROUP = "GorillaFileSystem"
 _TABLES = tables("files")
@@ -51,19 +50,18 @@ class TreeMaker:
         self.stems = self._shuffled(_STEMS)
         self.folders = self._shuffled(_FOLDERS)
         self.topic = request.narrative.get("topic", "").split()
-        self.lone = request.says("lone_folder")
-        self.empty = request.says("empty_folder")
+        self.lone = request.mentions("lone_folder")
+        self.empty = request.mentions("empty_folder")
         self.used: set[str] = set()
 
     def folder(self, deeper: int) -> dict[str, Any]:
         """A directory with files and directories; its first directory goes `deeper`."""
         contents: dict[str, Any] = {self.name(): self.file(brief=False) for _ in range(self.rng.randint(2, 3))}
         contents |= {self.name(): self.file(brief=True) for _ in range(self.rng.randint(1, 2))}
-        contents = self._in_order(contents)
+        contents = {name: contents[name] for name in self.rng.sample(list(contents), len(contents))}
         inner: list[dict[str, Any]] = [self.folder(deeper - 1)] if deeper else []
         for _ in range(self.rng.randint(1, 2)):
-            files = {self.name(): self.file(brief=False) for _ in range(2)}
-            inner.append(files)
+            inner.append({self.name(): self.file(brief=False) for _ in range(2)})
         if self.lone:
             inner.append({self.name(): self.file(brief=False)})
         if self.empty:
@@ -125,10 +123,6 @@ class TreeMaker:
         names = self.rng.sample(pool, len(pool))
         return sorted(names, key=lambda name: name not in self.request.taken)
 
-    def _in_order(self, contents: dict[str, Any]) -> dict[str, Any]:
-        names = self.rng.sample(list(contents), len(contents))
-        return {name: contents[name] for name in names}
-
 
 def _file(content: str) -> dict[str, Any]:
     return {"type": "file", "content": content}
@@ -141,12 +135,12 @@ def _deepest(recipes: Sequence[Recipe]) -> int:
         for step in recipe.steps:
             if step.tool != "cd":
                 continue
-            if isinstance(step.arguments["folder"], Implied):
+            if isinstance(step.arguments["folder"], Constant):
                 level = max(level - 1, 0)
             else:
                 level += 1
-                if not isinstance(step.arguments["folder"], (Known, Got)):  # else it was made or filled on the way
-                    deepest = max(deepest, level)
+                made = isinstance(step.arguments["folder"], (FromEarlierRecipe, FromResult))  # or filled, on the way
+                deepest = deepest if made else max(deepest, level)
     return deepest
 
 
@@ -170,7 +164,8 @@ class Folder:
 
 
 def current(state: Mapping[str, Any]) -> Folder:
-    """The directory in which one stands, in a state or a snapshot. Raises KeyError when it has no file system."""
+    """The directory in which one stands, in a state or a snapshot; a recipe that first goes somewhere has chosen where.
+    Raises KeyError when there is no file system."""
     record = state.get("objects", {}).get(GROUP)
     if record is not None:
         return _of_record(record, record["current"], frozenset())
@@ -202,34 +197,29 @@ def _of_record(record: Mapping[str, Any], index: int, above: frozenset[int]) -> 
     return folder
 
 
-def _here(scene: Scene) -> Folder:
-    """Where the recipe's next call takes place: a recipe that first goes somewhere has chosen where."""
-    return current(scene.state)
-
-
 def _shown(names: Sequence[str]) -> list[str]:
     return [name for name in names if not name.startswith(".")]
 
 
 def _files(scene: Scene) -> list[str]:
     taken = {scene.chosen.get(slot) for slot in ("file", "text", "brief")}
-    return [name for name in _shown(list(_here(scene).files)) if name not in taken]
+    return [name for name in _shown(list(current(scene.state).files)) if name not in taken]
 
 
 def _texts(scene: Scene) -> list[str]:
     """Files of several lines."""
-    files = _here(scene).files
+    files = current(scene.state).files
     return [name for name in _files(scene) if "\n" in files[name]]
 
 
 def _brief(scene: Scene) -> list[str]:
-    files = _here(scene).files
+    files = current(scene.state).files
     return [name for name in _files(scene) if files[name] and "\n" not in files[name] and len(files[name]) <= 120]
 
 
 def _enterable(scene: Scene) -> list[str]:
     """Directories with something to do in them, the fullest kind first."""
-    folders = _here(scene).folders
+    folders = current(scene.state).folders
     good = [name for name, folder in folders.items() if len(folder.files) > 1]
     return [name for name in good if folders[name].folders] or good
 
@@ -239,25 +229,18 @@ def _targets(scene: Scene) -> list[str]:
     moving = {scene.chosen.get(slot) for slot in ("file", "first")} - {None}
     return [
         name
-        for name, folder in _here(scene).folders.items()
+        for name, folder in current(scene.state).folders.items()
         if moving.isdisjoint(folder.names()) and (folder.files or folder.folders)
     ]
 
 
-def _leaves(scene: Scene) -> list[str]:
-    return [name for name, folder in _here(scene).folders.items() if not folder.folders and len(folder.files) > 1]
-
-
-def _lone(scene: Scene) -> list[str]:
-    return [name for name, folder in _here(scene).folders.items() if len(folder.files) == 1 and not folder.folders]
-
-
-def _empty(scene: Scene) -> list[str]:
-    return [name for name, folder in _here(scene).folders.items() if not folder.names()]
+def _folders(fit: Callable[[Folder], bool]) -> Domain:
+    """The directories here that `fit`."""
+    return lambda scene: [name for name, folder in current(scene.state).folders.items() if fit(folder)]
 
 
 def _new_files(scene: Scene) -> list[str]:
-    taken = set(_here(scene).below())
+    taken = set(current(scene.state).below())
     topic = scene.narrative.get("topic", "").split()
     stems = [*_NEW_STEMS, *(f"{topic[-1]}_{stem}" for stem in _NEW_STEMS[:9] if topic)]
     return [name for stem in stems for ending in (".txt", ".md") if (name := stem + ending) not in taken]
@@ -267,42 +250,29 @@ def _new_names(scene: Scene) -> list[str]:
     """New names for the chosen file, with its ending."""
     old = next((scene.chosen[slot] for slot in ("file", "first") if slot in scene.chosen), "")
     stem, dot, ending = old.rpartition(".")
-    taken = set(_here(scene).below())
+    taken = set(current(scene.state).below())
     ending = dot + ending if dot else ".txt"
     names = [f"{new}{ending}" for new in _NEW_STEMS]
     if stem:
-        names += [
-            f"{stem}_{mark}{ending}"
-            for mark in ("final", "backup", "revised", "checked", "approved", "copy")
-            for _ in "ab"
-        ]
+        marks = ("final", "backup", "revised", "checked", "approved", "copy")
+        names += [f"{stem}_{mark}{ending}" for mark in marks for _ in "ab"]
     return [name for name in names if name not in taken]
 
 
 def _new_folders(scene: Scene) -> list[str]:
-    taken = set(_here(scene).below())
+    taken = set(current(scene.state).below())
     topic = scene.narrative.get("topic", "").split()
     names = [*_NEW_FOLDERS, *(f"{topic[-1]}_{name}" for name in _NEW_FOLDERS[:6] if topic)]
     return [name for name in names if name not in taken]
 
 
-def _words_of(content: str) -> Counter[str]:
-    return Counter(word for line in content.splitlines() for word in set(_WORD.findall(line)))
-
-
-def _patterns(scene: Scene) -> list[str]:
-    content = _here(scene).files[scene.chosen["text"]]
-    return sorted(_words_of(content))
-
-
-def _known_patterns(scene: Scene) -> list[str]:
-    content = _here(scene).files.get(scene.chosen.get("file", ""), "")
-    return sorted(_words_of(content))
+def _words_of(content: str) -> list[str]:
+    return sorted(set(_WORD.findall(content)))
 
 
 def _lone_patterns(scene: Scene) -> list[str]:
     """Words that stand in exactly one line: a word inside a longer one would be found there too."""
-    lines = _here(scene).files[scene.chosen["text"]].splitlines()
+    lines = current(scene.state).files[scene.chosen["text"]].splitlines()
     words = {word for line in lines for word in _WORD.findall(line)}
     return sorted(word for word in words if sum(word in line for line in lines) == 1)
 
@@ -310,12 +280,12 @@ def _lone_patterns(scene: Scene) -> list[str]:
 def _parts(scene: Scene) -> list[str]:
     """Words in the names of what is here or below."""
     return sorted(
-        {word for name in _shown(_here(scene).below()) for word in _WORD.findall(name.rpartition(".")[0] or name)}
+        {
+            word
+            for name in _shown(current(scene.state).below())
+            for word in _WORD.findall(name.rpartition(".")[0] or name)
+        }
     )
-
-
-def _line_counts(scene: Scene) -> list[int]:
-    return list(range(2, len(_here(scene).files[scene.chosen["text"]].splitlines())))
 
 
 DOMAINS: Mapping[str, Domain] = {
@@ -326,16 +296,16 @@ DOMAINS: Mapping[str, Domain] = {
     "brief": _brief,
     "folder": _enterable,
     "target": _targets,
-    "leaf": _leaves,
-    "lone_folder": _lone,
-    "empty_folder": _empty,
+    "leaf": _folders(lambda folder: not folder.folders and len(folder.files) > 1),
+    "lone_folder": _folders(lambda folder: not folder.folders and len(folder.files) == 1),
+    "empty_folder": _folders(lambda folder: not folder.names()),
     "new_file": _new_files,
     "new_name": _new_names,
     "new_folder": _new_folders,
-    "pattern": _patterns,
-    "known_pattern": _known_patterns,
+    "pattern": lambda scene: _words_of(current(scene.state).files[scene.chosen["text"]]),
+    "known_pattern": lambda scene: _words_of(current(scene.state).files.get(scene.chosen.get("file", ""), "")),
     "lone_pattern": _lone_patterns,
     "part": _parts,
-    "lines": _line_counts,
+    "lines": lambda scene: range(2, len(current(scene.state).files[scene.chosen["text"]].splitlines())),
 }
 FILES = ClassCatalogue(GROUP, _TABLES, DOMAINS, make, pad)

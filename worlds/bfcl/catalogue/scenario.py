@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rods.composing.catalogue import Domain, Recipe
+from rods.composing.catalogue import Domain, Recipe, Worded
 from rods.composing.recipes import RecipeTables, read
-
-_FOLDER = Path(__file__).parents[1] / "recipes"
 
 
 def tables(name: str) -> RecipeTables:
     """The tables of `worlds/bfcl/recipes/<name>.toml`."""
-    return read(_FOLDER / f"{name}.toml")
+    return read(Path(__file__).parents[1] / "recipes" / f"{name}.toml")
 
 
 WORDS = tables("words")
@@ -42,9 +40,9 @@ class ScenarioRequest:
     def calls(self, tool: str) -> bool:
         return any(tool in recipe.tools for recipe in self.recipes)
 
-    def says(self, *domains: str) -> bool:
+    def mentions(self, *domains: str) -> bool:
         """Whether a recipe lets the user choose from one of `domains`."""
-        return any(domain in domains for recipe in self.recipes for domain in recipe.says.values())
+        return any(domain in domains for recipe in self.recipes for domain in recipe.user_slots.values())
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,10 @@ class ClassCatalogue:
     domains: Mapping[str, Domain]
     make: Callable[[ScenarioRequest], dict[str, Any]] | None = None
     pad: Callable[[dict[str, Any], frozenset[str], random.Random], None] | None = None
+
+
+def day_of(year: int, month: int, day: int) -> Worded:
+    return Worded(f"{year}-{month:02d}-{day:02d}", f"{MONTHS[month - 1]} {day}, {year}")
 
 
 def record_of(state: Mapping[str, Any], group: str) -> Mapping[str, Any]:

@@ -8,12 +8,20 @@ from typing import Any
 from rods.composing.catalogue import Domain, Scene, Worded
 from rods.environments.base import Results
 from rods.tasks import Task
-from worlds.bfcl.catalogue.scenario import FIRST_NAMES, LAST_NAMES, ClassCatalogue, ScenarioRequest, record_of, tables
+from rods.worlds.bfcl.catalogue.scenario import (
+    FIRST_NAMES,
+    LAST_NAMES,
+    ClassCatalogue,
+    ScenarioRequest,
+    record_of,
+    tables,
+)
 
 MESSAGE_API, TWITTER_API, TICKET_API = "MessageAPI", "TwitterAPI", "TicketAPI"
 _MESSAGES, _TWEETS, _TICKETS = tables("messages"), tables("tweets"), tables("tickets")
 _HANDLES: tuple[str, ...] = _TWEETS.pools["handles"]
 _TAGS: tuple[str, ...] = _TWEETS.pools["tags"]
+_TAG_LISTS = [[tag] for tag in _TAGS] + [[one, two] for one, two in zip(_TAGS, _TAGS[4:], strict=False)]
 
 
 def make_workspace(request: ScenarioRequest) -> dict[str, Any]:
@@ -106,15 +114,11 @@ def _users(scene: Scene) -> dict[str, str]:
     return users
 
 
-def _me(scene: Scene) -> str | None:
-    me: str | None = record_of(scene.state, MESSAGE_API)["current_user"]
-    return me
-
-
 def _colleagues(scene: Scene) -> list[str]:
     """Everybody else by name; the first of all is oneself while nobody is logged in."""
-    me = _me(scene) or next(iter(_users(scene).values()))
-    return [name for name, number in _users(scene).items() if number != me]
+    users = _users(scene)
+    me = record_of(scene.state, MESSAGE_API)["current_user"] or next(iter(users.values()))
+    return [name for name, number in users.items() if number != me]
 
 
 def _colleague_ids(scene: Scene) -> list[str]:
@@ -122,19 +126,9 @@ def _colleague_ids(scene: Scene) -> list[str]:
     return [_users(scene)[name] for name in _colleagues(scene) if _users(scene)[name] in known]
 
 
-def _addressed(scene: Scene) -> list[str]:
+def _receivers(scene: Scene) -> set[str]:
     """Ids of those to whom a message was sent."""
-    found = {receiver for message in record_of(scene.state, MESSAGE_API)["inbox"] for receiver in message}
-    return [number for number in _colleague_ids(scene) if number in found]
-
-
-def _addressed_names(scene: Scene) -> list[str]:
-    found = {receiver for message in record_of(scene.state, MESSAGE_API)["inbox"] for receiver in message}
-    return [name for name in _colleagues(scene) if _users(scene)[name] in found]
-
-
-def _strangers(scene: Scene) -> list[str]:
-    return [name for name in FIRST_NAMES if name not in _users(scene)]
+    return {receiver for message in record_of(scene.state, MESSAGE_API)["inbox"] for receiver in message}
 
 
 def _keywords(scene: Scene) -> list[str]:
@@ -143,18 +137,10 @@ def _keywords(scene: Scene) -> list[str]:
     return sorted({word for text in texts for word in str(text).split() if len(word) > 4 and word.isalpha()})
 
 
-def _tweets(scene: Scene) -> list[int]:
-    """Numbers of the tweets that were there from the start."""
-    return [int(number) for number in scene.state["config"][TWITTER_API]["tweets"]]
-
-
-def _hashtags(scene: Scene) -> list[str]:
-    tweets = scene.state["config"][TWITTER_API]["tweets"].values()
-    return sorted({tag for tweet in tweets for tag in tweet["tags"]})
-
-
-def _tag_lists(scene: Scene) -> list[list[str]]:
-    return [[tag] for tag in _TAGS] + [[one, two] for one, two in zip(_TAGS, _TAGS[4:], strict=False)]
+def _timeline(scene: Scene) -> Mapping[str, Any]:
+    """The tweets that were there from the start, by their numbers."""
+    tweets: Mapping[str, Any] = scene.state["config"][TWITTER_API]["tweets"]
+    return tweets
 
 
 def _mention_lists(scene: Scene) -> list[list[str]]:
@@ -167,50 +153,41 @@ def _unfollowed(scene: Scene) -> list[str]:
     return [name for name in _HANDLES if name not in record["following_list"] and name != record["username"]]
 
 
-def _authors(scene: Scene) -> list[str]:
-    return sorted({tweet["username"] for tweet in scene.state["config"][TWITTER_API]["tweets"].values()})
-
-
 def _tickets(scene: Scene) -> list[int]:
     """Numbers of the tickets that were open from the start and are still."""
     now = {ticket["id"]: ticket["status"] for ticket in record_of(scene.state, TICKET_API)["ticket_queue"]}
     return [one["id"] for one in scene.state["config"][TICKET_API]["ticket_queue"] if now.get(one["id"]) == "Open"]
 
 
-def _updates(scene: Scene) -> list[Worded]:
-    changes = [Worded({"priority": level}, f"priority to {level}") for level in range(1, 6)]
-    changes += [
-        Worded({"status": status}, f"status to '{status}'")
-        for status in ("In Progress", "Urgent", "On Hold", "Pending")
-    ]
-    changes += [Worded({"title": title}, f"title to '{title}'") for title in _TICKETS.domains["title"]]
-    changes += [Worded({"description": text}, f"description to '{text}'") for text in _TICKETS.domains["description"]]
-    return changes
-
-
+_UPDATES = [
+    *(Worded({"priority": level}, f"priority to {level}") for level in range(1, 6)),
+    *(Worded({"status": it}, f"status to '{it}'") for it in ("In Progress", "Urgent", "On Hold", "Pending")),
+    *(Worded({"title": title}, f"title to '{title}'") for title in _TICKETS.domains["title"]),
+    *(Worded({"description": text}, f"description to '{text}'") for text in _TICKETS.domains["description"]),
+]
 MESSAGE_DOMAINS: Mapping[str, Domain] = {
     "own_id": lambda scene: [next(iter(_users(scene).values()))],
     "colleague": _colleagues,
     "colleague_id": _colleague_ids,
-    "addressed": _addressed,
-    "addressed_name": _addressed_names,
-    "stranger": _strangers,
+    "addressed": lambda scene: [number for number in _colleague_ids(scene) if number in _receivers(scene)],
+    "addressed_name": lambda scene: [name for name in _colleagues(scene) if _users(scene)[name] in _receivers(scene)],
+    "stranger": lambda scene: [name for name in FIRST_NAMES if name not in _users(scene)],
     "keyword": _keywords,
 }
 TWEET_DOMAINS: Mapping[str, Domain] = {
     "handle": lambda scene: [record_of(scene.state, TWITTER_API)["username"]],
     "twitter_password": lambda scene: [record_of(scene.state, TWITTER_API)["password"]],
-    "tags": _tag_lists,
+    "tags": lambda scene: _TAG_LISTS,
     "mentions": _mention_lists,
-    "tweet_number": _tweets,
-    "hashtag": _hashtags,
+    "tweet_number": lambda scene: list(map(int, _timeline(scene))),
+    "hashtag": lambda scene: sorted({tag for tweet in _timeline(scene).values() for tag in tweet["tags"]}),
     "unfollowed": _unfollowed,
     "followed": lambda scene: list(record_of(scene.state, TWITTER_API)["following_list"]),
-    "author": _authors,
+    "author": lambda scene: sorted({tweet["username"] for tweet in _timeline(scene).values()}),
 }
 TICKET_DOMAINS: Mapping[str, Domain] = {
     "ticket_number": _tickets,
-    "update": _updates,
+    "update": lambda scene: _UPDATES,
     "agent": lambda scene: [
         f"{first.lower()}.{last.lower()}" for first, last in zip(FIRST_NAMES, LAST_NAMES, strict=False)
     ],

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rods.composing.catalogue import Domain, Scene, Worded
-from worlds.bfcl.catalogue.scenario import FIRST_NAMES, MONTHS, ClassCatalogue, ScenarioRequest, record_of, tables
+from rods.worlds.bfcl.catalogue.scenario import FIRST_NAMES, ClassCatalogue, ScenarioRequest, day_of, record_of, tables
 
 GROUP = "TradingBot"
 _TABLES = tables("trading")
 SYMBOLS: Mapping[str, str] = _TABLES.pools["symbols"]
 PRICES: Mapping[str, int] = _TABLES.pools["prices"]
+_DAYS = [day_of(2024, month, day) for month in range(1, 9) for day in (1, 5, 10, 15, 20, 25)]
 
 
 def make(request: ScenarioRequest) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def make(request: ScenarioRequest) -> dict[str, Any]:
         "market_status": "Open" if request.calls("withdraw_funds") or rng.random() < 0.5 else "Closed",
         "order_counter": number + 1,
         "stocks": stocks,
-        "watch_list": _watched(symbols, rng),
+        "watch_list": rng.sample(symbols, rng.randint(2, 3)),
         "transaction_history": [_transaction(rng) for _ in range(rng.randint(0, 2))],
     }
 
@@ -75,11 +76,6 @@ def _quote(about: float, rng: random.Random) -> dict[str, float]:
         "MA(5)": round(price * rng.uniform(0.995, 1.005), 2),
         "MA(20)": round(price * rng.uniform(0.99, 1.01), 2),
     }
-
-
-def _watched(symbols: Sequence[str], rng: random.Random) -> list[str]:
-    found: list[str] = rng.sample(symbols, rng.randint(2, 3))
-    return found
 
 
 def _transaction(rng: random.Random) -> dict[str, Any]:
@@ -135,28 +131,14 @@ def _baskets(scene: Scene) -> list[list[str]]:
     return [list(three) for three in itertools.combinations(symbols[::2], 3)]
 
 
-def _most(scene: Scene) -> list[int]:
-    low = scene.chosen.get("low", 0)
-    return [high for high in range(150, 900, 50) if high >= low + 100]
-
-
-def _money(scene: Scene) -> list[int]:
+def _withdrawals(scene: Scene) -> list[int]:
     balance = _account(scene)["account_info"]["balance"]
     return [amount for amount in range(250, 9001, 250) if amount < balance / 4]
 
 
-def _days(scene: Scene) -> list[Worded]:
-    return [
-        Worded(f"2024-{month:02d}-{day:02d}", f"{MONTHS[month - 1]} {day}, 2024")
-        for month in range(1, 9)
-        for day in (1, 5, 10, 15, 20, 25)
-    ]
-
-
 def _later_days(scene: Scene) -> list[Worded]:
-    return [day for day in _days(scene) if str(day.value) > str(scene.chosen.get("start", ""))] or [
-        Worded("2024-08-31", "August 31, 2024")
-    ]
+    later = [day for day in _DAYS if str(day.value) > str(scene.chosen.get("start", ""))]
+    return later or [day_of(2024, 8, 31)]
 
 
 DOMAINS: Mapping[str, Domain] = {
@@ -170,14 +152,14 @@ DOMAINS: Mapping[str, Domain] = {
     "unwatched_company": lambda scene: [name for name, code in SYMBOLS.items() if code in _unwatched(scene)],
     "basket": _baskets,
     "low": lambda scene: range(50, 500, 50),
-    "high": _most,
+    "high": lambda scene: [high for high in range(150, 900, 50) if high >= scene.chosen.get("low", 0) + 100],
     "shares": _shares,
     "bid": _bids,
     "deposit": lambda scene: range(250, 9001, 250),
-    "withdrawal": _money,
+    "withdrawal": _withdrawals,
     "order_number": lambda scene: [int(each) for each in scene.state["config"][GROUP]["orders"]],
     "trader": lambda scene: [f"{name.lower()}_{word}" for name in FIRST_NAMES for word in ("trades", "invest")],
-    "start": _days,
+    "start": lambda scene: _DAYS,
     "end": _later_days,
 }
 TRADING = ClassCatalogue(GROUP, _TABLES, DOMAINS, make, pad)

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.composing.catalogue import Domain, Scene, Worded
-from worlds.bfcl.catalogue.scenario import (
+from rods.worlds.bfcl.catalogue.scenario import (
     FIRST_NAMES,
     LAST_NAMES,
-    MONTHS,
     ClassCatalogue,
     ScenarioRequest,
+    day_of,
     record_of,
     tables,
 )
@@ -34,6 +34,9 @@ ROUTES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+TOKENS = ("tkn", "trv", "pass", "key", "acc", "sess")
+
+
 def make(request: ScenarioRequest) -> dict[str, Any]:
     """An account with cards and bookings; signed in unless a recipe signs in."""
     rng = request.rng
@@ -44,7 +47,7 @@ def make(request: ScenarioRequest) -> dict[str, Any]:
     return {
         "credit_card_list": cards,
         "booking_record": bookings,
-        "access_token": f"{rng.choice(_TOKENS)}{rng.randint(1000, 9999)}" if signed_in else None,
+        "access_token": f"{rng.choice(TOKENS)}{rng.randint(1000, 9999)}" if signed_in else None,
         "token_type": "Bearer" if signed_in else None,
         "token_expires_in": 3600 if signed_in else None,
         "token_scope": "read_write" if signed_in else None,
@@ -84,7 +87,7 @@ def _bookings(cards: Sequence[str], count: int, rng: random.Random) -> dict[str,
         start = rng.choice(list(ROUTES))
         bookings[str(rng.randint(1_000_000, 9_999_999))] = {
             "card_id": rng.choice(cards),
-            "travel_date": rng.choice(_dates()).value,
+            "travel_date": rng.choice(_DATES).value,
             "travel_from": start,
             "travel_to": rng.choice(ROUTES[start]),
             "travel_class": rng.choice(("economy", "business")),
@@ -94,38 +97,22 @@ def _bookings(cards: Sequence[str], count: int, rng: random.Random) -> dict[str,
     return bookings
 
 
-_TOKENS = ("tkn", "trv", "pass", "key", "acc", "sess")
-
-
-def _dates() -> list[Worded]:
-    return [
-        Worded(f"2026-{month:02d}-{day:02d}", f"{MONTHS[month - 1]} {day}, 2026")
-        for month in range(4, 13)
-        for day in (2, 7, 11, 14, 18, 21, 26, 28)
-    ]
-
-
-def _birthdays() -> list[Worded]:
-    return [
-        Worded(f"{year}-{month:02d}-{day:02d}", f"{MONTHS[month - 1]} {day}, {year}")
-        for year in range(1958, 2001, 3)
-        for month, day in ((1, 17), (3, 4), (5, 22), (8, 9), (10, 30), (12, 6))
-    ]
+_DATES = [day_of(2026, month, day) for month in range(4, 13) for day in (2, 7, 11, 14, 18, 21, 26, 28)]
+_BIRTHDAYS = [
+    day_of(year, month, day)
+    for year in range(1958, 2001, 3)
+    for month, day in ((1, 17), (3, 4), (5, 22), (8, 9), (10, 30), (12, 6))
+]
 
 
 def _account(scene: Scene) -> Mapping[str, Any]:
     return record_of(scene.state, GROUP)
 
 
-def _cities_on(scene: Scene) -> list[str]:
-    """Cities that can be reached from where the recipe starts."""
+def _goals(scene: Scene) -> Sequence[str]:
+    """Airports that can be reached from where the recipe starts."""
     start = AIRPORTS.get(str(scene.chosen.get("city"))) or scene.chosen.get("start") or scene.chosen.get("airport")
-    return [city for city, code in AIRPORTS.items() if code in ROUTES.get(str(start), ())]
-
-
-def _goals(scene: Scene) -> list[str]:
-    start = AIRPORTS.get(str(scene.chosen.get("city"))) or scene.chosen.get("start") or scene.chosen.get("airport")
-    return list(ROUTES.get(str(start), ()))
+    return ROUTES.get(str(start), ())
 
 
 def _cities(scene: Scene) -> list[str]:
@@ -146,18 +133,6 @@ def _given(scene: Scene, name: str) -> list[str]:
     return [each for each in scene.state["config"][GROUP][name] if each in now]
 
 
-def _card_numbers(scene: Scene) -> list[str]:
-    return [str(4_000_000_000_000_000 + 7_919_237_711 * number) for number in range(1, 60)]
-
-
-def _first_names(scene: Scene) -> list[str]:
-    return [_account(scene)["user_first_name"]]
-
-
-def _last_names(scene: Scene) -> list[str]:
-    return [_account(scene)["user_last_name"]]
-
-
 DOMAINS: Mapping[str, Domain] = {
     "token": lambda scene: [_account(scene)["access_token"]],
     "card": lambda scene: _given(scene, "credit_card_list"),
@@ -165,8 +140,8 @@ DOMAINS: Mapping[str, Domain] = {
     "goal": _goals,
     "city": _cities,
     "any_city": lambda scene: list(AIRPORTS),
-    "city_on": _cities_on,
-    "flight_date": lambda scene: _dates(),
+    "city_on": lambda scene: [city for city, code in AIRPORTS.items() if code in _goals(scene)],
+    "flight_date": lambda scene: _DATES,
     "old_booking": lambda scene: _given(scene, "booking_record"),
     "budget": lambda scene: range(1500, 12_001, 250),
     "currency": lambda scene: [Worded(code, each["words"]) for code, each in _CURRENCIES.items()],
@@ -178,11 +153,11 @@ DOMAINS: Mapping[str, Domain] = {
         f"{word}_{number}" for word in ("amber", "basil", "cedar", "delta") for number in range(31, 99, 7)
     ],
     "refresh": lambda scene: [f"refresh{number}" for number in range(40_111, 99_999, 5_417)],
-    "first_name": _first_names,
-    "last_name": _last_names,
-    "birthday": lambda scene: _birthdays(),
+    "first_name": lambda scene: [_account(scene)["user_first_name"]],
+    "last_name": lambda scene: [_account(scene)["user_last_name"]],
+    "birthday": lambda scene: _BIRTHDAYS,
     "passport": lambda scene: [f"US{number}" for number in range(204_117, 990_000, 31_813)],
-    "new_card": _card_numbers,
+    "new_card": lambda scene: [str(4_000_000_000_000_000 + 7_919_237_711 * number) for number in range(1, 60)],
     "holder": lambda scene: [f"{first} {last}" for first in FIRST_NAMES[:12] for last in LAST_NAMES[:5]],
     "expiry": lambda scene: [f"{month:02d}/{year}" for month in range(1, 13) for year in (2028, 2029, 2030)],
     "cvv": lambda scene: range(214, 990, 13),

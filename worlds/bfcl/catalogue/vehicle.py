@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.composing.catalogue import Domain, Scene, Worded
-from worlds.bfcl.catalogue.scenario import ClassCatalogue, ScenarioRequest, tables
+from rods.worlds.bfcl.catalogue.scenario import ClassCatalogue, ScenarioRequest, tables
 
 GROUP = "VehicleControlAPI"
 _TABLES = tables("vehicle")

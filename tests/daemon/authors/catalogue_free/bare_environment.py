@@ -8,8 +8,8 @@ from typing import Any
 
 from rods.environments.base import Environment, reference
 from rods.tasks import Task
+from rods.worlds.desk.world import Desk
 from tests.environments import load
-from worlds.desk.world import Desk
 
 NAME = "tests.daemon.authors.catalogue_free.bare_environment:environment"
 

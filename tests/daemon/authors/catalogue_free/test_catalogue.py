@@ -6,11 +6,11 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from daemon.authors.catalogue_free import catalogue_with_tools, is_single_tool
 from rods.calls import Call
-from rods.composing.bind import by_chance, realise
+from rods.composing.bind import random_chooser, realise
 from rods.composing.catalogue import LEFT_OUT, Scene
 from rods.composing.records import Plan, PlannedTurn
+from rods.daemon.authors.catalogue_free import catalogue_with_tools, is_single_tool
 from rods.environments.base import Parameter, Result, Tool
 from tests.environments import load
 from tests.rods.toy_environment import TOOLS, Toy, World
@@ -69,7 +69,7 @@ def test_single_tools_are_bound_and_run_like_recipes() -> None:
     names = (("write", "read"), ("label",))
     plan = Plan(tuple(PlannedTurn(turn, turn) for turn in names))
     for number in range(20):
-        draft = realise(load(TOY), catalogue_with_tools(load(TOY)), plan, STATE, by_chance(random.Random(number)))
+        draft = realise(load(TOY), catalogue_with_tools(load(TOY)), plan, STATE, random_chooser(random.Random(number)))
         assert [[bound.result.error for bound in calls] for calls in draft.turns] == [[None, None], [None]]
         assert {"note_ids"} <= set(draft.turns[1][0].call.arguments) <= {"note_ids", "color"}
 
@@ -83,7 +83,7 @@ def test_an_environment_with_recipes_has_its_tools_beside_them() -> None:
 
 def test_padding_adds_entries_that_the_environment_accepts() -> None:
     plan = Plan((PlannedTurn(("total",), ("total",)),))
-    draft = realise(load(TOY), catalogue_with_tools(load(TOY)), plan, STATE, by_chance(random.Random(0)))
+    draft = realise(load(TOY), catalogue_with_tools(load(TOY)), plan, STATE, random_chooser(random.Random(0)))
     longer = catalogue_with_tools(load(TOY)).pad(draft, frozenset({"visits_2"}), random.Random(1))
     load(TOY).reset(longer)
     assert len(longer["notes"]) > 6 and all(key.isdecimal() for key in longer["notes"])

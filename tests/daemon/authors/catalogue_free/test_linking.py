@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bench.fixtures.llm_stub import Stub
-from daemon.authors.catalogue_free import catalogue_with_tools, linking
-from daemon.authors.llm.planning import pattern
 from rods.analysis.profile import profile
 from rods.composing.records import ComposeError
+from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking
+from rods.daemon.authors.llm.planning import pattern
 from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.catalogue_free.test_own_environment import TOY, root
 from tests.daemon.authors.llm.early import early, planned
@@ -30,7 +30,7 @@ def test_a_tool_feeds_another_when_its_result_holds_what_the_other_s_argument_is
 def test_where_the_root_s_calls_feed_each_other_only_tools_that_can_are_offered() -> None:
     given = assignment(bare_environment.moved(seed("base")), load(bare_environment.NAME))
     ((one, place), (two, other), _), *_ = given.profile.edges
-    found = pattern(catalogue_with_tools(load(bare_environment.NAME)), given, "other", given.rng("pattern"))
+    found = pattern(catalogue_with_tools(load(bare_environment.NAME)), given, given.rng("pattern"))
     givers, takers = found.turns[one][place].options, found.turns[two][other].options
     assert linking.pairs(catalogue_with_tools(load(bare_environment.NAME)), given, givers, takers)
     assert "add_contact" not in givers and "list_team" not in takers
@@ -47,7 +47,7 @@ async def test_a_plan_whose_calls_cannot_feed_each_other_is_refused_before_anyth
     monkeypatch.setattr(linking, "pairs", lambda *_: [])  # offer what cannot feed, too
     async with early(stub, "aloof", name, structured=False) as who:
         with pytest.raises(ComposeError, match="can use nothing") as caught:
-            await who.author.plan(given, narrative=True, functions="other")
+            await who.author.plan(given)
         assert caught.value.type == "conversation_construct_failed" and set(who.stages()) == {"plan"}
 
 

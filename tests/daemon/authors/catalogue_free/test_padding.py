@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from daemon.authors.catalogue_free import catalogue_with_tools
 from rods.analysis.flows import Flow
 from rods.composing import task_types
 from rods.composing.bind import realise
 from rods.composing.records import Draft, Plan, PlannedTurn
+from rods.daemon.authors.catalogue_free import catalogue_with_tools
 from rods.environments.base import Result
 from rods.errors import InfrastructureError
 from rods.tasks import Task

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.fixtures.llm_stub import Stub
-from daemon.authors.base import Assignment, Author
-from daemon.authors.catalogue_free import catalogue_with_tools
-from daemon.authors.llm import LLMAuthor
-from daemon.candidates import VariantJob
 from rods.composing.records import Plan, PlannedTurn
+from rods.daemon.authors.base import Assignment, StagedAuthor
+from rods.daemon.authors.catalogue_free import catalogue_with_tools
+from rods.daemon.authors.llm import LLMAuthor
+from rods.daemon.candidates import VariantJob
 from rods.environments.base import Environment
 from rods.llm import Usage
 from rods.tasks import Task
@@ -24,7 +24,7 @@ from tests.environments import load
 @dataclass
 class Early:
     bench: Bench
-    author: Author
+    author: StagedAuthor
     environment: Environment
     calls: list[Usage] = field(default_factory=list)
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.fixtures.llm_stub import Stub
-from daemon.authors.base import Author
-from daemon.authors.llm import LLMAuthor
-from daemon.authors.procedural import ProceduralAuthor
 from rods.config import Config
+from rods.daemon.authors.base import StagedAuthor
+from rods.daemon.authors.llm import LLMAuthor
+from rods.daemon.authors.procedural import ProceduralAuthor
 from rods.llm import Usage
 from rods.tasks import Task
 from tests.daemon.authors.llm.world import asker_at, playing
@@ -25,7 +25,7 @@ class Later:
 
     bench: Bench
     author: Any
-    first: Author
+    first: StagedAuthor
     calls: list[Usage] = field(default_factory=list)
 
     def stages(self) -> list[str]:

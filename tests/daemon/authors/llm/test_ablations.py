@@ -11,8 +11,8 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from bench.fixtures.synthesis import Ended, make_run, seeds, synthesise
-from console.stub_model import STORY
-from prompts import load
+from rods.daemon.stand_ins.author import STORY
+from rods.prompts import load
 from tests.daemon.authors.llm.marking import MARK
 
 ROLES = "bench.fixtures.llm_stub.roles:answer"
@@ -38,6 +38,7 @@ def turns(prompt: str) -> set[str]:
     return set(re.findall(r"^Turn (\d+)\b", prompt, re.MULTILINE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", ["batched", "per_turn"])
 async def test_without_the_rewrite_each_turn_is_asked_for_by_itself_and_without_the_story(
     tmp_path: Path, calls: str
@@ -57,6 +58,7 @@ async def test_without_the_rewrite_each_turn_is_asked_for_by_itself_and_without_
         assert "Said before:" not in prompt
 
 
+@pytest.mark.slow
 async def test_without_narrative_no_prompt_asks_for_a_story_or_has_one(tmp_path: Path) -> None:
     for narrative in (True, False):
         path = tmp_path / str(narrative)
@@ -75,6 +77,7 @@ async def test_in_the_paper_s_form_queries_are_shown_the_story_before_the_rewrit
     assert all("The story:" in prompt and "Said before:" in prompt for prompt in of("query", prompts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", ["batched", "per_turn"])
 async def test_blind_retry_shows_no_prompt_what_went_wrong_before(tmp_path: Path, calls: str) -> None:
     """Marks stand in unreadable answers and in what verification and judge object to; what a world answered to a call
@@ -100,6 +103,7 @@ async def test_blind_retry_shows_no_prompt_what_went_wrong_before(tmp_path: Path
         assert any(call["stage"] == "patch" for call in ended.calls) == feedback
 
 
+@pytest.mark.slow
 async def test_in_the_paper_s_form_models_plan_single_tools_write_the_world_and_answer_in_free_text(
     tmp_path: Path,
 ) -> None:

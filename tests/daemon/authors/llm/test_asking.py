@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-import prompts
 from bench.fixtures.llm_stub import Stub
-from daemon.authors.llm.asking import Asker
+from rods import prompts
 from rods.answers import AnswerForm
 from rods.composing.records import ComposeError
 from rods.config import parse_config
+from rods.daemon.authors.llm.asking import Asker
 from rods.llm import EndpointError, Usage, wire
 from tests.daemon.authors.llm.world import asker_at, assignment, playing
 
@@ -24,7 +24,7 @@ FORM = AnswerForm({"verdict": VERDICTS, "problem": {"type": "string"}}, optional
 
 async def ask(asker: Asker, **options: Any) -> Any:
     fields = {"turns": "…", "count": "1", "look_ups": "…"}
-    return await asker.ask(
+    return await asker.ask_keyed(
         assignment(),
         "query_verification",
         stage="verification",
@@ -131,6 +131,7 @@ async def test_thoughts_in_a_field_of_their_own_are_seen() -> None:
         assert not wire.decode(json.dumps(reply).encode(), sent, 0.1).thought
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("thinking", ["unchanged", "on", "off"])
 async def test_a_role_s_settings_are_sent(tmp_path: Path, thinking: str) -> None:
     given = {"tokens": 700, "temperature": 0.25, "top_p": 0.5, "thinking": thinking, "reason": 1234}

@@ -6,15 +6,14 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from bench.fixtures.llm_stub import Stub
-from daemon.authors.llm import LLMAuthor
 from rods.composing.records import ComposeError
+from rods.daemon.authors.llm import LLMAuthor
 from rods.tasks import Task
 from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.llm import unfit_environments
@@ -52,7 +51,7 @@ async def test_param_gen_failed_asks_the_critic_and_blocks_the_function(stub: St
 async def test_decompose_failed_leads_to_single_tools(stub: Stub) -> None:
     given = assignment()
     async with early(stub, "long_winded", structured=False) as who:
-        plan = partial(who.author.plan, narrative=True, functions="other")
+        plan = who.author.plan
         with pytest.raises(ComposeError, match="comes down to the 3 calls") as caught:
             await plan(given)
         assert caught.value.type == "decompose_failed" and "mail_lone_member" in caught.value.detail
@@ -80,7 +79,7 @@ async def test_the_critic_mends_the_worlds_to_come_where_the_planner_found_no_fu
         error = ComposeError("decompose_failed", "too many calls", function="move_file")
         mended = await who.author.patch(given, None, seed_state, error)
         assert mended is not None and mended["today"] == "monday" and who.stages() == ["patch"]
-        assert who.author.worlds.patches == {"today": "monday"}
+        assert who.author.patches == {"today": "monday"}
 
 
 async def test_vm_exec_failed_is_mended_by_a_patch_and_refused_patches_are_told(stub: Stub) -> None:

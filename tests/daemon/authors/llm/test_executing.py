@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Stub
-from daemon.authors.catalogue_free import catalogue_with_tools
-from daemon.authors.llm.executing import Answers, Blank, ValueChooser
 from rods.analysis.schemas import fits
 from rods.composing.bind import Choice, realise
-from rods.composing.catalogue import Recipe, RecipeStep, Said, Scene
+from rods.composing.catalogue import FromUser, Recipe, RecipeStep, Scene
 from rods.composing.records import ComposeError
+from rods.daemon.authors.catalogue_free import catalogue_with_tools
+from rods.daemon.authors.llm.executing import Answers, UnboundArgument, ValueChooser
 from rods.environments.base import Parameter, Result, Tool
 from rods.errors import InfrastructureError
 from tests.daemon.authors.catalogue_free import bare_environment
@@ -111,7 +111,7 @@ async def test_single_tools_feed_each_other_where_the_root_s_calls_do(stub: Stub
 
 async def test_a_world_that_breaks_is_no_candidate_s_fault(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Result("the worker died", error="infrastructure")
-    monkeypatch.setattr("worlds.desk.world.DeskInstance.call", lambda self, call: broken)
+    monkeypatch.setattr("rods.worlds.desk.world.DeskInstance.call", lambda self, call: broken)
     async with early(stub, "good") as who:
         with pytest.raises(InfrastructureError, match="the worker died"):
             await who.author.execute(assignment(), planned("desk", ("add_person",)), STATE)
@@ -130,10 +130,10 @@ KEY = (0, 0, "amount")
 
 def chosen(
     options: list[Any], schema: dict[str, Any], answer: Any, *, legal: bool = True
-) -> tuple[Any, dict[Any, Blank]]:
+) -> tuple[Any, dict[Any, UnboundArgument]]:
     """What is bound when a model answers `answer` for an argument with these options, and what is left to be asked."""
     tool = Tool("pour", "Kitchen", "Pours.", (Parameter("amount", schema),))
-    recipe = Recipe("pour", (RecipeStep("pour", {"amount": Said("amount", "pour.amount")}),), ("pour {amount}",))
+    recipe = Recipe("pour", (RecipeStep("pour", {"amount": FromUser("amount", "pour.amount")}),), ("pour {amount}",))
     choice = Choice(0, 0, recipe, "amount", "pour.amount", options, Scene({}, {}, {}, {}), (), thematic=False)
     asking = ValueChooser({"pour": tool}, Answers(), Random(1))
     asking(choice)
@@ -163,7 +163,7 @@ def test_a_number_that_may_be_invented_stays_as_it_was_given() -> None:
 
 def test_examples_of_a_blank_are_answers_of_its_schema() -> None:
     tags, word = {"type": "array"}, {"type": "string"}
-    listed = Blank((0, 0, "0"), "tag", "tags", [["a"], []], {"['a']": ["a"], "[]": []}, False, tags, False)
+    listed = UnboundArgument((0, 0, "0"), "tag", "tags", [["a"], []], {"['a']": ["a"], "[]": []}, False, tags, False)
     assert '"such as":[["a"],[]]' in listed.line().replace(", ", ",").replace(": ", ":")
-    named = Blank((0, 0, "0"), "tag", "file", ["f1"], {"the note": "f1"}, False, word, False)
+    named = UnboundArgument((0, 0, "0"), "tag", "file", ["f1"], {"the note": "f1"}, False, word, False)
     assert '"such as":["the note"]' in named.line().replace(": ", ":")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Stub
-from daemon.authors.base import Assignment
-from daemon.authors.llm.asking import Asker
 from rods.composing.records import Draft
+from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.llm.asking import Asker
 from rods.tasks import Task
 from tests.daemon.authors.llm.later import later
 from tests.daemon.authors.llm.later_roles import PASSED
@@ -84,13 +84,13 @@ async def test_a_judge_sees_what_the_calls_give_in_the_world_of_the_task(
     drafted_text, shown_text = draft.turns[0][0].result.text, task.provenance["results"][0][0]
     assert drafted_text != shown_text
     asked: dict[str, str] = {}
-    ask = Asker.ask
+    ask = Asker.ask_keyed
 
     async def listening(self: Asker, given: Assignment, template: str, **options: Any) -> Any:
         asked[template] = options["fields"]["conversation"]
         return await ask(self, given, template, **options)
 
-    monkeypatch.setattr(Asker, "ask", listening)
+    monkeypatch.setattr(Asker, "ask_keyed", listening)
     async with later(stub, "consistency_fails", calls=calls) as it:
         await it.author.judge(assignment(), draft, task)
     assert asked.keys() == {"judge_quality"} | ({"refine_classify"} if calls == "per_turn" else set())

@@ -13,10 +13,10 @@ from typing import Literal
 import pytest
 
 from bench.fixtures.llm_stub import Stub
-from daemon.authors.catalogue_free import catalogue_with_tools
-from daemon.authors.llm import planning
-from daemon.authors.llm.planning import FunctionChoice, Pattern, pattern
 from rods.composing.records import ComposeError
+from rods.daemon.authors.catalogue_free import catalogue_with_tools
+from rods.daemon.authors.llm import planning
+from rods.daemon.authors.llm.planning import FunctionChoice, Pattern, pattern
 from rods.tasks import TASK_TYPES, TaskType
 from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.llm.early import early
@@ -30,7 +30,7 @@ from tests.environments import load
 async def test_a_plan_has_the_root_s_shape_and_other_functions(stub: Stub, type: TaskType, structured: bool) -> None:
     given = assignment(seed(type))
     async with early(stub, "good", structured=structured) as who:
-        made = await who.author.plan(given, narrative=True, functions="other")
+        made = await who.author.plan(given)
         assert made.narrative == {"story": "Somebody tidies up."}
     tools = load("desk").tools()
     for turn, wanted in zip(made.turns, given.profile.calls_per_turn, strict=True):
@@ -41,14 +41,14 @@ async def test_a_plan_has_the_root_s_shape_and_other_functions(stub: Stub, type:
 
 async def test_without_narrative_nobody_is_asked_for_a_story(stub: Stub) -> None:
     async with early(stub, "good") as who:
-        made = await who.author.plan(assignment(), narrative=False, functions="other")
+        made = await who.author.plan(replace(assignment(), narrative=False))
     assert made.narrative == {}
 
 
 async def test_the_same_functions_may_be_demanded(stub: Stub) -> None:
     given = assignment()
     async with early(stub, "good") as who:
-        made = await who.author.plan(given, narrative=True, functions="same")
+        made = await who.author.plan(replace(given, same=True))
     assert [turn.tools for turn in made.turns] == [tuple(call.name for call in calls) for calls in given.seed.calls]
 
 
@@ -57,9 +57,10 @@ async def test_the_same_functions_may_be_demanded(stub: Stub) -> None:
 def test_blocked_functions_are_never_offered(environment: str, functions: Literal["other", "same"]) -> None:
     root = seed("long_context") if environment == "desk" else bare_environment.moved(seed("long_context"))
     given, catalogue = assignment(root, load(environment)), catalogue_with_tools(load(environment))
+    given = replace(given, same=functions == "same")
     for number in range(5):
         try:
-            offered = pattern(catalogue, given, functions, given.rng(f"{number}")).names
+            offered = [name for turn in pattern(catalogue, given, given.rng(f"{number}")).offered for name in turn]
         except ComposeError as error:
             assert error.type == "no_pattern" and number
             return
@@ -71,7 +72,7 @@ def test_blocked_functions_are_never_offered(environment: str, functions: Litera
 def test_whatever_is_chosen_from_the_pattern_has_the_root_s_depth() -> None:
     given, catalogue = assignment(seed("miss_func")), catalogue_with_tools(load("desk"))
     for number in range(10):
-        found = pattern(catalogue, given, "other", given.rng(f"{number}"))
+        found = pattern(catalogue, given, given.rng(f"{number}"))
         assert found.depth == given.profile.depth
         for turn, places in enumerate(found.turns):
             for place in places:
@@ -90,7 +91,7 @@ def test_whatever_is_chosen_from_the_pattern_has_the_root_s_depth() -> None:
 async def test_a_plan_that_does_not_fit_is_said_why(stub: Stub, habit: str, told: str) -> None:
     async with early(stub, habit, structured=False) as who:
         with pytest.raises(ComposeError, match=told) as caught:
-            await who.author.plan(assignment(seed("long_context")), narrative=True, functions="other")
+            await who.author.plan(assignment(seed("long_context")))
         assert caught.value.said.startswith("<reason>") and who.stages() == ["plan"] * 3
 
 
@@ -106,7 +107,7 @@ async def test_what_has_to_differ_is_asked_for_where_there_is_a_choice_alone(
     with Stub(playing("obedient"), bodies=tmp_path / "bodies") as stub:
         async with early(stub, "good") as who:
             with nullcontext() if names else pytest.raises(ComposeError, match="no other functions fit"):
-                await who.author.plan(given, narrative=True, functions="other")
+                await who.author.plan(given)
     assert bool(who.calls) is bool(names), "for what cannot be met nobody is asked"
     if not names:
         return
@@ -126,7 +127,7 @@ async def test_the_planner_sees_schemas_the_root_s_story_and_all_that_has_failed
         bodies = tmp_path / f"{number}"
         with Stub(playing("obedient"), bodies=bodies) as stub:
             async with early(stub, "good") as who:
-                await who.author.plan(given, narrative=True, functions="other")
+                await who.author.plan(given)
         prompts.append(json.loads(bodies.read_text().splitlines()[0])["messages"][1]["content"])
     first, again = prompts
     for prompt in prompts:

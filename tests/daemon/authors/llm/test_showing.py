@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from daemon.authors.llm import showing
+from rods.analysis.containment import leaves
 from rods.analysis.flows import infer
-from rods.analysis.says import leaves
 from rods.composing.records import BoundCall, Draft, Plan
 from rods.config import Roles
+from rods.daemon.authors.llm import showing
 from rods.tasks import Task
+from rods.worlds import bfcl
 from tests.environments import load
-from worlds import bfcl
 
 
 def drafted(task: Task) -> Draft:

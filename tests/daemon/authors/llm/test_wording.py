@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bench.fixtures.llm_stub import Stub
-from prompts import load
-from rods.analysis.says import Text
+from rods.analysis.containment import Text
 from rods.gates import look_ups
+from rods.prompts import load
 from rods.tasks import Task
 from tests.daemon.authors.llm.later import later
 from tests.daemon.authors.llm.world import playing
@@ -33,7 +33,7 @@ async def test_one_call_words_all_turns_with_every_value_that_only_the_user_know
     for turn, flows in enumerate(variant.provenance["flows"]):
         for call, of in zip(variant.calls[turn], flows, strict=True):
             said = [call.arguments[name] for name, flow in of.items() if flow["source"] == "user"]
-            assert all(Text.of(variant.script[turn]).says(value) for value in said)
+            assert all(Text.of(variant.script[turn]).contains_exact(value) for value in said)
 
 
 async def test_a_dropped_value_is_told_to_the_model_and_the_rewrite_repeated(stub: Stub) -> None:

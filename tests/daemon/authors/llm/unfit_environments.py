@@ -10,8 +10,8 @@ from typing import Any
 from rods.composing.catalogue import Catalogue
 from rods.environments.base import Environment, Tool, reference
 from rods.tasks import Task
-from worlds.desk.catalogue import catalogue as recipes_of_desk
-from worlds.desk.world import Desk
+from rods.worlds.desk.catalogue import catalogue as recipes_of_desk
+from rods.worlds.desk.world import Desk
 
 
 class _Nameless(Desk):

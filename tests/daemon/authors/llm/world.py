@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from bench.fixtures.llm_stub import Script, Stub
-from daemon.authors.base import Assignment
-from daemon.authors.llm.asking import Asker
 from rods.analysis.profile import profile
 from rods.config import Endpoint, Gates
+from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.llm.asking import Asker
 from rods.environments.base import Environment
 from rods.llm import Client, Usage
 from rods.tasks import Task
@@ -29,7 +29,7 @@ async def asker_at(stub: Stub, *, calls: list[Usage] | None = None, **endpoint: 
 def assignment(task: Task | None = None, environment: Environment | None = None, attempt: int = 1) -> Assignment:
     task = task or seed("base")
     environment = environment or load("desk")
-    return Assignment(environment, task, task, profile(environment, task), (0, "1-x", 0, attempt), Gates())
+    return Assignment(environment, task, task, (0, "1-x", 0, attempt), Gates(), profile=profile(environment, task))
 
 
 def playing(function: str, **more: Any) -> Script:

@@ -1,0 +1,127 @@
+"""Lets a run go on longer than it was created for (`extend`), and makes a new run of another one's tasks (`fork`).
+
+An extension brings more steps, more epochs of a stage, a further stage; nothing else of the identity may change. What
+is on record then (extensions.jsonl, append-only) every later start has to agree with. Rules of the stages stay as they
+are, so decisions that were taken are derived again as before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import rods
+from rods.buffers.checkpoints import check_fork
+from rods.buffers.log.records import record
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.creation import check, create_run
+from rods.buffers.run.locks import Ownership
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXTENSIONS, OBSERVATIONS, SEEDS, exists
+from rods.buffers.state import LostVariant, read_state
+from rods.config import Config, Stage, identity_diff
+from rods.errors import RefusedError, UserError
+
+PROCESS = "extend"
+
+
+def extend(run: Run, config: Config) -> list[str]:
+    """Records that `run` ends as `config` says; returns what is different now, nothing where it ended so before.
+
+    Raises RefusedError while a trainer or a daemon is at work, for other differences, and for an end before what was
+    done; UserError for a stage that the run's tasks do not suffice for.
+    """
+    with (
+        Ownership(run.path, OBSERVATIONS, PROCESS) as owned,
+        Ownership(run.path, SEEDS, PROCESS, owned.heartbeat),
+    ):
+        run = Run.open(run.path)
+        asked = run.config.lasting_as(config)
+        if others := identity_diff(asked.identity(), config.identity()):
+            why = "an extension changes training.steps and curriculum.stages alone, not " + "; ".join(others)
+            raise _refused(run, why, f"`rods fork {run.path} NEW --config FILE` makes a new run with another identity")
+        changes = identity_diff(run.config.identity(), asked.identity())
+        if not changes:
+            return []
+        check_fork(run)
+        state = read_state(run)
+        epochs = [epoch.stage for epoch in state.pool.epochs]
+        if why := _objection(run.config, asked, state.last_step, epochs):
+            raise _refused(run, why, "let it end later")
+        check(asked, run.tasks, run.environments)
+        stages = [stage.model_dump(mode="json") for stage in asked.curriculum.stages]
+        made = record(
+            "extended",
+            number=run.extensions + 1,
+            step=state.last_step,
+            epoch=state.epoch,
+            steps=asked.training.steps,
+            stages=stages,
+            version=rods.__version__,
+            time=round(time.time(), 3),
+        )
+        with closing(LogWriter(run.path / EXTENSIONS)) as writer:
+            writer.append([made])
+        return changes
+
+
+def _refused(run: Run, what: str, remedy: str) -> RefusedError:
+    return RefusedError(what, where=str(run.path), remedy=remedy)
+
+
+def _objection(now: Config, asked: Config, step: int, epochs: Sequence[int]) -> str:
+    """Why a run with so many steps done and epochs begun, given by their stages (from 1), cannot end as `asked`; empty
+    where it can."""
+    if asked.training.steps < step:
+        return f"training.steps = {asked.training.steps}, and step {step} is done"
+    if now.selection.order == "rising" and asked.training.steps != now.training.steps:
+        return 'selection.order = "rising" picks by the share of training.steps that is over, which would change'
+    old, new = now.curriculum.stages, asked.curriculum.stages
+    if len(new) < len(old):
+        return f"the curriculum has {len(old)} stages, and none may be taken away"
+    found = (_stage(*each, epochs) for each in zip(range(1, len(old) + 1), old, new, strict=False))
+    return next(filter(None, found), "")
+
+
+def _stage(number: int, old: Stage, new: Stage, epochs: Sequence[int]) -> str:
+    if old.model_copy(update={"epochs": new.epochs}) != new:
+        return f"of stage {number} only `epochs` may change; what else is wanted can be a further stage"
+    if old.epochs != new.epochs and epochs and number < epochs[-1]:
+        return f"stage {number} is over"
+    if 0 < new.epochs < epochs.count(number):
+        return f"stage {number} would end after {new.epochs} epochs, and {epochs.count(number)} have begun"
+    return ""
+
+
+def fork(run: Run, new: Path, config: Config | None = None) -> Run:
+    """Creates `new` from the state of `run` behind its latest merge; `config` gives it another identity.
+
+    Held-out tasks come along. Every training task's provenance gains `origin` (original or variant) and `forked_from`;
+    variants stay variants there: they may retire, and count as generated. A variant whose record was lost to damage
+    stays behind, named in the manifest.
+    """
+    if exists(new):
+        raise UserError("is a run folder already", where=str(new), remedy="choose another name")
+    check_fork(run)
+    state = read_state(run)
+    tasks, lost = [], []
+    for task_id, member in state.active.items():
+        try:
+            task, origin = state.task(task_id), "variant" if member.generated else "original"
+            provenance = {**task.provenance, "origin": origin, "forked_from": run.name}
+            tasks.append(dataclasses.replace(task, provenance=provenance))
+        except LostVariant:
+            lost.append(task_id)
+    parent = {
+        "run": run.name,
+        "path": str(run.path.absolute()),
+        "identity_hash": run.manifest.get("identity_hash"),
+        "attempt": state.attempt,
+        "epoch": state.epoch,
+        "step": state.pool.epochs[-1].step if state.pool.epochs else 0,
+        "lost": lost,
+    }
+    return create_run(new, config or run.config, tasks + run.held_out, parent, [run.path])

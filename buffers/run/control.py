@@ -1,0 +1,218 @@
+"""What `rods ctl` asks of processes at work (control.jsonl), and how they take it up.
+
+The last word on a setting holds until there is another one, over restarts too; "configured" gives the word back to the
+configuration. A process looks at its tick and tells in operation.<process>.jsonl what it has changed.
+"""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rods.buffers.log.records import Record, record
+from rods.buffers.log.tail import Tail, read
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.heartbeat import ProcessLocation
+from rods.buffers.run.locks import Ownership
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import CONTROL, operation
+from rods.config import Budgets, Operation
+from rods.errors import RefusedError, UserError
+from rods.extension import extensions
+from rods.rules.curriculum import writes
+
+PROCESS = "ctl"
+MOST = 10**15  # what a number may be at most
+CONFIGURED, UNLIMITED = "configured", "unlimited"
+Value = int | str
+Setter = Callable[[Value, str], None]  # a value, and the endpoint that it is for
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What may be asked. `least`: the lowest number, None where only `words` are allowed. `configured`: what holds
+    where nothing is asked, given the endpoint. `models`: it says something of models that write."""
+
+    processes: tuple[Literal["trainer", "daemon"], ...]
+    about: str
+    configured: Callable[[Operation, str], Value]
+    least: int | None = None
+    words: tuple[str, ...] = ()
+    models: bool = False
+
+    @property
+    def allowed(self) -> list[str]:
+        """What its values are, in words."""
+        return [*([] if self.least is None else [f"a whole number from {self.least}"]), *self.words]
+
+    def parsed(self, name: str, text: str) -> Value | None:
+        """The value that a person has written; None: as configured. Raises UserError."""
+        if text == CONFIGURED:
+            return None
+        if text in self.words:
+            return text
+        if self.least is not None and text.isdecimal() and self.least <= int(text[:20]) <= MOST:
+            return int(text)
+        remedy = f"give {' or '.join([*self.allowed, CONFIGURED])}"
+        raise UserError(f"{text[:40]!r} is no value of it", where=name, remedy=remedy)
+
+
+def _endpoint(operation: Operation, name: str) -> Value:
+    return next((one.concurrency for one in operation.endpoints if name in (one.name, one.model)), 1)
+
+
+def _budget(about: str, configured: Callable[[Budgets], int | None]) -> Setting:
+    def now(operation: Operation, name: str) -> Value:
+        return configured(operation.budgets) or UNLIMITED
+
+    return Setting(("daemon",), about, now, least=0, words=(UNLIMITED,), models=True)
+
+
+SETTINGS: Mapping[str, Setting] = {
+    "picking": Setting(("daemon",), "whether seeds are picked", lambda operation, name: "on", words=("on", "paused")),
+    "workers": Setting(("daemon",), "seeds in flight", lambda operation, name: operation.workers, least=1),
+    "concurrency": Setting(("daemon",), "calls in flight at an endpoint", _endpoint, least=1, models=True),
+    "requests": _budget("HTTP requests of the run, used ones included", lambda budgets: budgets.requests),
+    "tokens": _budget("tokens of the run, used ones included", lambda budgets: budgets.tokens),
+    "step_limit": Setting(
+        ("trainer",), "steps after which a start stops; 0: none", lambda operation, name: operation.step_limit, least=0
+    ),
+    "trace_every": Setting(
+        ("trainer",), "steps between traced ones", lambda operation, name: operation.trace_every, least=1
+    ),
+    "log_level": Setting(
+        ("trainer", "daemon"),
+        "from where on events are logged",
+        lambda operation, name: operation.log_level,
+        words=("debug", "info", "warning", "error"),
+    ),
+}
+
+
+class AskedChanges:
+    """Follows what is asked of the run at `folder`. `holds`: the latest record of each setting and endpoint ("": all
+    of them, which takes back what was asked of single ones before)."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tail = Tail(folder / CONTROL)
+        self.holds: dict[tuple[str, str], Record] = {}
+
+    def poll(self) -> list[Record]:
+        """Reads on; returns what is new and holds, in order."""
+        before = self.tail.seq
+        for one in self.tail.records():
+            if (setting := one["setting"]) in SETTINGS:  # what is unknown a later version has written
+                key = setting, one["endpoint"]
+                for known in [known for known in self.holds if known == key or (known[0] == setting and not key[1])]:
+                    del self.holds[known]
+                self.holds[key] = one
+        return [one for one in self.holds.values() if one["seq"] > before]
+
+    def words(self) -> list[str]:
+        """What is asked and not as ever."""
+        return [
+            f"{setting}{f' of {endpoint}' if endpoint else ''} {one['value']}"
+            for (setting, endpoint), one in self.holds.items()
+            if one["value"] not in (None, "on")
+        ]
+
+
+class Control:
+    """What is asked of one process, from its start on. `setters` say how it takes up a value, by setting."""
+
+    def __init__(self, run: Run, process: Literal["trainer", "daemon"], setters: Mapping[str, Setter]) -> None:
+        self._run, self._process, self._setters = run, process, setters
+        self._asked = AskedChanges(run.path)
+        self._values: dict[tuple[str, str], Value] = {}  # that hold instead of those of the configuration
+
+    def read(self) -> list[Record]:
+        """What is newly asked. Reads the disk."""
+        return [one for one in self._asked.poll() if one["setting"] in self._setters]
+
+    def apply(self, asked: Sequence[Record]) -> list[Record]:
+        """Takes it up; returns what is to be told. Touches no disk."""
+        return [
+            self._apply(one, endpoint)
+            for one in asked
+            for endpoint in ([one["endpoint"]] if one["setting"] != "concurrency" or one["endpoint"] else self._names())
+        ]
+
+    def tell(self, changed: list[Record]) -> None:
+        """Puts it on record. Writes to the disk."""
+        if changed:
+            self._run.log_operation(self._process, changed)
+
+    def _apply(self, one: Record, endpoint: str) -> Record:
+        setting = one["setting"]
+        configured = SETTINGS[setting].configured(self._run.config.operation, endpoint)
+        old = self._values.get((setting, endpoint), configured)
+        new = self._values[setting, endpoint] = configured if one["value"] is None else one["value"]
+        if endpoint in ("", *self._names()):  # an endpoint may have gone with the last restart
+            self._setters[setting](new, endpoint)
+        place = ProcessLocation.here()
+        told = {"number": one["number"], "setting": setting, "endpoint": endpoint, "old": old, "new": new}
+        return record(
+            "changed",
+            process=self._process,
+            time=round(time.time(), 6),
+            host=place.host,
+            pid=place.pid,
+            **told,
+            by=one["by"],
+            asked=one["time"],
+        )
+
+    def _names(self) -> list[str]:
+        return [one.name or one.model for one in self._run.config.operation.endpoints]
+
+
+def ask(run: Run, setting: str, value: Value | None, endpoint: str = "") -> Record:
+    """Puts on record what is asked, unless it holds already; returns the record that holds. None: as configured. Raises
+    RefusedError where the run has no use for it."""
+    _check(run, setting, endpoint)
+    with Ownership(run.path, CONTROL, PROCESS):
+        asked = AskedChanges(run.path)
+        asked.poll()
+        found = asked.holds.get((setting, endpoint))
+        if found is not None and found["value"] == value:
+            return found
+        with closing(LogWriter(run.path / CONTROL)) as writer:
+            by, now = f"{_user()}@{ProcessLocation.here().host}", round(time.time(), 3)
+            told = {"number": writer.seq + 1, "setting": setting, "endpoint": endpoint, "value": value}
+            made = record("control", **told, by=by, time=now)
+            writer.append([made])
+        return made
+
+
+def _check(run: Run, setting: str, endpoint: str) -> None:
+    where, config = str(run.path), run.config
+    if setting == "picking" and config.sync == "lockstep":
+        raise RefusedError("in lockstep nothing is paused: the trainer waits for every pick", where=where)
+    if setting == "picking" and config.pool.static:
+        raise RefusedError("a static pool has its seeds picked once, and the trainer waits for it", where=where)
+    asked = config.pipeline.author == "llm" and writes(config)
+    asked = asked or any(extension.asks(config) for extension in extensions())
+    if SETTINGS[setting].models and not asked:
+        raise RefusedError(f"no language model writes in this run, so {setting} has no effect", where=where)
+    if not endpoint:
+        return
+    if setting != "concurrency":
+        raise UserError("only concurrency is set for an endpoint", where="--endpoint", remedy="leave it out")
+    # The endpoints that the daemon was last started with, or would be.
+    starts = [one["operation"] for one in read(run.path / operation("daemon")) if one["kind"] == "started"]
+    endpoints = starts[-1].get("endpoints", ()) if starts else config.operation.model_dump()["endpoints"]
+    names = [one.get("name") or one["model"] for one in endpoints]
+    if endpoint not in names:
+        raise UserError(f"no endpoint is called {endpoint!r}", where=where, remedy=f"there are {', '.join(names)}")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name, in a container
+        return "unknown"

@@ -1,0 +1,214 @@
+"""The initial state of a variant (stage II), and the patches of the error critic (004 Appendices C.2 and F).
+
+An environment that generates worlds generates a fresh one; elsewhere a model rewrites the seed's state within its
+shape. Where a call fails for a reason that lies in the state, a model proposes a patch, which is checked against the
+shape of the state, by the environment, and by running the calls before the failed one: each that changed the world must
+still change it, or the patch does in advance what the task tests. Accepted patches add up over all attempts at the
+variant, later ones overriding earlier ones field by field, and each next state takes over those that fit it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rods.answers import AnswerForm, Unreadable, obj
+from rods.calls import Call
+from rods.composing.records import ComposeError, Plan
+from rods.composing.states import deep_merge, fresh_state
+from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.catalogue_free import is_single_tool
+from rods.daemon.authors.llm import showing
+from rods.daemon.authors.llm.asking import Context
+from rods.daemon.authors.state_shapes import PatchRefusal, Path, allowed, leaves, nested, refusals
+from rods.environments.base import Environment
+from rods.faults import PATCHABLE
+from rods.tasks import Task
+
+NO_PLAN = "(none yet: the functions for it could not be found)"
+PATHS = 60  # offered to a constrained answer
+PATCHES = 4  # in one answer
+VALUE = {"anyOf": [{"type": kind} for kind in ("string", "integer", "number", "boolean", "null")]}
+ENTRY = {"anyOf": [*VALUE["anyOf"], {"type": "object"}, {"type": "array"}]}
+
+
+async def initial_state(context: Context, given: Assignment[Task], plan: Plan) -> dict[str, Any]:
+    """A legal initial state, with the patches so far that fit it. Raises ComposeError of fresh_state, and
+    `param_gen_failed` where the model brings no world but the seed's and `duplicates` are refused."""
+    if all(map(is_single_tool, context.catalogue.recipes.values())):
+        state = await _rewritten(context, given, plan)
+    else:
+        state = await context.compute(fresh_state, context.catalogue, plan, given.seed, given.rng("state"))
+
+    def patched() -> dict[str, Any]:
+        made = state
+        for part in fitting(state, context.patches):
+            mended = deep_merge(made, part)
+            made = made if _illegal(given.environment, mended) else mended
+        return made
+
+    return await context.compute(patched)
+
+
+async def _rewritten(context: Context, given: Assignment[Task], plan: Plan) -> dict[str, Any]:
+    """The seed's state with other contents; as it is where the model brings nothing that fits and that is allowed."""
+    old = dict(given.seed.state or {})
+    if not old:
+        return old
+    holds_data = any(value not in (None, [], {}) for _, value in leaves(old))  # or two are no duplicates
+
+    def read(answer: dict[str, Any]) -> dict[str, Any]:
+        _refuse(refusals(old, answer["state"]))
+        new = deep_merge(old, answer["state"])
+        if new == old and holds_data:
+            raise Unreadable("state changes nothing: the new conversation needs data of its own")
+        return new
+
+    async def check(state: dict[str, Any]) -> None:
+        await _check_legal(context, given.environment, state)
+
+    may = showing.allowed(allowed(given.environment, old))
+    fields = {
+        "story": showing.narrative(plan.narrative),
+        "plan": showing.plan(context.catalogue, plan),
+        "state": showing.state(old, context.asker.roles.state.world),
+        "allowed": may,
+    }
+    form, sections = AnswerForm({"state": {"type": "object"}}), ["allowed"] if may else []
+    try:
+        return await context.ask(given, "initial_state", fields, form, read, check=check, sections=sections)
+    except ComposeError:
+        if context.duplicates and holds_data:
+            raise
+        return old
+
+
+async def patch(
+    context: Context, given: Assignment[Task], plan: Plan | None, state: Mapping[str, Any], error: ComposeError
+) -> dict[str, Any] | None:
+    """`state` with a model's patch merged in; None when the error is no matter of state or no patch is accepted.
+    The patch is remembered: where there is no `plan` yet, the next state takes it over."""
+    if error.type not in PATCHABLE or not state:
+        return None
+    environment = given.environment
+    acting = await context.compute(effective, environment, state, error.before)
+
+    def read(answer: dict[str, Any]) -> dict[str, Any]:
+        proposed = patch_of(state, answer["patch"])
+        _refuse(refusals(state, proposed))
+        if deep_merge(state, proposed) == state:
+            _refuse([PatchRefusal("no_change", (), "the state is like this already")])
+        return proposed
+
+    async def check(proposed: dict[str, Any]) -> None:
+        mended = deep_merge(state, proposed)
+        await _check_legal(context, environment, mended)
+        still = await context.compute(effective, environment, mended, error.before)
+        if idle := [call for call in acting if call not in still]:
+            _refuse([PatchRefusal("preempts", (), f"{idle[0]} would have nothing left to do")])
+
+    may = showing.allowed(allowed(environment, state))
+    fields = {
+        "error": error.type,
+        "function": error.function or "(unknown)",
+        "detail": error.detail,
+        "plan": showing.plan(context.catalogue, plan) if plan else NO_PLAN,
+        "state": showing.state(state, context.asker.roles.patch.world),
+        "tested": "; ".join(map(str, acting)),
+        "allowed": may,
+    }
+    sections = [*(["allowed"] if may else []), *(["tested"] if acting else [])]
+    tool = environment.tools().get(error.function or "")
+    change = _change_schema(state, "" if tool is None else tool.group)
+    changes = {"type": "array", "items": change, "minItems": 1, "maxItems": PATCHES}
+    form = AnswerForm({"patch": changes}, guiding=frozenset({"patch"}))
+    try:
+        accepted = await context.ask(
+            given, "config_patch", fields, form, read, check=check, sections=sections, turn=error.turn
+        )
+    except ComposeError:
+        return None
+    context.patches = deep_merge(context.patches, accepted)
+    return deep_merge(state, accepted)
+
+
+def patch_of(state: Mapping[str, Any], changes: Any) -> dict[str, Any]:
+    """One nested patch from a list of {path, value}; a path's names are those of the state, which may hold dots: the
+    longest that it knows is taken at each step. Raises Unreadable."""
+    patch: dict[str, Any] = {}
+    if not isinstance(changes, list):
+        raise Unreadable("patch must be a list")
+    for change in changes:
+        if not isinstance(change, dict) or not isinstance(change.get("path"), str) or "value" not in change:
+            raise Unreadable('each change needs a "path" (text) and a "value"')
+        names: list[str] = []
+        rest, here = change["path"].strip().strip("."), state
+        while rest:
+            known = [key for key in here if rest == key or rest.startswith(f"{key}.")]
+            name = max(known, key=len) if known else rest.partition(".")[0]
+            names.append(name)
+            rest, below = rest[len(name) + 1 :], here.get(name)
+            here = below if isinstance(below, Mapping) else {}
+        if not names:
+            raise Unreadable("a path is empty")
+        patch = deep_merge(patch, nested(tuple(names), change["value"]))
+    if not patch:
+        raise Unreadable("there is no change")
+    return patch
+
+
+def effective(environment: Environment, state: Mapping[str, Any], calls: Sequence[Call]) -> list[Call]:
+    """Those of `calls` that change the world when they run one after the other; none where it shows no snapshot."""
+    if not calls or not environment.features.snapshot:
+        return []
+    instance = environment.reset(state)
+    before, changing = instance.snapshot(), []
+    for call in calls:
+        instance.call(call)
+        after = instance.snapshot()
+        if after != before:
+            changing.append(call)
+        before = after
+    return changing
+
+
+def fitting(state: Mapping[str, Any], patch: Any, path: Path = ()) -> Iterator[dict[str, Any]]:
+    """The parts of a patch that fit a state, as large as they can be: a whole entry, else its single fields."""
+    if path and not refusals(state, nested(path, patch)):
+        yield nested(path, patch)
+    elif isinstance(patch, Mapping):
+        for key, item in patch.items():
+            yield from fitting(state, item, (*path, key))
+
+
+def _refuse(why: Sequence[PatchRefusal]) -> None:
+    """Raises Unreadable with the first three, if there are any."""
+    if why:
+        raise Unreadable("; ".join(map(str, why[:3])))
+
+
+async def _check_legal(context: Context, environment: Environment, state: Mapping[str, Any]) -> None:
+    if why := await context.compute(_illegal, environment, state):
+        raise Unreadable(f"the world does not accept this state: {why}")
+
+
+def _illegal(environment: Environment, state: Mapping[str, Any]) -> str:
+    """What the environment has against a state, in its words; empty when it takes it."""
+    try:
+        environment.reset(state)
+    except ValueError as error:
+        return str(error) or "it does not say why"
+    return ""
+
+
+def _change_schema(state: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """The schema of one change: a path that the state has, with a value of any plain type; or any path, with any value.
+    Of many paths those of the API class `group` are offered first, switches and amounts before texts."""
+    plain = [
+        (group not in path, len(path), isinstance(value, str), number, ".".join(path))
+        for number, (path, value) in enumerate(leaves(state))
+        if path and isinstance(value, (str, int, float))
+    ]
+    paths = [path for *_, path in sorted(plain)[:PATHS]]
+    ways = [obj({"path": {"enum": paths}, "value": VALUE})] if paths else []
+    return {"anyOf": [*ways, obj({"path": {"type": "string", "maxLength": 120}, "value": ENTRY})]}

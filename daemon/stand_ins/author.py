@@ -1,0 +1,276 @@
+"""The roles of the author of variants (004), played by rule, for any environment.
+
+Plans and values are drawn from what the request offers, words come from the phrase book of a named environment's
+catalogue or, without one, from what the request says of its tools; verdicts are good, but for a few. Nothing of the
+author is shared but the templates and the way in which it shows calls.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from typing import Any
+
+from rods.analysis.containment import Text, leaves
+from rods.analysis.sampling import WORDS, Sampler
+from rods.analysis.schemas import Checker
+from rods.composing.catalogue import Catalogue, Constant, FromEarlierRecipe, FromUser, Recipe
+from rods.daemon.stand_ins.model import FIELD, SIGNATURE, Answer, Asked, Role
+
+OBJECTS = 0.06  # share of samples that the judge rejects, so that the refinement has something to do
+FIXABLE = 0.7  # of these, whose fault lies in the words
+CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
+DRAWS = 40  # of a plan
+STORY = "Somebody puts things in order before a short journey and wants nothing to be forgotten."
+VAGUE = ("one of mine", "the usual one", "the one we spoke of")
+ENDINGS = ("", "field", "wood", "ton")  # of new names, after WORDS
+
+PLACES = re.compile(r"^turn (\d+): (\[\[.*\]\])$", re.MULTILINE)
+FEEDS = re.compile(r"place (\d+) of turn (\d+) from place (\d+) of turn (\d+)")
+ARGUMENTS = re.compile(r'^\{"name":"(\w+)",.*?"arguments":(\{.*\})\}$', re.MULTILINE)
+VALUE = re.compile(r"^(\S+) \((\S+) of \S+\): (\{.*\})$", re.MULTILINE)
+ALLOWED = re.compile(r"^(\S+): (\{.*\})$", re.MULTILINE)
+CHOICE = re.compile(r"^(\d+)\. \S+ of \S+: (.*)$", re.MULTILINE)
+TURN = re.compile(r"^Turn (\d+):\n?", re.MULTILINE)
+MUST_SAY = re.compile(r"^must say: (.*)$", re.MULTILINE)
+SENTENCES = re.compile(r"(?<=[.!?]) (?=Please |What matters here )")
+NAMED = re.compile(r"[A-Z][^\W\d_]+|[^\W\d_]+(?:['’]?[^\W\d_]* [^\W\d_]+)+")  # a name, or several words
+
+Shown = dict[str, Any]  # {"call", "arguments", "result"} as prompts show a call
+
+
+# Stages I and II: functions for the places of a pattern, values for arguments, worlds and their repairs.
+
+
+def plan(asked: Asked) -> Answer:
+    """Any of the functions that may stand in a place; none twice in a turn where that can be helped. What another
+    place feeds takes what that one's name speaks of, if some draw of many has it so."""
+    told = asked.schema is None or "narrative" in asked.schema["properties"]
+    found: Answer = {"narrative": STORY} if told else {}
+    takes = {name: set(json.loads(arguments)) for name, arguments in ARGUMENTS.findall(asked.fields["schemas"])}
+    for _ in range(DRAWS):
+        drawn: dict[str, list[str]] = {}
+        for number, places in PLACES.findall(asked.fields["pattern"]):
+            drawn[number] = names = []
+            for options in json.loads(places):
+                fresh = [name for name in options if name not in names]
+                names.append(asked.chance.choice(fresh or options))
+        fed: dict[tuple[str, str], bool] = {}
+        for place, turn, giver, feeding in FEEDS.findall(asked.fields["pattern"]):
+            words = set(drawn[feeding][int(giver) - 1].split("_"))
+            apt = bool(words & takes.get(drawn[turn][int(place) - 1], set()))
+            fed[turn, place] = fed.get((turn, place), False) or apt
+        used = {name for names in drawn.values() for name in names}
+        if all(fed.values()) and used != set(asked.fields["tools"].split(", ")):
+            break
+    constrained = asked.schema is not None
+    turns = {f"turn_{number}": names if constrained else json.dumps(names) for number, names in drawn.items()}
+    return found | turns
+
+
+def values(asked: Asked) -> Answer:
+    """Any of the values that a line offers, or one that its schema allows."""
+    found = {}
+    for key, argument, text in VALUE.findall(asked.fields["values"]):
+        may = json.loads(text)
+        offered = may.get("one of") or may.get("such as")
+        found[key] = asked.chance.choice(offered) if offered else Sampler(asked.chance).value(argument, may["any"])
+    return {"values": found}
+
+
+def world(asked: Asked) -> Answer:
+    """The same world with other names: of what looks like one and stands nowhere else, the last word is new, unless
+    the request says that it may not stand there."""
+    state = _state(asked)
+    counts = Counter(leaf for _, leaf in leaves(state, keys=True) if isinstance(leaf, str))
+    names = [word + ending for ending in ENDINGS for word in asked.chance.sample(WORDS, len(WORDS))]
+    fresh = iter([name for name in names if name not in counts])
+    allowed = [(path, Checker(json.loads(words))) for path, words in ALLOWED.findall(asked.fields["allowed"])]
+
+    def renamed(part: Any, *where: str) -> Any:
+        if isinstance(part, dict):
+            return {key: renamed(value, *where, key) for key, value in part.items()}
+        if isinstance(part, list):
+            return [renamed(item, *where, "*") for item in part]
+        if not isinstance(part, str) or counts[part] > 1 or part in asked.lent.options or not NAMED.fullmatch(part):
+            return part
+        first, _, last = part.rpartition(" ")
+        name = next(fresh, last)
+        other = f"{first} {name.capitalize() if last[0].isupper() else name}".strip()
+        fits = all(each.fits(other) for path, each in allowed if fnmatchcase(".".join(where), path))
+        return other if fits else part
+
+    return {"state": _changes(state, renamed(state))}
+
+
+def patch(asked: Asked) -> Answer:
+    """One of the usual remedies: a switch that is off, something closed, an amount that is low."""
+    changes = [{"path": path, "value": value} for path, value in _remedies(_state(asked))]
+    return {"patch": [asked.chance.choice(changes)] if changes else [{"path": "nothing", "value": 0}]}
+
+
+# Stage III: words.
+
+
+def _requests(asked: Asked) -> list[str]:
+    return [_request(asked, part) for part in TURN.split(asked.fields["turns"])[2::2]]
+
+
+def _request(asked: Asked, part: str) -> str:
+    """One turn's text: a sentence for each recipe that the calls in `part` make up, or for each call, and whatever
+    of the values under "must say" is still unsaid."""
+    calls: list[Shown] = [json.loads(line) for line in part.splitlines() if line.startswith('{"call"')]
+    found = MUST_SAY.search(part)
+    values = json.loads(f"[{found[1]}]") if found is not None and not found[1].startswith("(") else []
+    does, sentences = dict(SIGNATURE.findall(asked.question)), []
+    called = {call["call"] for call in calls}
+    catalogue = next((catalogue for tools, catalogue in asked.lent.catalogues if called <= tools), None)
+    while calls:
+        recipe = None if catalogue is None else _recipe(catalogue, calls, asked.chance)
+        size = 1 if recipe is None else len(recipe.steps)
+        own, calls = calls[:size], calls[size:]
+        if recipe is not None:
+            clause = _clause(recipe, own, asked.chance)
+        else:
+            given = {str(value) for value in own[0]["arguments"].values()}
+            said = " and ".join(_words(value) for value in values if str(value) in given)
+            clause = _imperative(does.get(own[0]["call"], "")) + (f", with {said}" if said else "")
+        sentences.append(f"Please {clause[0].lower()}{clause[1:]}.")
+    text = " ".join(sentences)
+    unsaid = [_words(value) for value in values if not Text.of(text).contains_exact(value)]
+    return text if not unsaid else f"{text} What matters here is {'; and '.join(unsaid)}."
+
+
+# Stage IV: verification, judge, diagnosis.
+
+
+def judge(asked: Asked) -> Answer:
+    verdicts: Answer = dict.fromkeys(CRITERIA, "pass")
+    objects = asked.chance.random() < OBJECTS
+    if objects:
+        verdicts[asked.chance.choice(CRITERIA)] = "fail"
+    verdicts["issue"] = "The second half reads as if it were in a hurry." if objects else ""
+    if asked.fields["diagnosis"]:
+        verdicts |= classify(asked) if objects else {"fault": "none", "turn": 0}
+    return verdicts
+
+
+def classify(asked: Asked) -> Answer:
+    return {"fault": "query_fixable" if asked.chance.random() < FIXABLE else "gt_unfixable", "turn": 1}
+
+
+# Stage V: which function or value goes missing, and whether its turn is really out of reach.
+
+
+def leave_open(asked: Asked) -> Answer:
+    """The first value that can be cut out of its sentences without a trace; the others follow the supply."""
+    sentences = SENTENCES.split(asked.fields["query"])
+    found = [(int(number), json.loads(value)) for number, value in CHOICE.findall(asked.fields["choices"])]
+    for number, value in found:
+        words = _words(value)
+        own = [sentence for sentence in sentences if Text.of(sentence).contains_exact(words)]
+        rest = [sentence for sentence in sentences if sentence not in own]
+        vague = asked.chance.choice(VAGUE)
+        request = re.sub(rf"'?{re.escape(words)}'?", vague, " ".join(own), flags=re.IGNORECASE)
+        if own and not Text.of(request).contains_exact(value):
+            return {"choice": number, "request": request, "supply": " ".join((f"I mean {words}, of course.", *rest))}
+    number, value = found[0]
+    return {"choice": number, "request": "Please do what I have in mind.", "supply": f"I mean {value}, of course."}
+
+
+def _state(asked: Asked) -> dict[str, Any]:
+    with suppress(ValueError):  # cut
+        return dict(json.loads(asked.fields["state"]))
+    return {}
+
+
+def _changes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The parts of `new` that differ."""
+    return {
+        key: _changes(old[key], value) if isinstance(value, dict) else value
+        for key, value in new.items()
+        if value != old[key]
+    }
+
+
+def _remedies(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(part, dict):
+        for name, value in part.items():
+            yield from _remedies(value, f"{path}.{name}" if path else name)
+    elif part is False:
+        yield path, True
+    elif part == "Closed":
+        yield path, "Open"
+    elif isinstance(part, (int, float)) and not isinstance(part, bool) and 0 <= part < 50:
+        yield path, part * 10 + 100
+
+
+def _recipe(catalogue: Catalogue, calls: Sequence[Shown], chance: random.Random) -> Recipe | None:
+    """The longest recipe that the first of `calls` are the steps of, with the constants that its words imply."""
+    names = tuple(call["call"] for call in calls)
+    fitting = [
+        recipe
+        for recipe in catalogue.recipes.values()
+        if names[: len(recipe.steps)] == recipe.tools
+        and all(
+            call["arguments"].get(argument) == source.value
+            for step, call in zip(recipe.steps, calls, strict=False)
+            for argument, source in step.arguments.items()
+            if isinstance(source, Constant)
+        )
+    ]
+    longest = max((len(recipe.steps) for recipe in fitting), default=0)
+    return chance.choice([recipe for recipe in fitting if len(recipe.steps) == longest]) if fitting else None
+
+
+def _clause(recipe: Recipe, calls: Sequence[Shown], chance: random.Random) -> str:
+    fields: dict[str, str] = {}
+    for step, call in zip(recipe.steps, calls, strict=True):
+        for argument, source in step.arguments.items():
+            value = _words(call["arguments"].get(argument, "that one"))
+            if isinstance(source, FromUser):
+                fields.setdefault(source.slot, value)
+            elif isinstance(source, FromEarlierRecipe):
+                fields.setdefault(source.kind, "this one")
+    phrase = chance.choice(recipe.phrases)
+    return FIELD.sub(lambda found: fields.get(found[1], "this one"), phrase)
+
+
+def _imperative(summary: str) -> str:
+    """What a tool's document says that it does, as one asks for it: "Finds a book: its number" is "find a book"."""
+    verb, _, rest = re.split(r"[:;.(]", summary)[0].strip().partition(" ")
+    for ending, instead in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("ss", "ss"), ("s", "")):
+        if verb.endswith(ending):
+            verb = verb.removesuffix(ending) + instead
+            break
+    return f"{verb} {rest}".strip() or "see to the next thing"
+
+
+def _words(value: Any) -> str:
+    return " and ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+ROLES = {
+    "planner": Role(plan),
+    "parameters": Role(values),
+    "initial_state": Role(world),
+    "config_patch": Role(patch, "only after a failure that the world may be the reason of"),
+    "rewrite_turns": Role(lambda asked: {"queries": _requests(asked)}),
+    "query": Role(lambda asked: {"query": _requests(asked)}),
+    "refine_rewrite": Role(
+        lambda asked: {"query": _request(asked, asked.fields["calls"])},
+        "only after gates or judge objected to the words of one turn",
+    ),
+    "query_verification": Role(lambda asked: {"verdict": ["aligned"] * int(asked.fields["count"]), "problem": ""}),
+    "judge_quality": Role(judge),
+    "refine_classify": Role(classify, "only after the judge rejected a sample"),
+    "miss_func": Role(lambda asked: {"function": asked.chance.choice(asked.fields["choices"].split(", "))}),
+    "miss_func_verify": Role(lambda asked: {"served": "no"}),
+    "miss_param": Role(leave_open),
+    "miss_param_verify": Role(lambda asked: {"known": "no"}),
+}

@@ -1,0 +1,209 @@
+"""A stand-in for a language model that plays every role of the table, and a client that asks it instead of an endpoint.
+
+It is no model. A request is read back into its template and fields, answered by its role, and the answer's fields are
+written in the way that the request wants. Chance hangs on the request alone, so the same question has the same answer.
+So the path from prompt to variant can be tried without a model; what comes of it is evidence for nothing.
+
+The table of roles is joined from modules, a feature each, those of extensions among them, by their names. Each has
+`ROLES`, and may have `rehearse(config, asker, given)`: what its roles are asked about a seed, beside the author of
+variants (rods.daemon.stand_ins.rehearsal).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from rods.analysis.sampling import Sampler
+from rods.composing.catalogue import Catalogue, catalogue_for
+from rods.composing.records import ComposeError
+from rods.config import Endpoint
+from rods.environments.base import Environment
+from rods.extension import extensions
+from rods.llm import Client, Completion, Request
+from rods.prompts import FOLDER, Template, load
+
+PARTS = ("rods.daemon.stand_ins.author",)
+NAME = "stub-no-model"  # stands in the records of a run as what wrote its variants
+FIELD = re.compile(r"\{(\w+)\}")
+
+SIGNATURE = re.compile(r"^(\w+)\(.*\): (.+)$", re.MULTILINE)  # of a tool, and what it does
+
+Answer = dict[str, Any]  # an answer's fields
+
+
+@dataclass(slots=True)
+class Lent:
+    """What named environments lend a stand-in: their catalogues by the names of their tools, and the values that tools
+    list, which are no names."""
+
+    catalogues: list[tuple[frozenset[str], Catalogue]] = field(default_factory=list)
+    options: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request: `template` by name, its `fields` as texts, the whole `question`, the `schema` of a constrained answer
+    or None for tags, the chance that hangs on it, whether it is put `again` after an answer that was refused, and what
+    environments have `lent`."""
+
+    template: str
+    fields: dict[str, str]
+    question: str
+    schema: dict[str, Any] | None
+    chance: random.Random
+    again: bool
+    lent: Lent
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """How a template's questions are answered; `when`: the occasion that brings one, if it is not on every seed's
+    way."""
+
+    answer: Callable[[Asked], Answer]
+    when: str = ""
+
+
+def read(request: Mapping[str, Any], lent: Lent | None = None) -> Asked | None:
+    """The body of a chat request. None for one that comes from no template of the project."""
+    messages = request.get("messages", [])
+    if len(messages) < 2 or messages[0]["role"] != "system":
+        return None
+    schema = schema_of(request)
+    way = "tagged" if schema is None else "constrained"
+    question = messages[1]["content"]
+    for name, system, patterns in _known():
+        if system == messages[0]["content"] and (match := patterns[way].fullmatch(question)):
+            fields, again = match.groupdict(""), len(messages) > 2
+            return Asked(name, fields, question, schema, chance_of(request), again, lent or Lent())
+    return None
+
+
+def written(fields: Answer, *, constrained: bool) -> str:
+    """`fields` as one JSON object, or each between tags of its name, a list element by element."""
+    reasoned = {"reason": "It follows from what is shown.", **fields}
+    if constrained:
+        return json.dumps(reasoned)
+    return "\n".join(
+        f"<{name}>{item if isinstance(item, str) else json.dumps(item)}</{name}>"
+        for name, value in reasoned.items()
+        for item in (value if isinstance(value, list) else [value])
+    )
+
+
+def schema_of(request: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The JSON Schema that an answer is held to."""
+    wanted = request.get("response_format") or {}
+    return wanted["json_schema"]["schema"] if wanted.get("type") == "json_schema" else None
+
+
+def chance_of(request: Mapping[str, Any]) -> random.Random:
+    """The chance that hangs on a request: the same question has the same answer."""
+    return random.Random(json.dumps(request, sort_keys=True))
+
+
+@cache
+def _known() -> list[tuple[str, str, dict[str, re.Pattern[str]]]]:
+    """Every template for agents: name, system message, and what its question looks like in each way of answering."""
+    templates = []
+    for file in sorted(FOLDER.glob("*.txt")):
+        template = load(file.stem)
+        if {"system", "user", "constrained", "tagged"} <= set(template.sections):
+            ways = {way: _pattern(template, way) for way in ("constrained", "tagged")}
+            templates.append((template.name, _plain(template.sections["system"]), ways))
+    return templates
+
+
+def _pattern(template: Template, way: str) -> re.Pattern[str]:
+    """The question as a pattern: the sections that may be left out stand between `user` and the way of answering."""
+    seen: set[str] = set()
+    text = _section(template.sections["user"], seen)
+    for name, section in template.sections.items():
+        if name not in ("system", "user", "tagged", "constrained"):
+            text += f"(?:\n\n{_section(section, seen)})?"
+    return re.compile(f"{text}\n\n{_section(template.sections[way], seen)}", re.DOTALL)
+
+
+def _section(text: str, seen: set[str]) -> str:
+    parts = []
+    for index, part in enumerate(FIELD.split(text)):
+        if index % 2 == 0:
+            parts.append(re.escape(_plain(part)))
+        else:
+            parts.append(f"(?P={part})" if part in seen else f"(?P<{part}>.*?)")
+            seen.add(part)
+    return "".join(parts)
+
+
+def _plain(text: str) -> str:
+    return text.replace("{{", "{").replace("}}", "}")
+
+
+def parts() -> list[ModuleType]:
+    more = (extension.stand_ins for extension in extensions() if extension.stand_ins)
+    return [import_module(name) for name in (*PARTS, *more) if find_spec(name) is not None]
+
+
+def roles() -> dict[str, Role]:
+    """A new table, which may be changed."""
+    return {template: role for part in parts() for template, role in part.ROLES.items()}
+
+
+class StandIn:
+    """`environments` are those whose catalogues lend their phrases; all others are worded from their requests.
+    `played`: roles in place of those of the table."""
+
+    def __init__(self, environments: Sequence[Environment] = (), played: Mapping[str, Role] | None = None) -> None:
+        self.roles = {**roles(), **(played or {})}
+        self.lent = Lent()
+        for environment in environments:
+            tools = environment.tools()
+            parameters = (parameter for tool in tools.values() for parameter in tool.parameters)
+            self.lent.options |= {str(value) for parameter in parameters for value in parameter.schema.get("enum", ())}
+            with suppress(ComposeError):  # it has none
+                self.lent.catalogues.append((frozenset(tools), catalogue_for(environment)))
+
+    def answer(self, request: Mapping[str, Any]) -> str:
+        """The text of the answer to a chat request. Raises KeyError for a template that has no role here."""
+        asked = read(request, self.lent)
+        if asked is not None:
+            return written(self.roles[asked.template].answer(asked), constrained=asked.schema is not None)
+        schema = schema_of(request)  # a check of the endpoint, for instance
+        if schema is None:
+            return "This is no language model: it answers what the daemon asks, by rule."
+        return json.dumps(Sampler(chance_of(request)).value("", schema))
+
+
+class StandInClient(Client):
+    """Asks `model` what would be sent to `endpoint`, and keeps each question, once, in `questions`."""
+
+    def __init__(self, model: StandIn, endpoint: Endpoint) -> None:
+        super().__init__([endpoint])
+        self.model, self.questions = model, list[Request]()
+
+    def draw(self, chance: random.Random) -> str:
+        return ""
+
+    def constrains(self, backbone: str) -> bool:
+        return self.settings[0].structured
+
+    def thinking_tokens(self, backbone: str) -> int:
+        return self.settings[0].thinking_tokens
+
+    async def complete(self, request: Request) -> Completion:
+        if all(request.messages != known.messages for known in self.questions):
+            self.questions.append(request)
+        body: dict[str, Any] = {"messages": list(request.messages), "seed": request.random_seed}
+        if request.schema is not None:
+            body["response_format"] = {"type": "json_schema", "json_schema": {"schema": request.schema}}
+        return Completion(self.model.answer(body), "stop", NAME, "", constrained=request.schema is not None)

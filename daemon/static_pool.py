@@ -1,0 +1,104 @@
+"""Writes a static pool: as many variants as RODS keeps active, once, while the trainer waits (004 Appendix R).
+
+The seeds are those of the opening epoch's boundary, one pick each. They take turns: try number n is variant n ÷ seeds
+of seed n mod seeds, in the order of their ranks. Tries run side by side in rounds, and whether a variant is new is
+judged against what earlier rounds gave, so that what comes out depends neither on which of them was quicker nor on a
+kill between two records. It ends when the pool is full, or when nothing has come of many tries in a row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from rods.config import Config
+from rods.daemon.duplicate_index import DuplicateIndex
+from rods.daemon.queue import Waiting
+from rods.logs import log
+from rods.rules.selection import Pick, TaskFacts, select
+from rods.rules.zones import TaskSignal
+from rods.tasks import AnyTask
+
+BARREN = 20  # so many tries in a row without a variant, and one of each seed, end a fill
+Write = Callable[[Pick, int, Callable[[AnyTask], list[str]]], Awaitable[AnyTask | str]]
+
+
+def choose(step: int, candidates: Iterable[TaskSignal], active: Mapping[str, TaskFacts], config: Config) -> list[Pick]:
+    """The seeds of a static pool, picked at `step`: all that could be picked, up to the size of the pool. Each says how
+    many there are, and how many variants are wanted of all."""
+    room = config.pool.max_generated - sum(facts.generation > 0 for facts in active.values())
+    wide = {"seeds_per_step": min(1, config.selection.seeds_per_step) * max(0, room), "quota": 0}
+    config = config.model_copy(update={"selection": config.selection.model_copy(update=wide)})
+    picks = select(step, candidates, active, {}, config)
+    fill = {"seeds": len(picks), "variants": room}
+    return [replace(pick, why={**pick.why, "static": fill}) for pick in picks]
+
+
+@dataclass(slots=True)
+class StaticPoolFill:
+    """One fill. `known` has the tasks that a variant must not repeat; `recorded` the variants, by pick and index, that
+    an earlier daemon wrote; `write` makes one and puts it on record."""
+
+    picks: Sequence[Waiting]
+    known: DuplicateIndex
+    recorded: dict[tuple[str, int], AnyTask]
+    write: Write
+    workers: int
+    duplicates: bool  # whether near duplicates are refused
+    failed: Counter[str] = field(init=False, default_factory=Counter)  # tries without a variant, by pick
+
+    @property
+    def seeds(self) -> int:
+        """How many there were in the beginning."""
+        return int(self.picks[0].pick.why["static"]["seeds"])
+
+    def accepted(self, pick: Pick) -> list[str]:
+        """The variants of a pick, in the order of their indices."""
+        made = sorted((index, task.id) for (of, index), task in self.recorded.items() if of == pick.id)
+        return [task_id for _, task_id in made]
+
+    async def run(self) -> str | None:
+        """Fills the pool; returns why it stayed smaller than wanted, None when it did not."""
+        wanted, limit = self.picks[0].pick.why["static"]["variants"], max(BARREN, len(self.picks))
+        tried = count = barren = 0
+        reasons: Counter[str] = Counter()
+        free = asyncio.Semaphore(self.workers)
+        while count < wanted and barren < limit:
+            numbers = range(tried, tried + min(wanted - count, limit))
+            async with asyncio.TaskGroup() as group:
+                tries = [group.create_task(self._try(number, free)) for number in numbers]
+            for number, outcome in zip(numbers, (task.result() for task in tries), strict=True):
+                barren += 1
+                if not isinstance(outcome, AnyTask):
+                    reasons[outcome] += 1
+                    self.failed[self._place(number)[0].id] += 1
+                elif self.duplicates and self.known.admit(outcome):
+                    reasons["duplicates"] += 1
+                else:
+                    self.known.add(outcome)
+                    count, barren = count + 1, 0
+            tried += len(numbers)
+            log.info("static pool", variants=count, wanted=wanted, tries=tried)
+        if count >= wanted:
+            return None
+        often = ", ".join(f"{reason} {times}" for reason, times in reasons.most_common(3))
+        why = f"{count} of {wanted} variants of {self.seeds} seeds: {barren} tries in a row gave none ({often})"
+        log.warning("static pool incomplete", why=why, see="rejected.jsonl")
+        return why
+
+    def _place(self, number: int) -> tuple[Pick, int]:
+        index, rank = divmod(number, len(self.picks))
+        return self.picks[rank].pick, index
+
+    async def _try(self, number: int, free: asyncio.Semaphore) -> AnyTask | str:
+        """A variant, on record, or why there is none."""
+        pick, index = self._place(number)
+        if (made := self.recorded.get((pick.id, index))) is not None:
+            return made
+        async with free:
+            outcome = await self.write(pick, index, self.known.admit)
+        if isinstance(outcome, AnyTask):
+            self.recorded[pick.id, index] = outcome
+        return outcome

@@ -1,0 +1,246 @@
+"""Writes docs/configuration.md and docs/paper.md from rods/config/: `python -m docs.generate.configuration`. A test
+compares the pages with them.
+
+Type, default and range of a key come from the pydantic field, its meaning from the comment beside or above it, the
+meaning of a section from its docstring, so that a key is described where it is defined.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from rods.config import PRESETS, Config, Endpoint, Section, preset
+
+PAGE = Path(__file__).resolve().parents[1] / "configuration.md"
+PAPER = PAGE.with_name("paper.md")
+PAPER_PRESET = "rods-paper"
+HEAD = """# Configuration
+
+One TOML file a run, given to `rods new`, `rods up` or `rods-train` with `--config`. Every key is optional. Unknown
+keys and wrong types are errors that name the key.
+
+Everything but `[operation]` is the run's *identity*: fixed when the run is created; a later start with another
+one is refused with the difference. `[operation]` may change at every start and is logged each time. To go on from a run
+with another identity use `rods fork`.
+
+This page is written by `python -m docs.generate.configuration` from `rods/config/`.
+"""
+PAPER_HEAD = """# The paper's form
+
+    preset = "rods-paper"
+
+as a configuration's first line sets every key below to what paper 004 says, wherever the file leaves the key out. What
+the file says wins. The run records every key as it was resolved, and the preset's name. The policy's folder
+(`policy.model`) and the models that write (`[[operation.endpoints]]`) have to be named; what is set for an endpoint
+holds for each of them. Recipes for three models, each with its baselines, lie in
+[experiments/training](../experiments/training/README.md).
+
+"""
+PAPER_TAIL = """
+## What no key sets back
+
+The paper's text lost most of its numbers: "second-hand" marks those that a third party reports. Where it says nothing
+at all, our default stays: how many groups a window holds, how many observations and groups boundary drift reads, after
+how many epochs an unsampled variant is pruned, how seeds are shared out among groups of types beyond an equal quota,
+how often an unreadable answer is asked for again, temperatures, how large a mini-batch is (`training.passes`), how long
+replies, texts and lists may be, how far a variant's shape may lie from its root's (`[gates]`). Further,
+
+- the writers' own thinking is left as their server has it (`thinking` of `[roles]`; the recipes switch it off): in its
+  place the paper asks for `<reason>` tags (Appendix B.3), and so do the prompts;
+- what guards the comparison stays: variants that match a held-out task are refused (`gates.contamination`), rollouts
+  that the machinery broke count for nobody, and those cut by length make no zones;
+- values of arguments are chosen from what exists in the world at that moment, where that can be listed (the paper's
+  model writes them freely, and the call fails);
+- the adversarial forms are made by rules that know what may be taken away; a model chooses and words it.
+
+## PPO (Appendix K)
+
+The paper holds that its probe carries over to PPO, whose advantages vary most at the boundary. There is no critic here:
+no value network, no GAE, no clipped value loss; every estimator compares a reward with those of other rollouts
+([training.md](training.md#ppo-004-appendix-k)). Both of the paper's probes are there: `zones.probe = "window"` reads
+zone and variance from all rollouts of a task's window, the "raw reward variance inside the PPO rollout buffer", and
+`selection.order = "advantage"` ranks seeds by the variance of their advantage estimates.
+"""
+_PRESET = re.compile(r"^(\w+) = .*?  # (.+)$")
+_COMMENT = re.compile(r"^    (\w+): .*?  #:? (.+)$")
+_ABOVE = re.compile(r"^    #:? (.+)$")
+_FIELD = re.compile(r"^    (\w+): ")
+_BOUNDS = {"Ge": ("≥", "ge"), "Gt": (">", "gt"), "Le": ("≤", "le"), "Lt": ("<", "lt")}
+
+
+def page() -> str:
+    """The whole Markdown page."""
+    parts = [HEAD]
+    own = {name: field for name, field in Config.model_fields.items() if not _is_section(field.annotation)}
+    parts.append("## Top level\n\n" + (inspect.getdoc(Config) or "") + "\n\n" + _table(Config, own))
+    for name, field in Config.model_fields.items():
+        section: Any = field.annotation
+        if _is_section(section):
+            parts.append(_section(f"[{name}]", section))
+            if _all_tables(section):
+                parts.append(_matrix(name, section))
+                continue
+            comments, seen = field_comments(section), dict[Any, str]()
+            for key, inner in section.model_fields.items():
+                if _is_section(inner.annotation):
+                    parts.append(_section(f"[{name}.{key}]", inner.annotation))
+                    if _all_tables(inner.annotation):
+                        parts.append(_matrix(f"{name}.{key}", inner.annotation))
+                elif _is_section(element := _element(inner)):
+                    title = f"[[{name}.{key}]]"
+                    if element in seen:  # two lists of the same kind of table
+                        meaning = comments[key][0].upper() + comments[key][1:]
+                        parts.append(f"## `{title}`\n\n{meaning}.\n\nIts keys are those of `{seen[element]}`.\n")
+                    else:
+                        parts.append(_section(title, element))
+                        seen[element] = title
+    return "\n".join(parts)
+
+
+def paper_page() -> str:
+    """docs/paper.md: every key of the preset, what the paper has and where, our default, and why it is another one."""
+    values, defaults = preset(PAPER_PRESET), Config().model_dump(mode="json")
+    defaults["operation"]["endpoints"] = {name: field.default for name, field in Endpoint.model_fields.items()}
+    lines, path = ["| setting | paper | where | our default | why |", "|---|---|---|---|---|"], ""
+    for line in (PRESETS / f"{PAPER_PRESET}.toml").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            path = line.strip("[]")
+        elif told := _PRESET.match(line):
+            paper, default = (_at(table, [*path.split("."), told[1]]) for table in (values, defaults))
+            source, _, why = told[2].partition(" | ")
+            ours = "the same" if paper == default else f"`{_shown(default)}`"
+            lines.append(f"| `{path}.{told[1]}` | `{_shown(paper)}` | {source} | {ours} | {why} |")
+    return PAPER_HEAD + "\n".join(lines) + "\n" + PAPER_TAIL
+
+
+def _at(table: Any, path: list[str]) -> Any:
+    for name in path:
+        table = table[name]
+    return table
+
+
+def _shown(value: Any) -> str:
+    """A value of a preset as one would write it, stages in short."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        stages = [f"{stage.get('reward', 'progress')} on {', '.join(stage.get('types', ['all']))}" for stage in value]
+        return "; ".join(stages)
+    return str(value).lower() if isinstance(value, bool) else str(value).replace("'", '"')
+
+
+def _section(title: str, section: Any) -> str:
+    fields = {
+        name: field
+        for name, field in section.model_fields.items()
+        if not _is_section(field.annotation) and not _is_section(_element(field))
+    }
+    text = f"## `{title}`\n\n{inspect.getdoc(section) if section.__doc__ else ''}".rstrip() + "\n"
+    return text + ("\n" + _table(section, fields) if fields else "")
+
+
+def _table(section: type[Section], fields: dict[str, FieldInfo]) -> str:
+    comments = field_comments(section)
+    lines = ["| key | type and range | default | meaning |", "|---|---|---|---|"]
+    for name, field in fields.items():
+        meaning = comments.get(name, "").replace("|", "\\|")
+        lines.append(f"| `{name}` | {_type(field)} | {_default(field)} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _matrix(name: str, section: type[Section]) -> str:
+    """A section whose tables resemble each other: every key once, and its default in each table that has it."""
+    kinds: list[Any] = [field.annotation for field in section.model_fields.values()]
+    keys = {key: (kind, field) for kind in reversed(kinds) for key, field in kind.model_fields.items()}
+    order = sorted(keys, key=lambda key: -sum(key in kind.model_fields for kind in kinds))
+    lines = ["| key | type and range | meaning |", "|---|---|---|"]
+    lines += [f"| `{key}` | {_type(keys[key][1])} | {field_comments(keys[key][0])[key]} |" for key in order]
+    lines += ["", f"| table | {' | '.join(order)} | meaning |", "|---|" + "---|" * (len(order) + 1)]
+    for table, field in section.model_fields.items():
+        known = field.default.model_dump()
+        cells = [str(known.get(key, "–")) for key in order]
+        lines.append(f"| `[{name}.{table}]` | {' | '.join(cells)} | {field_comments(section)[table]} |")
+    return "\n".join(lines) + "\n"
+
+
+def field_comments(kind: type) -> dict[str, str]:
+    """What the comments beside or above the fields of a class, and of its bases, say: field → text. Of a field that
+    stands in several the base's counts."""
+    found, above = dict[str, str](), ""
+    bases = [base for base in reversed(kind.__mro__) if base.__module__.startswith("rods.")]
+    for line in "\n".join(map(_source, bases)).splitlines():
+        if match := _COMMENT.match(line):
+            found.setdefault(match[1], match[2])
+        elif above and (field := _FIELD.match(line)):
+            found.setdefault(field[1], above)
+        above = f"{above} {more[1]}".strip() if (more := _ABOVE.match(line)) else ""
+    return found
+
+
+def _source(kind: type) -> str:
+    """Empty for a class that is made of others, as those with the keys of extensions are (rods.extension.extended)."""
+    try:
+        return inspect.getsource(kind)
+    except OSError:
+        return ""
+
+
+def _type(field: FieldInfo) -> str:
+    bounds = []
+    for limit in field.metadata:
+        if known := _BOUNDS.get(type(limit).__name__):
+            bounds.append(f"{known[0]} {getattr(limit, known[1])}")
+    return " ".join([_type_words(field.annotation), ", ".join(bounds)]).strip()
+
+
+def _type_words(kind: Any) -> str:
+    if kind in (int, float, bool, str):
+        return {int: "integer", float: "number", bool: "true, false", str: "text"}[kind]
+    if get_origin(kind) is dict:
+        return "table"
+    if get_origin(kind) is tuple:
+        inner = get_args(kind)[0]
+        if get_origin(inner) is tuple:
+            return f"list of lists of ({_type_words(get_args(inner)[0])})"
+        return f"list of ({_type_words(inner)})"
+    return ", ".join(f"`{choice}`" for choice in get_args(kind))
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    return shown_value(field.get_default(call_default_factory=True, validated_data={}))
+
+
+def shown_value(value: Any) -> str:
+    """A default as a table shows it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f"`{value}`" if value else "empty"
+    if value in ((), {}, frozenset()):
+        return "empty"
+    if isinstance(value, tuple):
+        return "`" + str([list(item) if isinstance(item, tuple) else item for item in value]).replace("'", '"') + "`"
+    return str(value)
+
+
+def _all_tables(section: Any) -> bool:
+    return all(_is_section(inner.annotation) for inner in section.model_fields.values())
+
+
+def _element(field: FieldInfo) -> Any:
+    """What a list holds; None for what is no list."""
+    return get_args(field.annotation)[0] if get_origin(field.annotation) is tuple else None
+
+
+def _is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Section)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    PAPER.write_text(paper_page(), encoding="utf-8")

@@ -1,0 +1,100 @@
+"""Writes the examples in docs/prompts/: `python -m docs.generate.prompts`. A test compares them."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rods.config import Endpoint, parse_config
+from rods.console.verbs.prompts import rehearsed, title
+from rods.daemon.stand_ins.model import NAME, StandIn, StandInClient
+from rods.environments.loading import Environments
+from rods.family.environments.written.asking import CachedQuestioner, WritingRecord
+from rods.family.environments.written.writing import WorldOrder, infer_topics, write_worlds
+from rods.family.simulation.difficulty import levels
+from rods.family.simulation.generating import draw_task
+from rods.family.simulation.repository import shipped
+from rods.family.simulation.roles import Simulation, ask_for_task, ask_tool, ask_user, ask_verifier
+from rods.family.simulation.settings import DifficultyRules
+from rods.llm import Request
+from rods.prompts import load
+from rods.worlds import desk
+
+PAGES = Path(__file__).resolve().parents[1] / "prompts"
+
+
+def pages() -> dict[str, str]:
+    """The examples by file name: one prompt of each template about tasks of desk, and of each role of a simulated
+    environment, with tags, which show the form of the answer."""
+    written: dict[str, str] = {}
+    tasks = [task for task in desk.generate(7, 160, 4) if task.split == "train"]
+    for type, calls in (
+        ("base", "batched"),
+        ("base", "per_turn"),
+        ("miss_param", "per_turn"),
+        ("miss_func", "per_turn"),
+    ):
+        stages = {"stages": [{"feedback": "agents"}]}
+        config = parse_config(
+            {"pipeline": {"author": "llm", "calls": calls}, "curriculum": stages}, where="docs/prompts"
+        )
+        seeds = [task for task in tasks if task.type == type]
+        environment = Environments().load("desk")
+        for seed in seeds:
+            for asked in rehearsed(config, environment, seed, seed, structured=False).questions:
+                name = asked.template.partition("@")[0]
+                written.setdefault(f"{name}.md", _page(name, title(asked), asked.messages))
+            if type != "miss_func" or "miss_func.md" in written:
+                break  # not of every seed can more than one function be taken away
+    for question in _simulations():
+        about = f"{question.role} ({question.role}@{load(question.role).hash}), about tools of the project's repository"
+        written[f"{question.role}.md"] = _page(question.role, about, question.messages(constrained=False))
+    for name, request in _writings().items():
+        written[f"{name}.md"] = _page(name, title(request), request.messages)
+    return written
+
+
+@cache
+def _writings() -> dict[str, Request]:
+    """One question to each role that writes worlds: from a text to a topic, a world and a scenario of it."""
+    endpoint = Endpoint(model=NAME, urls=("http://127.0.0.1:9/v1",), structured=False, thinking_tokens=0)
+    playing = StandInClient(StandIn(), endpoint)
+    operation = parse_config({"operation": {"writing": {"rounds": 1}}}, where="docs/prompts").operation
+    with tempfile.TemporaryDirectory() as folder, WritingRecord(Path(folder)) as record:
+        authors = CachedQuestioner(playing, record, operation)
+
+        async def write() -> None:
+            (topic,) = await infer_topics(authors, ["Lend me the book about clouds until friday."])
+            await write_worlds(authors, [(topic, "train")], Path(folder), WorldOrder(scenarios=1))
+
+        asyncio.run(write())
+    first = {question.stage: question for question in reversed(playing.questions)}
+    return dict(sorted(first.items()))
+
+
+def _simulations() -> Iterator[Simulation[Any]]:
+    """One question to each role of a simulated environment, in the first turn of a drawn task."""
+    given = levels(DifficultyRules(soft=0.0), 30, 0, 1, 0)
+    task = draw_task(shipped(), given, 0, 1, 0)
+    tools = [shipped().tools[name].tool for name in task.tools]
+    said = f"user: {task.first_query}"
+    asks = "assistant: One moment. Is there anything else that I should know?"
+    called = f"assistant calls: {task.calls[0]}"
+    yield ask_for_task(shipped(), tools, given)
+    yield ask_tool(task, tools, said, task.calls[0])
+    yield ask_user(task, tools, f"{said}\n{asks}")
+    yield ask_verifier(task, tools, f"{said}\n{called}\n{asks}")
+
+
+def _page(name: str, about: str, messages: Iterable[Mapping[str, str]]) -> str:
+    body = "\n\n".join(f"{message['role']}:\n\n```text\n{message['content']}\n```" for message in messages)
+    return f"# {name}\n\n{about}.\n\n{body}\n"
+
+
+if __name__ == "__main__":
+    for name, text in pages().items():
+        (PAGES / name).write_text(text, encoding="utf-8")

@@ -1,0 +1,1 @@
+"""The controls of worlds and scenarios, and the gates of a variant."""

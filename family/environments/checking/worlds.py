@@ -1,0 +1,360 @@
+"""Controls of a generated world: is it fit to draw tasks in? (003 §3.3 asks models that; these ask the world.)
+
+Its syntax tree is looked at first (`programs`), and only what passes is run, confined. It is held to what every
+environment promises (`environments`), and to more: it offers what was planned; reading changes nothing and a change
+that succeeds changes something; it refuses instead of raising; every tool succeeds once; checks answer true or false;
+no call runs away."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rods.analysis.sampling import Sampler
+from rods.analysis.schemas import Checker, tool_faults
+from rods.canonical import keyed_random
+from rods.environments import addressed
+from rods.environments.base import Tool, checks
+from rods.environments.loading import Environments
+from rods.errors import RodsError
+from rods.worlds.checking.environments import Probe, probe_state, script
+from rods.worlds.checking.report import CheckReport, Fault
+from rods.worlds.checking.runaway import LONGEST, attempts
+
+ROUNDS = 6  # sampled calls a tool in every state
+REACH = 100  # further calls of a tool that has not succeeded yet
+
+
+def check_world(
+    name: str,
+    plan: Mapping[str, Sequence[str]],
+    states: Sequence[Mapping[str, Any]],
+    environments: Environments,
+    *,
+    random_seed: int = 0,
+    rounds: int = ROUNDS,
+) -> CheckReport:
+    """Controls the world called `name` (`rods.environments.addressed`), which was to have the tools and checks of
+    `plan` (names, and their parameters in order), in its empty state and in `states`, where all of its tools are to be
+    of use. Raises UserError when its file is not there, or is another one."""
+    file = name.rpartition(":")[0]
+    if faults := program_faults(addressed.source_of(name, environments.folders), file):
+        return CheckReport(name, tuple(faults))
+    try:
+        environment = environments.load(name)
+        offered = {**environment.tools(), **checks(environment)}
+    except RodsError as error:
+        return CheckReport(name, (Fault(file, "", str(error), "correct it", "loads"),))
+    if not name.endswith(environment.name) or addressed.address_of(environment.name) is None:
+        what = f"calls itself {environment.name}"
+        return CheckReport(name, (Fault(file, "name", what, "name it by its address", "loads"),))
+    probe = Probe(environment)
+    probe.patience = math.inf  # its process has a deadline of its own
+    for tool_name, what, remedy in _signatures(offered, plan):
+        probe.fault(tool_name, "", what, remedy, "signature")
+    for tool_name, tool in offered.items():
+        for field, what, remedy in tool_faults(tool_name, tool):
+            probe.fault(tool_name, field, what, remedy, "documents")
+        if tool.reads is None:
+            remedy = "write reads=True, or reads=False"
+            probe.fault(tool_name, "reads", "does not say whether it changes the state", remedy, "documents")
+    if probe.faults:
+        return CheckReport(name, tuple(probe.faults))
+    probe.results = {each: Checker(tool.result) for each, tool in offered.items() if tool.result is not None}
+    for number, state in enumerate((None, *states)):
+        probe.control = "reset"
+        with probe.guarded(name, "reset"):
+            calls = script(probe, state, random_seed=random_seed + number, rounds=rounds)
+            probe_state(probe, state, calls)
+    for state in states:
+        with probe.guarded(name):
+            _checks(probe, state, random_seed)
+            _reach(probe, state, random_seed)
+    for tool_name in sorted(set(environment.tools()) - probe.reached - probe.hung):
+        probe.fault(tool_name, "", "never answered without an error", "give it something to do, or drop it", "reach")
+    with probe.guarded(name):
+        _runaways(probe)
+    facts = {"tools": len(environment.tools()), "checks": len(checks(environment)), "calls": probe.calls}
+    return CheckReport(name, tuple(probe.faults), tuple(probe.notes), facts)
+
+
+def _signatures(offered: Mapping[str, Tool], plan: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, str]]:
+    """(tool, what, remedy) for everything that is not as planned."""
+    for name in sorted({*offered, *plan}):
+        if name not in plan:
+            yield name, "was not planned", "plan it, or take it out"
+        elif name not in offered:
+            yield name, "was planned, and is not there", "write it"
+        elif list(offered[name].parameter_names) != list(plan[name]):
+            what = f"takes ({', '.join(offered[name].parameter_names)}), but was to take ({', '.join(plan[name])})"
+            yield name, what, "take what was planned, in that order"
+
+
+def _checks(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
+    """Checks answer true or false, and change nothing (else the world itself raises)."""
+    probe.control = "checks"
+    sampler = Sampler(keyed_random(random_seed, "checks", probe.environment.name))
+    sampler.learn("", state)
+    instance = probe.reset(copy.deepcopy(state))
+    for check in checks(probe.environment).values():
+        for _ in range(3):
+            call = sampler.call(check)
+            try:
+                result = instance.call(call)
+            except RodsError as error:
+                control = "pure_checks" if "changed the state" in str(error) else "errors"
+                probe.fault(check.name, "", f"raised on {call}: {str(error)[:200]}", "answer true or false", control)
+                break
+            if result.error is None and type(result.value) is not bool:
+                probe.fault(check.name, "", f"answered {result.text[:80]} to {call}", "answer true or false")
+
+
+def _reach(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
+    """Tries on with the tools that have not succeeded yet, each in a world in which others make what it may need."""
+    probe.control = "reach"
+    tools = probe.environment.tools()
+    makers = [each for each in tools.values() if not each.reads]
+    for tool in sorted(set(tools) - probe.reached - probe.hung):
+        rng = keyed_random(random_seed, "reach", probe.environment.name, tool)
+        sampler = Sampler(rng)
+        sampler.learn("", state)
+        instance = probe.reset(copy.deepcopy(state))
+        for _ in range(REACH):
+            if tool in probe.reached:
+                break
+            for each in (rng.choice(makers), tools[tool]) if makers else (tools[tool],):
+                call = sampler.call(each)
+                sampler.heard(call, probe.call(instance, call))
+
+
+def _runaways(probe: Probe) -> None:
+    """No enormous argument makes a call run away, raise, or give an enormous result."""
+    probe.control = "runaway"
+    instance = probe.reset(None)
+    for argument, call in attempts(probe.environment.tools()):
+        result = probe.call(instance, call)
+        if len(result.text) > LONGEST:
+            what = f"with an enormous value gave a result of {len(result.text)} characters"
+            probe.fault(call.name, argument, what, "bound the argument")
+
+
+LONGEST_FILE = 200_000  # characters of a source
+# What may be imported, by name, and from where.
+ALLOWED: dict[str, frozenset[str]] = {
+    "__future__": frozenset({"annotations"}),
+    "dataclasses": frozenset({"dataclass", "field"}),
+    "typing": frozenset({"Annotated", "Any", "Literal", "NamedTuple", "TypedDict"}),
+    "collections": frozenset({"Counter", "defaultdict", "deque"}),
+    "collections.abc": frozenset({"Iterable", "Iterator", "Mapping", "Sequence"}),
+    "math": frozenset({"ceil", "floor", "isqrt"}),
+    "pydantic": frozenset({"Field"}),
+    "rods.environments.typed": frozenset({"ToolError", "TypedEnvironment"}),
+}
+NAMED = {"time": "clock", "datetime": "clock", "calendar": "clock", "zoneinfo": "clock", "uuid": "uuid"}
+NAMED |= {"random": "randomness", "secrets": "randomness", "numpy": "randomness"}
+FORBIDDEN = frozenset(
+    {"open", "eval", "exec", "compile", "getattr", "setattr", "delattr", "globals", "locals", "vars", "dir", "input"}
+    | {"print", "breakpoint", "help", "exit", "quit", "memoryview", "type", "object", "super"}
+)
+_MUTABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+_MAKERS = frozenset({"list", "dict", "set", "bytearray", "defaultdict", "Counter", "deque"})
+_CHANGERS = frozenset(
+    {"append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "add", "discard", "update"}
+    | {"setdefault", "popitem", "appendleft"}
+)
+_ORDERLESS = frozenset({"sorted", "len", "sum", "min", "max", "any", "all", "set", "frozenset"})
+_ORDERED = frozenset({"list", "tuple", "iter", "enumerate", "zip", "next", "map", "filter", "reversed", "str", "repr"})
+_SETTISH = frozenset({"union", "intersection", "difference", "symmetric_difference", "copy"})
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def program_faults(source: str, where: str) -> list[Fault]:
+    """Everything that the syntax tree shows, in the order of lines."""
+    if len(source) > LONGEST_FILE:
+        return [Fault(where, "", f"has {len(source)} characters, at most {LONGEST_FILE} are read", "cut it", "syntax")]
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return [Fault(where, "", f"is no Python: {error}", "correct it", "syntax")]
+    found = sorted({*_imports(tree), *_names(tree), *_shared(tree), *_sets(tree)})
+    return [Fault(f"{where}:{line}", "", what, _REMEDIES[control], control) for line, control, what in found]
+
+
+_REMEDIES = {
+    "imports": f"import only from {', '.join(ALLOWED)}",
+    "clock": "keep the time in the state",
+    "uuid": "number things from a counter in the state",
+    "randomness": "draw nothing: whatever varies is in the state",
+    "builtins": "do without it",
+    "class_state": "keep all state in the world's own dataclass, made anew for each world",
+    "set_order": "sort it, or keep a dict or list instead",
+}
+Found = tuple[int, str, str]  # line, control, what
+
+
+def _imports(tree: ast.Module) -> Iterator[Found]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, NAMED.get(alias.name.partition(".")[0], "imports"), f"imports {alias.name}"
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or "."
+            for alias in node.names:
+                if node.level or alias.name not in ALLOWED.get(module, ()):
+                    control = NAMED.get(module.partition(".")[0], "imports")
+                    yield node.lineno, control, f"imports {alias.name} from {module}"
+
+
+def _names(tree: ast.Module) -> Iterator[Found]:
+    for node in ast.walk(tree):
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if name.startswith("__") or (isinstance(node, ast.Name) and name in FORBIDDEN):
+            yield _line(node), "builtins", f"uses {name}"
+        elif isinstance(node, ast.Attribute) and name in ("format", "format_map"):
+            yield _line(node), "builtins", f"uses .{name}, which can reach any attribute: write an f-string"
+        elif isinstance(node, ast.Name) and name in ("id", "hash"):
+            yield node.lineno, "randomness", f"uses {name}(), another number in every process"
+
+
+def _line(node: ast.AST) -> int:
+    return int(getattr(node, "lineno", 0))
+
+
+def _shared(tree: ast.Module) -> Iterator[Found]:
+    """State that worlds would share: of the module, of a class, or in a default."""
+    module_names = {each.name for each in tree.body if isinstance(each, (ast.ClassDef, Function))}
+    bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
+    for body in bodies:
+        for statement in body:
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)) and _is_mutable(statement.value):
+                yield statement.lineno, "class_state", "keeps something that can be changed outside of the state"
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign):
+            module_names |= {each.id for each in statement.targets if isinstance(each, ast.Name)}
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            module_names.add(statement.target.id)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            yield node.lineno, "class_state", f"changes {', '.join(node.names)} outside of its function"
+        elif isinstance(node, Function):
+            if any(map(_is_mutable, [*node.args.defaults, *node.args.kw_defaults])):
+                yield node.lineno, "class_state", f"{node.name} has a default that can be changed"
+            yield from _written(node, module_names)
+
+
+def _written(function: Function, module_names: set[str]) -> Iterator[Found]:
+    own = {each.arg for each in ast.walk(function) if isinstance(each, ast.arg)}
+    shared = module_names - own
+    for node in ast.walk(function):
+        changed: ast.expr | None = None
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            changed = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGERS:
+            changed = node.func.value
+        while isinstance(changed, (ast.Attribute, ast.Subscript)):
+            changed = changed.value
+        if isinstance(changed, ast.Name) and changed.id in shared:
+            yield _line(node), "class_state", f"{function.name} changes {changed.id}, which all worlds share"
+
+
+def _is_mutable(value: ast.expr | None) -> bool:
+    made = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in _MAKERS
+    return made or isinstance(value, _MUTABLE)
+
+
+def _sets(tree: ast.Module) -> Iterator[Found]:
+    """Sets whose order is seen: iterated, listed, or given away."""
+    fields = {
+        node.target.id
+        for each in ast.walk(tree)
+        if isinstance(each, ast.ClassDef)
+        for node in each.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and _says_set(node.annotation)
+    }
+    for each in ast.walk(tree):
+        if isinstance(each, ast.ClassDef):
+            for node in each.body:
+                if isinstance(node, ast.AnnAssign) and _says_set(node.annotation):
+                    yield node.lineno, "set_order", "keeps a set in the state, which is written in any order"
+        elif isinstance(each, Function):
+            yield from _Sets(each, fields).found()
+
+
+def _says_set(annotation: ast.expr | None) -> bool:
+    return annotation is not None and any(
+        isinstance(node, ast.Name) and node.id in ("set", "frozenset") for node in ast.walk(annotation)
+    )
+
+
+def _are_keys(node: ast.expr) -> bool:
+    """Whether it is `….keys()` or `….items()`: two of them joined by an operator are a set."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("keys", "items")
+
+
+class _Sets:
+    """The sets of one function."""
+
+    def __init__(self, function: Function, fields: set[str]) -> None:
+        self.function, self.fields = function, fields
+        self.names: set[str] = {each.arg for each in ast.walk(function) if isinstance(each, ast.arg)
+                                and _says_set(each.annotation)}  # fmt: skip
+        size = -1
+        while size != (size := len(self.names)):  # names that are given names
+            for node in ast.walk(function):
+                if isinstance(node, ast.Assign) and self.is_set(node.value):
+                    self.names |= {each.id for each in node.targets if isinstance(each, ast.Name)}
+                elif isinstance(node, ast.NamedExpr) and self.is_set(node.value):
+                    self.names.add(node.target.id)
+                elif isinstance(node, ast.AnnAssign) and (_says_set(node.annotation) or self.is_set(node.value)):
+                    self.names |= {node.target.id} if isinstance(node.target, ast.Name) else set()
+
+    def is_set(self, node: ast.expr | None) -> bool:
+        if isinstance(node, (ast.Set, ast.SetComp)):
+            return True
+        if isinstance(node, ast.Name):
+            return node.id in self.names
+        if isinstance(node, ast.Attribute):
+            return node.attr in self.fields
+        if isinstance(node, ast.BinOp):
+            return any(self.is_set(each) or _are_keys(each) for each in (node.left, node.right))
+        if isinstance(node, ast.IfExp):
+            return self.is_set(node.body) or self.is_set(node.orelse)
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name):
+                return node.func.id in ("set", "frozenset")
+            return isinstance(node.func, ast.Attribute) and node.func.attr in _SETTISH and self.is_set(node.func.value)
+        return False
+
+    def found(self) -> Iterator[Found]:
+        harmless = {  # comprehensions that nobody sees the order of
+            id(argument)
+            for node in ast.walk(self.function)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ORDERLESS
+            for argument in node.args
+        }
+        for node in ast.walk(self.function):
+            what = ""
+            if isinstance(node, (ast.For, ast.AsyncFor)) and self.is_set(node.iter):
+                what = "goes through a set"
+            elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.DictComp)) and id(node) not in harmless:
+                what = "goes through a set" if any(self.is_set(each.iter) for each in node.generators) else ""
+            elif isinstance(node, ast.Call):
+                what = self._call(node)
+            elif isinstance(node, (ast.Starred, ast.FormattedValue)) and self.is_set(node.value):
+                what = "spreads a set"
+            elif isinstance(node, ast.Return) and self.is_set(node.value):
+                what = "gives a set"
+            if what:
+                yield _line(node), "set_order", f"{self.function.name} {what}, whose order is no one's"
+
+    def _call(self, node: ast.Call) -> str:
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if (name in _ORDERED or method in ("join", "fromkeys", "extend")) and any(map(self.is_set, node.args)):
+            return "lists a set"
+        if method == "pop" and isinstance(node.func, ast.Attribute) and self.is_set(node.func.value):
+            return "takes one of a set"
+        return ""

@@ -1,0 +1,51 @@
+"""What generated environments and scenarios (003) add to the core."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from rods.extension import Extension
+
+
+class GeneratedEnvironments(Extension):
+    name = "environments"
+    stand_ins = "rods.family.environments.stand_ins"
+    verbs: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "env generate": (
+            "verbs:generate_worlds",
+            "Generate worlds and tasks in them, without a language model.",
+        ),
+        "env write": (
+            "verbs:write_worlds",
+            "Have language models write worlds and the tasks in them.",
+        ),
+    }
+    warm_starts: ClassVar[Mapping[str, str]] = {"generated": "rods.family.environments.demonstrations"}
+
+    def varies(self, task: Any) -> bool:
+        from rods.family.environments.checking.scenarios import scenario_of
+
+        return scenario_of(task) is not None
+
+    def kinds(self, run: Any) -> Sequence[Any]:
+        from rods.family.environments.kind import ScenarioKind
+
+        return [ScenarioKind(run)]
+
+    def replayed(self, run: Any, task: Any) -> Sequence[Any]:
+        from rods.family.environments.kind import replayed_scenario
+
+        return replayed_scenario(run.environments.load(task.environment.name), task)
+
+    def held(self, task: Any) -> int:
+        return int(task.provenance.get("guards", 0))
+
+    def solution(self, task: Any) -> Sequence[Any] | None:
+        from rods.family.environments.checking.scenarios import scenario_of
+
+        scenario = scenario_of(task)
+        return None if scenario is None else [each.call for each in scenario.witness]
+
+
+EXTENSION = GeneratedEnvironments()

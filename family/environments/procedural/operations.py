@@ -1,0 +1,318 @@
+"""What a world of a skeleton offers: its tools and checks, with the body of each, and the file that has them.
+
+The operations are the plan (003 eq. 2) and the methods (eq. 3) at once: templates of operations.toml, filled by a
+skeleton. Every change refuses before it has changed anything, and every one that succeeds changes something. Checks
+know things by their labels, never by keys that a world made: whoever made them in another order has earned as much."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import Any, Literal
+
+from rods.family.environments.procedural.skeletons import (
+    STOCK,
+    Attribute,
+    Kind,
+    Linking,
+    Skeleton,
+    class_name,
+    listed,
+    one_of,
+    plural,
+    prefix,
+    words,
+)
+from rods.family.environments.programs import assemble, check, tool
+
+ENTRIES = 200  # of one table
+TYPES = f"""\
+Label = Annotated[str, Field(min_length=1, max_length=60)]
+Count = Annotated[int, Field(ge=0, le={ENTRIES})]
+"""
+STATE = """
+
+@dataclass
+class World:
+{tables}
+    next: Annotated[int, Field(ge=1, le=9999)] = 1
+
+    def new_key(self, kind: str) -> str:
+        if self.next >= 9999:
+            raise ToolError("there are no more keys")
+        key = f"{{kind}}{{self.next}}"
+        self.next += 1
+        return key
+"""
+Role = Literal["get", "find", "list", "links", "staged", "add", "set", "remove", "move", "open", "advance", "check"]
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A parameter: a `key` or `label` of a kind (`of`: its noun), a `value` of the attribute `of`, or a `count`."""
+
+    name: str
+    takes: Literal["key", "label", "value", "stage", "count"]
+    of: str
+    attribute: Attribute | None = None
+    optional: bool = False
+
+    @property
+    def annotation(self) -> str:
+        if self.takes == "key":
+            return f"{class_name(self.of)}Key"
+        if self.attribute is None:
+            return self.takes.title()
+        return f"{_type(self.attribute)} | None = None" if self.optional else _type(self.attribute)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A tool or a check: its place in the plan, and its method. `noun` is the kind that it is about, `detail` the
+    attribute or stage. A change is asked for by `brief`, and by `asks` with its details ("": in a list)."""
+
+    name: str
+    role: Role
+    noun: str
+    slots: tuple[Slot, ...]
+    gives: str
+    about: str
+    body: tuple[str, ...]
+    detail: str = ""
+    brief: str = ""
+    asks: str = ""
+
+    @property
+    def reads(self) -> bool:
+        return self.role in ("get", "find", "list", "links", "staged", "check")
+
+    def method(self) -> str:
+        """Its function."""
+        taken = "".join(f", {slot.name}: {slot.annotation}" for slot in self.slots)
+        body = "\n".join(f"    {line}" for line in self.body)
+        return f'def {self.name}(db: World{taken}) -> {self.gives}:\n    """{self.about}"""\n{body}\n'
+
+
+def assembled(skeleton: Skeleton) -> str:
+    """The source of a world of a skeleton (003 eq. 4)."""
+    methods = [
+        check(operation.method())
+        if operation.role == "check"
+        else tool(class_name(plural(operation.noun)), operation.reads, operation.method())
+        for operation in operations(skeleton)
+    ]
+    return assemble(skeleton.about, state(skeleton), [*helpers(skeleton), *methods])
+
+
+def state(skeleton: Skeleton) -> str:
+    """Types, records and the state."""
+    link, tables = skeleton.link, _tables(skeleton)
+    parts = [TYPES]
+    parts += [
+        f'{class_name(table.noun)}Key = Annotated[str, Field(pattern=r"^{prefix(table.noun)}[0-9]{{1,4}}$", '
+        "max_length=6)]\n"
+        for table in tables
+    ]
+    for kind in skeleton.kinds:
+        fields = [f"{kind.label}: Label", *(f"{attribute.name}: {_type(attribute)}" for attribute in kind.attributes)]
+        parts.append(_record(kind.noun, fields + ([f"{kind.at}: {class_name(kind.at)}Key"] if kind.at else [])))
+    ends = [f"{kind.noun}: {class_name(kind.noun)}Key" for kind in (skeleton.holder, skeleton.item)]
+    extra = [f"{link.extra.name}: {_type(link.extra)}"] if link.extra else []
+    parts.append(_record(link.noun, [*ends, f"stage: {_type(Attribute('stage', link.stages))}", *extra]))
+    kept = (
+        f"    {table.plural}: dict[str, {class_name(table.noun)}] = field(default_factory=dict)" for table in tables
+    )
+    return "".join((*parts, STATE.format(tables="\n".join(kept))))
+
+
+def helpers(skeleton: Skeleton) -> list[str]:
+    """The functions that tools and checks look things up with."""
+    templates = _templates()["helpers"]
+    tables = [_values(skeleton, table) for table in _tables(skeleton)]
+    return [
+        *(_filled(templates["lookup"], values) for values in tables),
+        *(_filled(templates["by_label"], values) for values in tables[:-1]),
+    ]
+
+
+@cache
+def operations(skeleton: Skeleton) -> tuple[Operation, ...]:
+    """All of a world's tools and checks. Names are unique."""
+    templates = _templates()
+    made = [
+        operation
+        for part in ("tools", "checks")
+        for table in _tables(skeleton)
+        for template in templates["link" if table is skeleton.link else "kind"][part]
+        for operation in _expanded(skeleton, table, template)
+    ]
+    assert len({operation.name for operation in made}) == len(made), "two operations of one name"
+    return tuple(made)
+
+
+def documentation(skeleton: Skeleton) -> str:
+    """What the policy is told of the world and its rules (003 eq. 2)."""
+    values = _values(skeleton, skeleton.link)
+    told = [_filled(said["says"], values) for said in _templates()["documentation"] if _stands(said, values)]
+    return " ".join(sentence for sentence in told if sentence)
+
+
+def plan(skeleton: Skeleton) -> dict[str, list[str]]:
+    """Every tool and check by name with its parameters, as planned."""
+    return {operation.name: [slot.name for slot in operation.slots] for operation in operations(skeleton)}
+
+
+def _tables(skeleton: Skeleton) -> tuple[Kind | Linking, ...]:
+    """Everything that a state holds."""
+    return (*skeleton.kinds, skeleton.link)
+
+
+@cache
+def _templates() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def _filled(paragraph: str, values: Values) -> str:
+    """Empty where not all that it names is there."""
+    template = Template(paragraph)
+    return template.substitute(values) if values.keys() >= set(template.get_identifiers()) else ""
+
+
+def _stands(template: Mapping[str, Any], values: Values) -> bool:
+    return template.get("when", "noun") in values
+
+
+def _expanded(skeleton: Skeleton, table: Kind | Linking, template: Mapping[str, Any]) -> Iterator[Operation]:
+    values, slots = _values(skeleton, table), _slots(skeleton, table)
+    if not _stands(template, values):
+        return
+    for more, value in _each(template.get("each", ""), skeleton, table):
+        given = slots | {"value": value}
+        taken = tuple(slot for name in template["takes"] for slot in given[name])
+        filling = {**values, **more, "arguments": ", ".join(f"{slot.name}={slot.name}" for slot in taken)}
+        parts = {
+            name: [_filled(paragraph, filling) for paragraph in template.get(name, "").strip("\n").split("\n\n")]
+            for name in ("name", "about", "body", "detail", "brief", "asks", "gives")
+        }
+        body = tuple(line for paragraph in parts.pop("body") for line in paragraph.splitlines())
+        texts = {name: "".join(paragraphs) for name, paragraphs in parts.items()}
+        texts["gives"] = texts["gives"] or "bool"
+        yield Operation(role=template.get("role", "check"), noun=table.noun, slots=taken, body=body, **texts)
+
+
+def _each(what: str, skeleton: Skeleton, table: Kind | Linking) -> Iterator[tuple[Values, Sequence[Slot]]]:
+    """Further values, and the slot of a value: one of each attribute or advance where that is asked for."""
+    if what == "advance":
+        for advance in skeleton.link.advances:
+            yield (
+                {
+                    **_worded(advance=advance.verb),
+                    "before": repr(advance.before),
+                    "before_listed": listed(advance.before),
+                    "before_words": listed([words(stage) for stage in advance.before]),
+                    "after": advance.after,
+                    "after_words": words(advance.after),
+                    **({"freed": skeleton.rules.stock} if advance.frees and skeleton.rules.stock else {}),
+                },
+                (),
+            )
+    elif what and isinstance(table, Kind):
+        for attribute in table.attributes:
+            if attribute.settable or what == "attribute":
+                yield _worded(attribute=attribute.name), (_of(attribute),)
+    else:
+        yield {}, ()
+
+
+def _of(attribute: Attribute, optional: bool = False) -> Slot:
+    return Slot(attribute.name, "value", attribute.name, attribute, optional)
+
+
+def _slots(skeleton: Skeleton, table: Kind | Linking) -> dict[str, Sequence[Slot]]:
+    """What `takes` of an operation may name."""
+    noun = table.noun
+    slots: dict[str, Sequence[Slot]] = {"key": (Slot(noun, "key", noun),), "count": (Slot("count", "count", noun),)}
+    if isinstance(table, Kind):
+        at = (table.at,) if table.at else ()
+        return slots | {
+            "label": (Slot(table.label, "label", noun),),
+            "choice": (_of(_choice(table), optional=True),),
+            "values": [_of(attribute) for attribute in table.attributes],
+            "at": [Slot(place, "key", place) for place in at],
+            "at_label": [Slot(place, "label", place) for place in at],
+        }
+    for name, kind in (("holder", skeleton.holder), ("item", skeleton.item)):
+        slots |= {name: (Slot(kind.noun, "key", kind.noun),), f"{name}_label": (Slot(kind.noun, "label", kind.noun),)}
+    extra = (_of(table.extra),) if table.extra else ()
+    return slots | {"stage": (Slot("stage", "stage", noun, Attribute("stage", table.stages)),), "extra": extra}
+
+
+@cache
+def _values(skeleton: Skeleton, table: Kind | Linking) -> Values:
+    """What the templates of a kind or of the links are filled with. A rule that the skeleton lacks has no values."""
+    link, rules, holder, item = skeleton.link, skeleton.rules, skeleton.holder, skeleton.item
+    values: dict[str, Any] = {**skeleton.verbs, "about": skeleton.about, "entries": ENTRIES}
+    for name, noun in (("noun", table.noun), ("holder", holder.noun), ("item", item.noun), ("link", link.noun)):
+        values |= _named(name, noun)
+    values |= {"kinds": listed([words(kind.plural) for kind in skeleton.kinds], "and"), "verb": link.verb}
+    values |= {"open": repr(link.open), **_worded(first=link.stages[0])}
+    values |= {"phrase": link.phrase, "described": link.described}
+    values["more"] = f", {link.extra.name}={link.extra.name}" if link.extra else ""
+    if skeleton.place:
+        values |= _named("place", skeleton.place.noun)
+    if any(kind.removable for kind in skeleton.kinds):
+        values["removing"] = True
+    if link.extra:
+        values |= _worded(extra=link.extra.name)
+    if rules.limit is not None:
+        values["limit"] = rules.limit
+    if rules.barred:
+        values |= _worded(barred=rules.barred[0], barred_value=rules.barred[1])
+    if rules.unfit:
+        values |= _worded(unfit=rules.unfit[0], unfit_value=rules.unfit[1])
+    if rules.stock:
+        values |= _worded(stock=rules.stock) | {"stock_most": STOCK[1]}
+    else:
+        values["taken"] = repr(link.taken)
+    if rules.charge:
+        low = holder.attribute(rules.charge[0]).low
+        values |= _worded(charge=rules.charge[0]) | {"amount": rules.charge[1], "charge_low": low}
+    if rules.capacity is not None:
+        values["capacity"] = rules.capacity
+    if isinstance(table, Kind):
+        values |= _worded(label=table.label, labels=plural(table.label), choice=_choice(table).name)
+        values |= _worded(at=table.at) if table.at else {}
+        values |= {"removable": True} if table.removable else {}
+    return values
+
+
+def _named(name: str, noun: str) -> dict[str, str]:
+    """What a kind is called."""
+    many, article = plural(noun), one_of(noun)
+    told = {name.title(): class_name(noun), f"a_{name}": article, f"A_{name}": article.capitalize()}
+    return told | _worded(**{name: noun, f"{name}s": many}) | {f"{name}_prefix": prefix(noun)}
+
+
+def _worded(**names: str) -> dict[str, str]:
+    """Names, and what they are in words."""
+    return names | {f"{key}_words": words(name) for key, name in names.items()}
+
+
+def _choice(kind: Kind) -> Attribute:
+    """The first of its attributes with a few values; each kind has one."""
+    return next(attribute for attribute in kind.attributes if attribute.values)
+
+
+def _type(attribute: Attribute) -> str:
+    if attribute.values:
+        return f"Literal[{', '.join(map(repr, attribute.values))}]"
+    return f"Annotated[int, Field(ge={attribute.low}, le={attribute.high})]"
+
+
+def _record(noun: str, fields: Iterable[str]) -> str:
+    return f"\n\n@dataclass\nclass {class_name(noun)}:\n" + "".join(f"    {field}\n" for field in fields)

@@ -1,0 +1,361 @@
+"""Draws scenarios in a world of a skeleton (003 §4 without a model): the witness is built call by call in the world
+itself, and says what is asked for and what is checked. Things are called by their labels, so that keys have to be
+looked up, which are calls of the witness, too. Requests may build on each other."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rods.calls import Call
+from rods.canonical import keyed_random
+from rods.conversations import Persona, Script
+from rods.environments.base import Environment, Instance, Tool
+from rods.family.environments.checking.scenarios import (
+    Scenario,
+    ScenarioProfile,
+    Validated,
+    WitnessCall,
+    as_task,
+    kinds_of,
+    profile,
+    reasons,
+    validate,
+)
+from rods.family.environments.procedural.operations import Operation, documentation, operations
+from rods.family.environments.procedural.skeletons import Skeleton, draw_state, words
+from rods.tasks import OpenTask, Split
+
+Mode = Literal["told", "asked"]  # non-conversational and conversational (003 §4.3)
+REQUESTS = (1, 4)  # of a scenario, at least and at most
+GUARDS = (0, 2)
+TRIES = 40  # drawings of a request that the world accepts
+LIKE_TRIES = 150  # drawings of a scenario that is like another one
+# How often a kind of change is drawn; links carry the rules.
+WEIGHTS = {"set": 3, "move": 2, "add": 1, "remove": 1, "open": 4, "advance": 4}
+OPENERS = ("Please see to the following: ", "I need this done: ", "Here is what has to happen: ")
+MANNER = "Says one request at a time, and what it knows only when asked."
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A change that was made: of what (its table and key), by which operation, in words with and without `details`."""
+
+    operation: Operation
+    table: str
+    key: str
+    text: str
+    brief: str
+    details: Mapping[str, str]
+
+
+def draw_scenario(
+    skeleton: Skeleton,
+    environment: Environment,
+    random_seed: int,
+    number: int,
+    requests: tuple[int, int] = REQUESTS,
+) -> Scenario | None:
+    """Scenario `number` of a random seed, with at least and at most so many `requests`, before any control; None where
+    the world accepts too few of the changes that were tried."""
+    rng = keyed_random(random_seed, "scenario", skeleton.topic, number)
+    drawing = _Drawing(skeleton, environment, draw_state(skeleton, random_seed, number), rng)
+    for _ in range(rng.randint(*requests)):
+        if not drawing.request():
+            return None
+    return drawing.scenario(GUARDS)
+
+
+def draw_like(
+    skeleton: Skeleton,
+    environment: Environment,
+    seed: Scenario,
+    mode: Mode,
+    random_seed: int,
+    *keys: str | int,
+    same: bool = False,
+) -> tuple[Scenario, Validated]:
+    """A scenario with the profile of `seed`, and what its controls found. It changes things by other tools, where in
+    `LIKE_TRIES` draws there was such a one; with `same`: by the same. Raises LookupError, which says what was in the
+    way."""
+    tools = environment.tools()
+    wanted, changed = profile(tools, seed, asked=mode == "asked"), _changes(tools, seed)
+    met, spare = Counter[str](), None
+    for number in range(LIKE_TRIES):
+        rng = keyed_random(random_seed, "scenario", skeleton.topic, *keys, number)
+        drawing = _Drawing(skeleton, environment, draw_state(skeleton, random_seed, *keys, number), rng, wanted)
+        if not all(drawing.request() for _ in range(changed.total())):
+            met["the world accepted too few changes"] += 1
+            continue
+        found = drawing.scenario((wanted.guards, wanted.guards))
+        if profile(tools, found, asked=mode == "asked") != wanted:
+            met["another profile"] += 1
+            continue
+        alike = _changes(tools, found) == changed
+        if alike != same and (same or spare is not None):
+            met["other tools" if same else "the same tools"] += 1
+            continue
+        validated = validate(environment, found)
+        if validated.faults:
+            met[next(reasons(validated))] += 1
+        elif alike == same:
+            return found, validated
+        else:
+            spare = found, validated
+    if spare is None:
+        told = ", ".join(f"{count} {what}" for what, count in met.most_common())
+        raise LookupError(f"none of {LIKE_TRIES} scenarios drawn in its world has its profile and passes: {told}")
+    return spare
+
+
+def _changes(tools: Mapping[str, Tool], scenario: Scenario) -> Counter[str]:
+    """The tools with which its witness changes something."""
+    return Counter(each.call.name for each in scenario.witness if not tools[each.call.name].reads)
+
+
+def task(
+    skeleton: Skeleton,
+    environment: Environment,
+    scenario: Scenario,
+    found: Validated,
+    mode: Mode = "told",
+    split: Split = "train",
+    origin: Mapping[str, Any] | None = None,
+) -> OpenTask:
+    """The scenario as a task. `told` says everything at once; `asked` is a user who is played. Witness, guards, mutants
+    and where it comes from (`origin`) are kept in provenance."""
+    requests = scenario.requests
+    numbered = " ".join(f"({number}) {text}" for number, text in enumerate(requests, 1))
+    opener = keyed_random(0, "opener", *requests).choice(OPENERS)
+    whole = opener + (numbered if len(requests) > 1 else requests[0])
+    user: Script | Persona = Script((whole,))
+    if mode == "asked":
+        turns = len(requests) + len(scenario.knows) + 2
+        user = Persona(whole, scenario.brief, scenario.knows, MANNER, turns, tuple(requests[1:]))
+    provenance = {"source": "generated", "topic": skeleton.topic, **(origin or {})}
+    return as_task(environment, scenario, found, user, split, documentation(skeleton), provenance)
+
+
+class _Drawing:
+    """A scenario while it is drawn; one that may not come to more than the profile `like` has."""
+
+    def __init__(
+        self,
+        skeleton: Skeleton,
+        environment: Environment,
+        state: dict[str, Any],
+        rng: random.Random,
+        like: ScenarioProfile | None = None,
+    ) -> None:
+        self.skeleton, self.rng, self.state, self.like = skeleton, rng, state, like
+        self.tools = environment.tools()
+        self.instance = environment.reset(copy.deepcopy(state))
+        self.operations = operations(skeleton)
+        self.now: dict[str, Any] = self.instance.snapshot()
+        self.kinds = {each.noun: each for each in skeleton.kinds}
+        self.tables = {each.noun: each.plural for each in skeleton.kinds} | {skeleton.link.noun: skeleton.link.plural}
+        self.witness: list[WitnessCall] = []
+        self.shown: dict[str, int] = {}  # key → the call of the witness whose result has shown it
+        self.requests: list[_Request] = []
+        self.touched: set[tuple[str, str]] = set()  # (key, attribute or role)
+
+    def request(self) -> bool:
+        """Draws changes until the world accepts one; whether it did."""
+        changes = [each for each in self.operations if each.role in WEIGHTS]
+        roles = sorted({each.role for each in changes})
+        for _ in range(TRIES):
+            role = self.rng.choices(roles, [WEIGHTS[each] for each in roles])[0]
+            operation = self.rng.choice([each for each in changes if each.role == role])
+            if self.like and not self._left(self.like, operation):
+                continue
+            arguments = self._arguments(operation)
+            if arguments is None:
+                continue
+            key = str(arguments.get(operation.noun, ""))
+            about = operation.detail if role == "set" else role
+            if (key, about) in self.touched or (role == "remove" and any(key == other for other, _ in self.touched)):
+                continue
+            before = self.now
+            kept = self._kept() if self.like else None
+            result = self.instance.call(Call(operation.name, arguments))
+            if result.error is not None:
+                continue
+            self.now = self.instance.snapshot()
+            self._accepted(operation, arguments, result.value, before)
+            if self.like is None or kept is None or self._fits(self.like):
+                return True
+            self.now, (self.instance, self.witness, self.shown, self.requests, self.touched) = before, kept
+        return False
+
+    def _kept(self) -> tuple[Instance, list[WitnessCall], dict[str, int], list[_Request], set[tuple[str, str]]]:
+        """What a change alters, as it is before."""
+        return self.instance.fork(), list(self.witness), dict(self.shown), list(self.requests), set(self.touched)
+
+    def _left(self, like: ScenarioProfile, operation: Operation) -> bool:
+        """Whether the profile has another change in the operation's group."""
+        group = self.tools[operation.name].group
+        return kinds_of(self.tools, self.witness)[group, False] < like.groups.get(group, (0, 0))[1]
+
+    def _fits(self, like: ScenarioProfile) -> bool:
+        """Whether there are at most as many calls of each kind and checks as in the profile."""
+        made = kinds_of(self.tools, self.witness).items()
+        within = all(count <= like.groups.get(group, (0, 0))[0 if reads else 1] for (group, reads), count in made)
+        return within and len(self._checks()) <= like.checks
+
+    def _arguments(self, operation: Operation) -> dict[str, Any] | None:
+        arguments: dict[str, Any] = {}
+        for slot in operation.slots:
+            if slot.takes == "key":
+                keys = list(self.now[self.tables[slot.of]])
+                fresh = [key for key in keys if key not in self.state[self.tables[slot.of]]]
+                if not keys:
+                    return None
+                arguments[slot.name] = self.rng.choice(fresh if fresh and self.rng.random() < 0.5 else keys)
+            elif slot.takes == "label":
+                kind = self.kinds[slot.of]
+                used = {each[kind.label] for each in self.now[kind.plural].values()}
+                if not (free := [label for label in kind.labels if label not in used]):
+                    return None
+                arguments[slot.name] = self.rng.choice(free)
+            else:
+                assert slot.attribute is not None
+                arguments[slot.name] = slot.attribute.draw(self.rng)
+        return arguments
+
+    def _accepted(self, operation: Operation, arguments: dict[str, Any], value: Any, before: dict[str, Any]) -> None:
+        takes = {
+            slot.name: self._looked_up(slot.of, arguments[slot.name], before)
+            for slot in operation.slots
+            if slot.takes == "key"
+        }
+        self.witness.append(WitnessCall(Call(operation.name, arguments), takes))
+        key = str(arguments.get(operation.noun, ""))
+        if operation.role in ("add", "open"):
+            key = str(value)
+            self.shown[key] = len(self.witness) - 1
+        self.touched |= {(each, "") for name, each in arguments.items() if name in takes}
+        self.touched.add((key, operation.detail if operation.role == "set" else operation.role))
+        text, brief, details = self._words(operation, arguments, before)
+        self.requests.append(_Request(operation, self.tables[operation.noun], key, text, brief, details))
+
+    def _looked_up(self, noun: str, key: str, before: dict[str, Any]) -> int:
+        """The number of the call that has shown this key; where none has, one that does is added."""
+        if key in self.shown:
+            return self.shown[key]
+        if noun in self.kinds:
+            kind = self.kinds[noun]
+            find = self._operation("find", noun)
+            label = before[kind.plural][key][kind.label]
+            looked = WitnessCall(Call(find.name, {kind.label: label}))
+        else:
+            holder = before[self.tables[noun]][key][self.skeleton.holder.noun]
+            takes = {self.skeleton.holder.noun: self._looked_up(self.skeleton.holder.noun, holder, before)}
+            looked = WitnessCall(Call(self._operation("links", noun).name, {self.skeleton.holder.noun: holder}), takes)
+        self.witness.append(looked)
+        self.shown[key] = len(self.witness) - 1
+        return self.shown[key]
+
+    def _operation(self, role: str, noun: str) -> Operation:
+        return next(each for each in self.operations if (each.role, each.noun) == (role, noun))
+
+    def _called(self, noun: str, key: str, state: Mapping[str, Any]) -> str:
+        """The label of a thing."""
+        kind = self.kinds[noun]
+        return str(state[kind.plural][key][kind.label])
+
+    def _ends(self, entry: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, str]:
+        """The labels of the two that a link names."""
+        nouns = (self.skeleton.holder.noun, self.skeleton.item.noun)
+        return {noun: self._called(noun, entry[noun], state) for noun in nouns}
+
+    def _words(
+        self, operation: Operation, arguments: Mapping[str, Any], before: dict[str, Any]
+    ) -> tuple[str, str, dict[str, str]]:
+        """What is asked for: with its details, without them, and the details by topic."""
+        holder, item, names = self.skeleton.holder.noun, self.skeleton.item.noun, dict(arguments)
+        if operation.noun == self.skeleton.link.noun:
+            opens = operation.role == "open"
+            ends = self._ends(arguments if opens else before[self.skeleton.link.plural][names[operation.noun]], before)
+            names |= {"holder": ends[holder], "item": ends[item]}
+        else:
+            keys = [slot for slot in operation.slots if slot.takes == "key"]
+            names |= {slot.name: self._called(slot.of, arguments[slot.name], before) for slot in keys}
+        details = {words(slot.name): words(str(arguments[slot.name])) for slot in operation.slots if slot.attribute}
+        brief = operation.brief.format(**names)
+        told = ", ".join(f"{name}: {value}" for name, value in details.items())
+        text = f"{brief} ({told})" if told else brief
+        if operation.asks:
+            text = operation.asks.format(**names | {"value": details[words(operation.detail)]})
+        known = {name: f"The {name} should be {value}." for name, value in details.items()}
+        return _sentence(text), _sentence(brief), known
+
+    def scenario(self, guards: tuple[int, int]) -> Scenario:
+        """What was drawn, with the checks of what it came to."""
+        first = self.requests[0]
+        return Scenario(
+            state=self.state,
+            requests=tuple(each.text for each in self.requests),
+            witness=tuple(self.witness),
+            checks=tuple(self._checks()),
+            guards=tuple(self._guards(guards)),
+            brief=first.brief,
+            knows=first.details,
+        )
+
+    def _checks(self) -> list[Call]:
+        found = [check for each in self.requests for check in self._aims(each)]
+        return [check for at, check in enumerate(found) if check not in found[:at]]
+
+    def _aims(self, request: _Request) -> list[Call]:
+        """What is true of the final state through this request."""
+        noun, role = request.operation.noun, request.operation.role
+        if role == "remove":
+            label = self._called(noun, request.key, self.state)
+            return [Call(f"{noun}_is_gone", {self.kinds[noun].label: label})]
+        if request.key not in self.now[request.table]:
+            return []  # it was taken away again
+        entry = self.now[request.table][request.key]
+        if role in ("open", "advance"):
+            ends = self._ends(entry, self.now)
+            aims = [Call(f"{noun}_is", {**ends, "stage": entry["stage"]})]
+            extra = self.skeleton.link.extra
+            if role == "open" and extra:
+                aims.append(Call(f"{noun}_{extra.name}_is", {**ends, extra.name: entry[extra.name]}))
+            return aims
+        kind = self.kinds[noun]
+        name_of: dict[str, Any] = {kind.label: entry[kind.label]}
+        at = []
+        if kind.at:
+            at = [Call(f"{noun}_is_in", {**name_of, kind.at: self._called(kind.at, entry[kind.at], self.now)})]
+        if role == "move":
+            return at
+        names = [request.operation.detail] if role == "set" else [each.name for each in kind.attributes]
+        known = [Call(f"{noun}_is_known", name_of)] if role == "add" else []
+        aims = [*known, *(Call(f"{noun}_{name}_is", {**name_of, name: entry[name]}) for name in names)]
+        return aims if role == "set" else [*aims, *at]
+
+    def _guards(self, many: tuple[int, int]) -> list[Call]:
+        """Of what is to stay as it is: attributes of others that a tool could change, and how many of a kind there
+        are."""
+        found = []
+        touched = {key for key, _ in self.touched}
+        for kind in self.skeleton.kinds:
+            settable = [attribute.name for attribute in kind.attributes if attribute.settable]
+            for key, entry in self.state[kind.plural].items():
+                if settable and key not in touched and key in self.now[kind.plural]:
+                    name = self.rng.choice(settable)
+                    found.append(Call(f"{kind.noun}_{name}_is", {kind.label: entry[kind.label], name: entry[name]}))
+        for noun, table in self.tables.items():
+            count = len(self.state[table])
+            if count == len(self.now[table]) and self.state[table].keys() == self.now[table].keys():
+                found.append(Call(f"{noun}_count_is", {"count": count}))
+        wanted = self.rng.randint(*many)
+        return self.rng.sample(found, min(wanted, len(found)))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."

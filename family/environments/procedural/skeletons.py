@@ -1,0 +1,296 @@
+"""Draws skeletons of worlds by chance (003 §3 without a model), and states in which such a world can begin. A topic
+(topics.toml) says what there may be; a skeleton is one choice of it: which attributes, tools and rules, with which
+numbers, and what the tools are called."""
+
+from __future__ import annotations
+
+import random
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from rods.canonical import keyed_random
+
+TOPICS = Path(__file__).parent / "topics.toml"
+STOCK = (0, 30)  # of an item, at least and at most
+HOLDERS, ITEMS, PLACES, LINKS = (4, 6), (4, 6), (2, 3), (3, 6)  # how many a state begins with, at least and at most
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One of a few `values`, or a whole number from `low` to `high`. `settable`: there is a tool that changes it."""
+
+    name: str
+    values: tuple[str, ...] = ()
+    low: int = 0
+    high: int = 0
+    settable: bool = True
+
+    def draw(self, rng: random.Random, usual: float = 0.0) -> str | int:
+        """A legal value; the first of a few with the chance `usual`, whatever else chance says."""
+        if not self.values:
+            return rng.randint(self.low, self.high)
+        return self.values[0] if rng.random() < usual else rng.choice(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of things. Each has a `label`, which is its own and never changes, and attributes; `at` is the kind of
+    place that it is in ("": none)."""
+
+    noun: str
+    label: str
+    labels: tuple[str, ...]
+    attributes: tuple[Attribute, ...]
+    at: str = ""
+    removable: bool = False
+
+    @property
+    def plural(self) -> str:
+        return plural(self.noun)
+
+    def attribute(self, name: str) -> Attribute:
+        return next(each for each in self.attributes if each.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """What takes a link from one of the stages `before` to `after`. `frees`: the item is free again."""
+
+    verb: str
+    before: tuple[str, ...]
+    after: str
+    frees: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Linking:
+    """What links a holder with an item: made by `verb`, in the first of its `stages`."""
+
+    noun: str
+    verb: str
+    phrase: str
+    described: str
+    stages: tuple[str, ...]
+    advances: tuple[Advance, ...]
+    extra: Attribute | None
+
+    @property
+    def plural(self) -> str:
+        return plural(self.noun)
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The stages from which it can go on."""
+        return tuple(each for each in self.stages if any(each in advance.before for advance in self.advances))
+
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """The stages in which the item is not free."""
+        freed = {advance.after for advance in self.advances if advance.frees}
+        return tuple(each for each in self.stages if each not in freed)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What has to hold for a link to be made: at most `limit` open ones a holder; no holder or item with the value that
+    keeps it from it (attribute, value); one of the item's `stock` left ("": an item has one link at a time); its price
+    (attribute of the holder, amount). `capacity` items a place."""
+
+    limit: int | None = None
+    barred: tuple[str, str] | None = None
+    unfit: tuple[str, str] | None = None
+    stock: str = ""
+    charge: tuple[str, int] | None = None
+    capacity: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """Everything that a world's source is assembled from. `verbs`: what its tools call the common operations."""
+
+    topic: str
+    about: str
+    verbs: Mapping[str, str] = field(hash=False)
+    holder: Kind
+    item: Kind
+    place: Kind | None
+    link: Linking
+    rules: Rules
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return (self.holder, self.item, *([self.place] if self.place else []))
+
+
+def plural(noun: str) -> str:
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    if noun.endswith("lf"):
+        return f"{noun[:-1]}ves"
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
+
+
+@cache
+def topics() -> Mapping[str, Any]:
+    """The topics, and what all of them share under `words` and `verbs`."""
+    return tomllib.loads(TOPICS.read_text(encoding="utf-8"))
+
+
+def topic_names() -> list[str]:
+    return [name for name in topics() if name not in ("words", "verbs")]
+
+
+def draw_skeleton(random_seed: int, number: int, among: Sequence[str] = (), small: bool = False) -> Skeleton:
+    """Skeleton `number` of a random seed, of the topics `among` (none: of all). Topics take turns, so that some dozen
+    worlds have all of them. `small`: two kinds of things with one attribute each that can be changed, no places, and
+    links that cost nothing."""
+    names = list(among) or topic_names()
+    rng = keyed_random(random_seed, "skeleton", number)
+    topic = names[(number + keyed_random(random_seed, "topics").randrange(len(names))) % len(names)]
+    told = topics()[topic]
+    place = _kind(told["place"], rng) if rng.random() < 0.6 else None
+    holder = _kind(told["holder"], rng, removable=rng.random() < 0.5)
+    item = _kind(told["item"], rng, at=place.noun if place else "", removable=rng.random() < 0.5)
+    stock = told["item"].get("stock", "")
+    charge = told["link"].get("charge") if rng.random() < 0.6 else None
+    if stock:
+        item = _with(item, Attribute(stock, (), *STOCK, settable=rng.random() < 0.5))
+    if charge:
+        low, high = told["holder"]["numbers"].get(charge[0], (0, 100))
+        holder = _with(holder, Attribute(charge[0], (), low, high))
+    rules = Rules(
+        limit=rng.randint(2, 4) if rng.random() < 0.7 else None,
+        barred=_bar(told["holder"], holder),
+        unfit=_bar(told["item"], item),
+        stock=stock,
+        charge=(charge[0], rng.randint(charge[1], charge[2])) if charge else None,
+        capacity=rng.randint(ITEMS[1], ITEMS[1] + 3) if place and rng.random() < 0.6 else None,
+    )
+    verbs = {name: rng.choice(words) for name, words in topics()["verbs"].items()}
+    whole = Skeleton(topic, told["about"], verbs, holder, item, place, _linking(told["link"], rng), rules)
+    return _cut(whole, rng) if small else whole
+
+
+def _cut(skeleton: Skeleton, rng: random.Random) -> Skeleton:
+    """The skeleton as a small one: of each kind one attribute with a few values (each has such a one) is left."""
+    kinds = []
+    for kind in (skeleton.holder, skeleton.item):
+        attribute = replace(rng.choice([one for one in kind.attributes if one.values]), settable=True)
+        kinds.append(replace(kind, attributes=(attribute,), at="", removable=False))
+    bars = [
+        bar if bar and bar[0] == kind.attributes[0].name else None
+        for bar, kind in zip((skeleton.rules.barred, skeleton.rules.unfit), kinds, strict=True)
+    ]
+    rules = Rules(limit=skeleton.rules.limit, barred=bars[0], unfit=bars[1])
+    link = replace(skeleton.link, extra=None)
+    return replace(skeleton, holder=kinds[0], item=kinds[1], place=None, link=link, rules=rules)
+
+
+def _kind(told: Mapping[str, Any], rng: random.Random, at: str = "", removable: bool = False) -> Kind:
+    choices = list(told["choices"].items())
+    kept = rng.sample(choices, rng.randint(1, len(choices)))
+    attributes = [
+        Attribute(name, tuple(values), settable=rng.random() < 0.8)
+        for name, values in choices
+        if (name, values) in kept
+    ]
+    for name, (low, high) in told.get("numbers", {}).items():
+        if rng.random() < 0.6:
+            attributes.append(Attribute(name, (), low, high, settable=rng.random() < 0.8))
+    named = told["named"]
+    firsts, lasts = (topics()["words"][name] for name in ("first", "last")) if named == "people" else named
+    labels = tuple(f"{first} {last}" for first, last in product(firsts, lasts))
+    return Kind(told["noun"], told["label"], labels, tuple(attributes), at, removable)
+
+
+def _with(kind: Kind, attribute: Attribute) -> Kind:
+    others = tuple(other for other in kind.attributes if other.name != attribute.name)
+    return replace(kind, attributes=(*others, attribute))
+
+
+def _bar(told: Mapping[str, Any], kind: Kind) -> tuple[str, str] | None:
+    """The value that keeps a thing of this kind from being linked, where it has the attribute."""
+    has = {attribute.name for attribute in kind.attributes}
+    return next(((name, value) for name, value in told.get("bars", {}).items() if name in has), None)
+
+
+def _linking(told: Mapping[str, Any], rng: random.Random) -> Linking:
+    advances = [Advance(step["verb"], tuple(step["from"]), step["to"], step["frees"]) for step in told["steps"]]
+    ((extra, (low, high)),) = told["extra"].items()
+    if rng.random() < 0.4 and all(advances[-1].after not in advance.before for advance in advances):
+        advances.pop()  # a world without the last way to end it
+    reached = {told["stages"][0], *(advance.after for advance in advances)}
+    return Linking(
+        **{name: told[name] for name in ("noun", "verb", "phrase", "described")},
+        stages=tuple(stage for stage in told["stages"] if stage in reached),
+        advances=tuple(advances),
+        extra=Attribute(extra, (), low, high, False) if rng.random() < 0.7 else None,
+    )
+
+
+def draw_state(skeleton: Skeleton, random_seed: int, *keys: str | int) -> dict[str, Any]:
+    """A state that obeys the rules, as JSON: tables by the plural of their kind, entries by key."""
+    rng = keyed_random(random_seed, "state", skeleton.topic, *keys)
+    link, rules, holders, items = skeleton.link, skeleton.rules, skeleton.holder, skeleton.item
+    state: dict[str, Any] = {kind.plural: {} for kind in skeleton.kinds}
+    state |= {link.plural: {}, "next": 1}
+
+    def enter(table: Kind | Linking, entry: Mapping[str, Any]) -> None:
+        state[table.plural][f"{prefix(table.noun)}{state['next']}"] = dict(entry)
+        state["next"] += 1
+
+    for kind, (least, most) in ((skeleton.place, PLACES), (holders, HOLDERS), (items, ITEMS)):
+        if kind is None:
+            continue
+        for label in rng.sample(kind.labels, min(rng.randint(least, most), len(kind.labels))):
+            entry: dict[str, Any] = {kind.label: label}
+            entry |= {attribute.name: attribute.draw(rng, usual=0.5) for attribute in kind.attributes}
+            if kind is items and rules.stock:
+                entry[rules.stock] = rng.randint(0, 4)
+            if kind.at:
+                entry[kind.at] = rng.choice(list(state[plural(kind.at)]))
+            enter(kind, entry)
+    pairs = list(product(state[holders.plural], state[items.plural]))
+    rng.shuffle(pairs)
+    for holder, item in pairs[: rng.randint(*LINKS)]:
+        made = state[link.plural].values()
+        stage = rng.choice(link.stages)
+        held = sum(other[holders.noun] == holder and other["stage"] in link.open for other in made)
+        if stage in link.open and rules.limit is not None and held >= rules.limit:
+            continue
+        taken = any(other[items.noun] == item and other["stage"] in link.taken for other in made)
+        if stage in link.taken and not rules.stock and taken:
+            continue
+        entry = {holders.noun: holder, items.noun: item, "stage": stage}
+        if link.extra:
+            entry[link.extra.name] = link.extra.draw(rng)
+        enter(link, entry)
+    return state
+
+
+def prefix(noun: str) -> str:
+    """What the keys of this kind begin with."""
+    return noun[:2].upper()
+
+
+def words(name: str) -> str:
+    """An identifier as words."""
+    return name.replace("_", " ")
+
+
+def class_name(noun: str) -> str:
+    """What a kind is called in a program."""
+    return noun.title().replace("_", "")
+
+
+def one_of(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {words(noun)}"
+
+
+def listed(items: Sequence[str], last: str = "or") -> str:
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {last} {items[-1]}"

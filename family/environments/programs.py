@@ -1,0 +1,133 @@
+"""A world as a program (003 eq. 4): one file with imports, state, the environment, and a function for each tool and
+check, whoever writes its parts; and the plan of one whose parts models write."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+HEAD = '''\
+"""The records of {about}."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rods.environments.typed import ToolError, TypedEnvironment
+
+'''
+FOOT = """
+
+WORLD = TypedEnvironment("environments/{address}/world.py:environment", World, behaviour=1)
+
+
+def environment() -> TypedEnvironment[World]:
+    return WORLD
+"""
+_REGISTERED = re.compile(r'\n\n@WORLD\.(?:tool\("(\w*)", reads=(True|False)\)|check)\n')
+
+
+def assemble(about: str, state: str, functions: Iterable[str]) -> str:
+    """The source of a world, with `{address}` where its own address belongs (rods.environments.addressed). `state`
+    holds types and classes, `World` among them; `functions` come after the environment, which tools and checks need."""
+    return "".join((HEAD.format(about=about), state, FOOT, *functions))
+
+
+def tool(group: str, reads: bool, source: str) -> str:
+    """A function of a state as a tool of API class `group`."""
+    return f'\n\n@WORLD.tool("{group}", reads={reads})\n{source}'
+
+
+def check(source: str) -> str:
+    """A function of a state as a check."""
+    return f"\n\n@WORLD.check\n{source}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTool:
+    """A tool of a plan. `takes`: its parameters after the state, each with what it is."""
+
+    name: str
+    group: str
+    reads: bool
+    about: str
+    takes: Mapping[str, str]
+
+    def __str__(self) -> str:
+        told = "; ".join(f"{name}: {about}" for name, about in self.takes.items())
+        does = "only reads" if self.reads else "changes something"
+        return f"{self.name}({', '.join(self.takes)}), group {self.group}, {does}. {self.about}" + (
+            f" ({told})" if told else ""
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WorldPlan:
+    """What a world is to be (003 eq. 2): `tables` by name with what is known of an entry, `rules` in words."""
+
+    topic: str
+    tables: Mapping[str, str]
+    rules: tuple[str, ...]
+    tools: tuple[PlannedTool, ...]
+
+    @property
+    def documentation(self) -> str:
+        """What the policy is told of the world: its topic and its rules."""
+        return "\n".join([self.topic, *(f"- {rule}" for rule in self.rules)])
+
+    @property
+    def signatures(self) -> dict[str, list[str]]:
+        """Every tool with its parameters, as `check_world` wants them."""
+        return {each.name: list(each.takes) for each in self.tools}
+
+
+@dataclass(frozen=True, slots=True)
+class WorldProgram:
+    """A planned world with the source of its `state` and of each tool, and of check functions, by name."""
+
+    plan: WorldPlan
+    state: str = ""
+    tools: Mapping[str, str] = field(default_factory=dict)
+    checks: Mapping[str, str] = field(default_factory=dict)
+
+    def source(self) -> str:
+        """The whole file (003 eq. 4)."""
+        written = [tool(each.group, each.reads, self.tools[each.name]) for each in self.plan.tools if self.tools]
+        return assemble(_about(self.plan.topic), self.state, [*written, *map(check, self.checks.values())])
+
+
+def program_of(source: str, documentation: str) -> WorldProgram:
+    """The program whose file is `source`, with `{address}` for its address, and whose tasks have this documentation;
+    what its plan said of tables and parameters is not in there. Raises ValueError for a file of another form."""
+    topic, *rules = documentation.split("\n- ")
+    before, foot, functions = source.partition(FOOT)
+    start = HEAD.partition("{about}")[2]
+    head, imports, state = before.partition(start)
+    if not (foot and imports and head == HEAD.partition("{about}")[0] + _about(topic)):
+        raise ValueError("the file has another form than worlds that models write")
+    plan, tools, checks = list[PlannedTool](), dict[str, str](), dict[str, str]()
+    unregistered, *parts = _REGISTERED.split(functions)
+    for group, reads, code in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        body = ast.parse(code).body
+        if len(body) != 1 or not isinstance(body[0], ast.FunctionDef):
+            raise ValueError("the file has more than tools and checks")
+        name = body[0].name
+        if group is None:
+            checks[name] = code
+        else:
+            tools[name] = code
+            plan.append(PlannedTool(name, group, reads == "True", "", {}))
+    program = WorldProgram(WorldPlan(topic, {}, tuple(rules), tuple(plan)), state, tools, checks)
+    if unregistered or program.source() != source:
+        raise ValueError("the file has more than tools and checks")
+    return program
+
+
+def _about(topic: str) -> str:
+    """A topic in the first line of a file."""
+    return re.sub(r'["\\]', "'", topic)[:200].rstrip(".")

@@ -1,0 +1,259 @@
+"""The roles of models that write worlds and scenarios (docs/generated.md), played by rule: what it writes of a topic is
+a world that is drawn by chance, which hangs on the topic's words alone. Whatever it has to know again later stands in
+what it is asked: the topic, the state, and the number of the ticket that it puts into its tasks."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from rods.analysis.sampling import Sampler
+from rods.calls import Call
+from rods.canonical import content_id
+from rods.daemon.stand_ins.model import Answer, Asked, Role
+from rods.environments import addressed
+from rods.environments.base import Environment, Parameter, Tool
+from rods.family.environments.checking.scenarios import Scenario
+from rods.family.environments.procedural.operations import (
+    Operation,
+    assembled,
+    documentation,
+    helpers,
+    operations,
+    state,
+)
+from rods.family.environments.procedural.scenarios import draw_like, draw_scenario
+from rods.family.environments.procedural.skeletons import (
+    Skeleton,
+    class_name,
+    draw_skeleton,
+    draw_state,
+    listed,
+    plural,
+    words,
+)
+from rods.functions import made_by
+
+MOST_TOOLS = 24  # of its worlds
+TICKETS = 200  # states of a world that it knows again
+VARIANTS = 4  # scenarios that it writes like another one; as many more with the same tools
+ONLY = "what changes something is done by"  # stands where these are wanted
+WITHOUT_STATE = re.compile(r"\b(translate|calculate|summari[sz]e|rhyme|poem|capital of|how much is)\b", re.IGNORECASE)
+TICKET = re.compile(r"\(ticket (\d+)\)")
+LINE = re.compile(r"^(\{.*?\}) → ", re.MULTILINE)
+
+
+def stateful(asked: Asked) -> Answer:
+    return {"stateful": "no" if WITHOUT_STATE.search(asked.fields["task"]) else "yes"}
+
+
+def topic(asked: Asked) -> Answer:
+    """One of a few domains, by the words of the task."""
+    skeleton = _skeleton(asked.fields["task"])
+    kept = listed([words(each.plural) for each in skeleton.kinds], "and")
+    return {"description": f"The records of {skeleton.about}: {kept}, and {words(skeleton.link.plural)} of these."}
+
+
+def world_plan(asked: Asked) -> Answer:
+    skeleton = _skeleton(asked.fields["topic"])
+    kinds = [*((each.plural, each.label) for each in skeleton.kinds), (skeleton.link.plural, "both ends, stage")]
+    tools = [
+        {
+            "name": each.name,
+            "group": class_name(plural(each.noun)),
+            "reads": each.reads,
+            "about": each.about,
+            "takes": [{"name": slot.name, "about": f"a {slot.takes}"} for slot in each.slots],
+        }
+        for each in _tools(skeleton)
+    ]
+    rules = [f"{sentence.rstrip('.')}." for sentence in documentation(skeleton).split(". ")[1:]]
+    tables = [{"name": name, "about": f"{words(about)} and what else is known of each"} for name, about in kinds]
+    return {"tables": tables, "rules": rules, "tools": tools}
+
+
+def world_state(asked: Asked) -> Answer:
+    skeleton = _skeleton(asked.fields["topic"])
+    return {"code": "".join((state(skeleton), *helpers(skeleton)))}
+
+
+def world_tool(asked: Asked) -> Answer:
+    return {"code": planned(asked).method()}
+
+
+def planned(asked: Asked) -> Operation:
+    """The operation that a tool is asked for."""
+    name = asked.fields["tool"].partition("(")[0]
+    return next(each for each in _tools(_skeleton(asked.fields["topic"])) if each.name == name)
+
+
+def tried_call(asked: Asked) -> Answer:
+    """Any call; one that is to be refused knows nothing of the state."""
+    sampler = Sampler(asked.chance)
+    if "refused" not in asked.fields["wanted"]:
+        sampler.learn("", _json(asked.fields["state"]))
+    call = sampler.call(asked.chance.choice([_tool(json.loads(each)) for each in asked.fields["tools"].splitlines()]))
+    return {"tool": call.name, "arguments": dict(call.arguments)}
+
+
+def checked_call(asked: Asked) -> Answer:
+    """Wrong is a refusal that has changed something."""
+    refused, changed = asked.fields["result"].startswith("refused"), asked.fields["changes"] != "(nothing)"
+    return {"verdict": "wrong" if refused and changed else "right"}
+
+
+def scenario_state(asked: Asked) -> Answer:
+    """A state; for a variant, one in which a task like the seed can begin, where it finds one."""
+    topic, number = _topic(asked), int(asked.fields["number"])
+    if TICKET.search(asked.fields["seed"]):
+        same = ONLY in asked.fields["shape"]
+        for more in range(VARIANTS):
+            with suppress(LookupError):
+                return {"state": dict(_scenario(topic, _variant(asked, (number + more) % VARIANTS, same)).state)}
+    return {"state": draw_state(_skeleton(topic), number % TICKETS, 0)}
+
+
+def scenario_task(asked: Asked) -> Answer:
+    ticket = _ticket(asked)
+    scenario = _scenario(_topic(asked), ticket)
+    knows = [{"topic": topic, "words": told} for topic, told in _knows(scenario).items()]
+    return {
+        "task": f"{' '.join(scenario.requests)} (ticket {ticket})",
+        "query": f"{scenario.brief} (ticket {ticket})",
+        "manner": "Says one thing at a time.",
+        "knows": knows,
+    }
+
+
+def checklist(asked: Asked) -> Answer:
+    scenario = _scenario(_topic(asked), int(TICKET.findall(asked.fields["task"])[-1]))
+    kept = list(map(_condition, scenario.guards))
+    wanted = asked.fields["kept"]
+    return {"conditions": list(map(_condition, scenario.checks)), "kept": kept[: int(wanted)] if wanted else kept}
+
+
+def check_function(asked: Asked) -> Answer:
+    topic = _topic(asked)
+    scenario = _scenario(topic, int(TICKET.findall(asked.fields["task"])[-1]))
+    wanted = (*scenario.checks, *scenario.guards)
+    check = next(each for each in wanted if _condition(each) == asked.fields["condition"])
+    operation = next(each for each in operations(_skeleton(topic)) if each.name == check.name)
+    given = [f"{name} = {value!r}" for name, value in check.arguments.items()]
+    body = "\n".join(f"    {line}" for line in ("db = world", *given, *operation.body))
+    return {"code": f"def check(world: World) -> bool:\n{body}\n"}
+
+
+def next_call(asked: Asked) -> Answer:
+    """The next call of the way that it knows, after one that nobody needs."""
+    topic = _topic(asked)
+    scenario = _scenario(topic, int(TICKET.findall(asked.fields["task"])[-1]))
+    made = [json.loads(each) for each in LINE.findall(asked.fields["calls"])]
+    needless = next(each for each in _tools(_skeleton(topic)) if each.role == "list")
+    way = [Call(needless.name, {}), *(each.call for each in scenario.witness)]
+    if len(made) >= len(way):
+        return {"next": "finish", "arguments": {}}
+    return {"next": way[len(made)].name, "arguments": dict(way[len(made)].arguments)}
+
+
+@cache
+def _skeleton(topic: str) -> Skeleton:
+    seed = int(content_id(topic)[:8], 16)
+    drawn = (draw_skeleton(seed, number) for number in count())
+    return next(each for each in drawn if len(list(_tools(each))) <= MOST_TOOLS)
+
+
+def _tools(skeleton: Skeleton) -> Iterator[Operation]:
+    return (each for each in operations(skeleton) if each.role != "check")
+
+
+@cache
+def _environment(topic: str) -> Environment:
+    """The world of a topic, in this process: its code is this project's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        name = addressed.keep(assembled(_skeleton(topic)), Path(folder))
+        made: Environment = made_by(f"{folder}/{name}", Environment, where="the stub's world")
+        return made
+
+
+@cache
+def _scenario(topic: str, ticket: int) -> Scenario:
+    """Raises LookupError where the world takes none of what was drawn."""
+    of, number = divmod(ticket, TICKETS)
+    if of:
+        skeleton, environment, same = _skeleton(topic), _environment(topic), number >= VARIANTS
+        return draw_like(skeleton, environment, _scenario(topic, of - 1), "asked", ticket, same=same)[0]
+    found = draw_scenario(_skeleton(topic), _environment(topic), ticket, 0)
+    if found is None:
+        raise LookupError(f"no scenario {ticket} of {topic}")
+    return found
+
+
+def _knows(scenario: Scenario) -> dict[str, str]:
+    """What its user tells when asked: of the first request, and the others."""
+    further = {f"request {number}": told for number, told in enumerate(scenario.requests[1:], start=2)}
+    return {**scenario.knows, **further}
+
+
+def _topic(asked: Asked) -> str:
+    return asked.fields["documentation"].partition("\n- ")[0]
+
+
+def _variant(asked: Asked, number: int, same: bool) -> int:
+    """The ticket of a variant of the seed that is shown."""
+    seed = int(TICKET.findall(asked.fields["seed"])[-1])
+    return (seed + 1) * TICKETS + number + (VARIANTS if same else 0)
+
+
+def _ticket(asked: Asked) -> int:
+    """The number of the state in which a task begins."""
+    topic, begins = _topic(asked), json.loads(asked.fields["state"])
+    if TICKET.search(asked.fields["seed"]):
+        for number in range(VARIANTS):
+            ticket = _variant(asked, number, ONLY in asked.fields["shape"])
+            with suppress(LookupError):
+                if _scenario(topic, ticket).state == begins:
+                    return ticket
+    return next(number for number in range(TICKETS) if draw_state(_skeleton(topic), number, 0) == begins)
+
+
+def _condition(check: Call) -> str:
+    told = ", ".join(f"{words(name)} {value}" for name, value in check.arguments.items())
+    return f"The check {words(check.name)} holds for {told or 'all'}."
+
+
+def _tool(document: dict[str, Any]) -> Tool:
+    taken = document["parameters"]
+    parameters = [
+        Parameter(name, schema, required=name in taken["required"]) for name, schema in taken["properties"].items()
+    ]
+    return Tool(document["name"], "any", document["description"], tuple(parameters))
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:  # cut
+        return {}
+
+
+ROLES = {
+    "topic_filter": Role(stateful),
+    "topic_inference": Role(topic),
+    "world_plan": Role(world_plan),
+    "world_state": Role(world_state),
+    "world_tool": Role(world_tool),
+    "world_tester": Role(tried_call),
+    "world_checker": Role(checked_call),
+    "scenario_state": Role(scenario_state),
+    "scenario_task": Role(scenario_task),
+    "scenario_checklist": Role(checklist),
+    "scenario_check": Role(check_function),
+    "scenario_solver": Role(next_call),
+}

@@ -1,0 +1,201 @@
+"""`rods env generate`: worlds that are drawn by chance, controlled, and the tasks in them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt, PositiveInt
+
+from rods.commands import Json
+from rods.console.output import RandomSeed, print_json
+from rods.errors import UserError
+
+if TYPE_CHECKING:
+    from rods.config import Sandbox
+    from rods.family.environments.procedural.scenarios import Mode
+    from rods.family.environments.written.asking import WritingRecord
+    from rods.family.environments.written.writing import WrittenWorld
+
+
+Conversation = Annotated[
+    Literal["told", "asked", "both"], Parameter(help="Whether users say everything at once, are asked, or both.")
+]
+LowestTier = Annotated[
+    Literal["limits", "landlock", "bubblewrap"], Parameter(help="What the sandbox must reach (docs/sandbox.md).")
+]
+
+
+def made_so(mode: Conversation, lowest_tier: LowestTier) -> tuple[tuple[Mode, ...], Sandbox]:
+    """What these options mean: the modes of tasks, and the sandbox in which worlds are controlled."""
+    from rods.family.environments.procedural.growing import CONFINED
+
+    return ("told", "asked") if mode == "both" else (mode,), CONFINED.model_copy(update={"lowest_tier": lowest_tier})
+
+
+def generate_worlds(
+    folder: Annotated[Path, Parameter(help="Where to write environments/ and tasks.jsonl.")],
+    /,
+    *,
+    worlds: Annotated[PositiveInt, Parameter(help="How many worlds to draw.")] = 10,
+    scenarios: Annotated[PositiveInt, Parameter(help="How many scenarios to draw in each.")] = 20,
+    requests: Annotated[PositiveInt, Parameter(help="How many requests a scenario has at most.")] = 4,
+    held_out: Annotated[
+        NonNegativeInt, Parameter(help="How many of the worlds, the last ones, have their tasks held out.")
+    ] = 0,
+    held_out_topics: Annotated[
+        tuple[str, ...], Parameter(help="Topics whose worlds are held out as well.", negative=(), consume_multiple=True)
+    ] = (),
+    topics: Annotated[
+        tuple[str, ...], Parameter(help="Topics of the worlds. All when left out.", negative=(), consume_multiple=True)
+    ] = (),
+    small: Annotated[
+        bool, Parameter(help="Two kinds of things with one attribute each, and no places.", negative=())
+    ] = False,
+    mode: Conversation = "told",
+    random_seed: RandomSeed = 0,
+    lowest_tier: LowestTier = "landlock",
+    as_json: Json = False,
+) -> int:
+    """Draw worlds and scenarios by chance, hold them to their controls, and write those that pass. Exits 1 where no
+    task is left."""
+    from rods.errors import UserError
+    from rods.family.environments.procedural.growing import grow
+    from rods.family.environments.procedural.skeletons import draw_skeleton, topic_names
+    from rods.tasks import OpenTask, Split, task_lines
+
+    for option, named in (("--topics", topics), ("--held-out-topics", held_out_topics)):
+        if unknown := set(named) - set(topic_names()):
+            what = f"no topic is called {', '.join(sorted(unknown))}"
+            raise UserError(what, where=option, remedy=f"there are {', '.join(topic_names())}")
+    modes, sandbox = made_so(mode, lowest_tier)
+    tasks: list[OpenTask] = []
+    refused: dict[str, list[str]] = {}
+    dropped: Counter[str] = Counter()
+    for number in range(worlds):
+        apart = number >= worlds - held_out or draw_skeleton(random_seed, number, topics).topic in held_out_topics
+        split: Split = "test" if apart else "train"
+        grown = grow(folder, random_seed, number, scenarios, modes, split, sandbox, (1, requests), topics, small)
+        if not grown.report.ok:
+            refused[grown.name] = [str(fault) for fault in grown.report.faults]
+        tasks += grown.tasks
+        dropped += grown.dropped
+        if not as_json:
+            print(f"{grown.name} ({grown.skeleton.topic}): {len(grown.tasks)} tasks", file=sys.stderr, flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tasks.jsonl").write_bytes(task_lines(tasks))
+    if as_json:
+        print_json({"worlds": worlds - len(refused), "refused": refused, "tasks": len(tasks), "dropped": dropped})
+        return 0 if tasks else 1
+    for name, faults in refused.items():
+        print(f"{name} refused: {'; '.join(faults)}")
+    print(f"{worlds - len(refused)} of {worlds} worlds, {len(tasks)} tasks in {folder / 'tasks.jsonl'}")
+    if dropped:
+        print(f"  dropped: {', '.join(f'{count} {control}' for control, count in dropped.most_common())}")
+    return 0 if tasks else 1
+
+
+def write_worlds(
+    folder: Annotated[Path, Parameter(help="Where to write environments/, tasks.jsonl and written.jsonl.")],
+    /,
+    *,
+    config: Annotated[
+        Path, Parameter(help="The TOML file with [[operation.endpoints]], [operation.writing] and its roles.")
+    ],
+    topics: Annotated[Path | None, Parameter(help="A file of topics, one a line.")] = None,
+    from_tasks: Annotated[
+        Path | None, Parameter(help="Instead: texts to infer topics from, a file of tasks (.jsonl) or one a line.")
+    ] = None,
+    worlds: Annotated[NonNegativeInt, Parameter(help="How many topics to take, the first ones; 0: all.")] = 0,
+    scenarios: Annotated[PositiveInt, Parameter(help="How many scenarios to write in each world.")] = 10,
+    held_out: Annotated[
+        NonNegativeInt, Parameter(help="How many of the topics, the last ones, have their tasks held out.")
+    ] = 0,
+    mode: Conversation = "told",
+    random_seed: RandomSeed = 0,
+    lowest_tier: LowestTier = "landlock",
+    as_json: Json = False,
+) -> int:
+    """Have language models write worlds and scenarios, hold them to their controls, and write those that pass. Given
+    again, it goes on where it was interrupted. Exits 1 where no task is left."""
+    from rods import logs
+    from rods.config import read_config
+    from rods.family.environments.written.asking import CachedQuestioner, WritingRecord
+    from rods.family.environments.written.writing import WorldOrder, find_topics
+    from rods.family.environments.written.writing import write_worlds as write
+    from rods.llm import Budget, Client
+    from rods.tasks import Split, task_lines
+
+    if (topics is None) == (from_tasks is None):
+        raise UserError("give --topics or --from-tasks", where="rods env write", remedy="one of the two, and a file")
+    logs.configure("rods", "warning")
+    operation = read_config(config).operation
+    texts = _texts(topics or from_tasks or Path(), tasks=from_tasks is not None)
+    order = WorldOrder(scenarios, *made_so(mode, lowest_tier))
+    named = operation.writing.embeddings
+    writers = [each.giving_up for each in operation.endpoints if (each.name or each.model) != named]
+    embedders = [each.giving_up for each in operation.endpoints if not named or (each.name or each.model) == named]
+    if named and not embedders:
+        raise UserError("no endpoint has this name", where="operation.writing.embeddings", remedy=f"{named!r} is none")
+
+    async def all_of_it(record: WritingRecord) -> list[WrittenWorld]:
+        budget = Budget(operation.budgets, tokens=record.tokens, requests=record.requests)
+        async with (
+            Client(writers, budget=budget, sink=record.use) as client,
+            Client(embedders, budget=budget, sink=record.use) as embedder,
+        ):
+            authors = CachedQuestioner(client, record, operation, random_seed)
+            found = await find_topics(authors, texts, are_tasks=from_tasks is not None, embedder=embedder)
+            found = found[: worlds or None]
+            splits: list[Split] = ["train" if at < len(found) - held_out else "test" for at in range(len(found))]
+            return await write(authors, list(zip(found, splits, strict=True)), folder, order)
+
+    with WritingRecord(folder) as record:
+        written = asyncio.run(all_of_it(record))
+    tasks = [task for world in written for task in world.tasks]
+    (folder / "tasks.jsonl").write_bytes(task_lines(tasks))
+    if as_json:
+        print_json(
+            [
+                {"topic": each.topic, "name": each.name, "reasons": each.reasons, "tasks": len(each.tasks)}
+                | {"facts": each.facts, "dropped": each.dropped}
+                for each in written
+            ]
+        )
+    else:
+        _tell(written, record, folder)
+    return 0 if tasks else 1
+
+
+def _tell(written: Sequence[WrittenWorld], record: WritingRecord, folder: Path) -> None:
+    for world in written:
+        ended = f"{world.name}, {len(world.tasks)} tasks" if world.name else f"dropped: {', '.join(world.reasons)}"
+        print(f"{world.topic[:80]}: {ended}")
+        if world.dropped:
+            print(f"  scenarios dropped: {', '.join(f'{n} {why}' for why, n in world.dropped.most_common())}")
+    kept = [world for world in written if world.name]
+    tasks = sum(len(world.tasks) for world in kept)
+    print(f"{len(kept)} of {len(written)} worlds, {tasks} tasks in {folder / 'tasks.jsonl'}")
+    print(f"  {record.requests} requests, {record.tokens} tokens; what was dropped and why: {record.path}")
+
+
+def _texts(path: Path, *, tasks: bool) -> list[str]:
+    """Topics, or texts of tasks: all that a user says at once."""
+    from rods.files import read_regular
+    from rods.tasks import read_tasks
+
+    if tasks and path.suffix == ".jsonl":
+        found = [" ".join(task.texts) for task in read_tasks(path)]
+    else:
+        try:
+            found = [line.strip() for line in read_regular(path).decode("utf-8").splitlines()]
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"cannot be read: {error}", where=str(path), remedy="a text file, one a line") from error
+    if not (found := [text for text in found if text]):
+        raise UserError("holds no text", where=str(path), remedy="write one a line")
+    return found

@@ -1,0 +1,150 @@
+"""The assessment of a world by two agents (003 §3.3): a tester that sees no source chooses calls, half of which ought
+to be refused; a checker that sees it says of each whether call, result and change are right. A world is kept from a
+share of right rounds on. What was not carried out, or could not be read, is no round; a world that raised is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rods.answers import AnswerForm
+from rods.asking import Unanswered
+from rods.calls import Call
+from rods.environments.base import Environment, Instance, Tool
+from rods.environments.workers.worker import Overrun
+from rods.errors import InfrastructureError
+from rods.family.environments.written.asking import CachedQuestioner, Question, together
+from rods.family.environments.written.programs import BuiltWorld, Dropped, as_json
+from rods.faults import NOT_EXECUTED
+
+WANTED = ("one that ought to succeed", "one that ought to be refused, though its arguments have the right types")
+RECENT = 8  # calls that the tester is reminded of
+SHOWN = 6_000  # characters of a state, a result or a change
+CHECKER = AnswerForm({"verdict": {"type": "string", "enum": ["right", "wrong"]}})
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """Of `rounds` that could be judged, so many were `right`; `wrong` says what was wrong with the others."""
+
+    rounds: int
+    right: int
+    wrong: tuple[str, ...] = ()
+
+
+async def assess(authors: CachedQuestioner, world: BuiltWorld, environment: Environment) -> Assessment:
+    """Plays the rounds of the assessment in the states of `world`, at the same time. Raises Dropped where the share of
+    right ones is under the threshold, or half of all rounds could not be judged; EndpointError, BudgetSpent."""
+    settings = authors.settings.writing
+    chains = len(world.states)
+    shares = [settings.rounds // chains + (at < settings.rounds % chains) for at in range(chains)]
+    played = await together(
+        [_chain(authors, world, environment, at, rounds) for at, rounds in enumerate(shares) if rounds]
+    )
+    judged = [verdict for chain in played for verdict in chain]
+    wrong = tuple(verdict for verdict in judged if verdict)
+    found = Assessment(len(judged), len(judged) - len(wrong), wrong)
+    if found.rounds < settings.rounds:
+        why = f"only {found.rounds} of {settings.rounds} rounds could be judged"
+        raise Dropped("world", ["unjudged"], [why])
+    if found.rounds and found.right / found.rounds < settings.threshold:
+        why = f"{found.right} of {found.rounds} rounds were right, {settings.threshold:g} are wanted"
+        raise Dropped("world", ["assessment"], [why, *wrong[:5]])
+    return found
+
+
+async def _chain(
+    authors: CachedQuestioner, world: BuiltWorld, environment: Environment, number: int, rounds: int
+) -> list[str]:
+    """What was wrong, round by round, "" for a right one; fewer than `rounds` where as many again were no rounds."""
+    plan, program = world.program.plan, world.program
+    instance = await asyncio.to_thread(environment.reset, world.states[number])
+    tools = environment.tools()
+    documents = "\n".join(as_json(tool.schema()) for tool in tools.values())
+    recent, found = list[str](), list[str]()
+    for at in range(2 * rounds):
+        if len(found) == rounds:
+            break
+        before = await asyncio.to_thread(instance.snapshot)
+        fields = {
+            "documentation": plan.documentation,
+            "tools": documents,
+            "state": as_json(before)[:SHOWN],
+            "recent": "\n".join(recent[-RECENT:]) or "(none yet)",
+            "wanted": WANTED[at % 2],
+        }
+        try:
+            call = await _tested(authors, plan.topic, fields, tools, 1_000 * number + at)
+        except Unanswered:
+            continue
+        try:
+            result, raised, after = await asyncio.to_thread(_made, instance, call)
+        except InfrastructureError:
+            instance = await asyncio.to_thread(environment.reset, before)
+            continue
+        recent.append(f"{as_json(call.as_json())} → {result[:300]}")
+        if raised:
+            found.append(f"{call}: {raised}")
+            instance = await asyncio.to_thread(environment.reset, before)
+            continue
+        shown = {
+            "documentation": plan.documentation,
+            "source": f"{program.state}\n\n{program.tools[call.name]}",
+            "call": as_json(call.as_json()),
+            "result": result,
+            "changes": "\n".join(changes(before, after))[:SHOWN] or "(nothing)",
+        }
+        try:
+            right, why = await authors.ask(
+                Question("world_checker", plan.topic, shown, CHECKER, _verdict, number=1_000 * number + at)
+            )
+        except Unanswered:
+            continue
+        found.append("" if right else f"{call}: {why}")
+    return found
+
+
+async def _tested(
+    authors: CachedQuestioner, topic: str, fields: Mapping[str, str], tools: Mapping[str, Tool], number: int
+) -> Call:
+    form = AnswerForm({"tool": {"type": "string", "enum": list(tools)}, "arguments": {"type": "object"}})
+
+    def read(said: Mapping[str, Any]) -> Call:
+        return Call(said["tool"], said["arguments"])
+
+    return await authors.ask(Question("world_tester", topic, fields, form, read, number=number))
+
+
+def _made(instance: Instance, call: Call) -> tuple[str, str, dict[str, Any]]:
+    """What a call gave, as the checker sees it; what the world raised, "" where it answered; and the state after it.
+    Raises InfrastructureError where the call was not carried out."""
+    try:
+        result = instance.call(call)
+    except InfrastructureError as error:
+        if isinstance(error.__cause__, RuntimeError) and not isinstance(error.__cause__, Overrun):
+            return "", f"raised {str(error.__cause__)[:200]}", {}
+        raise
+    if result.error in NOT_EXECUTED:
+        raise InfrastructureError(f"{call} could not be carried out: {result.text[:200]}")
+    return (f"refused: {result.text}" if result.error else result.text)[:SHOWN], "", instance.snapshot()
+
+
+def _verdict(said: Mapping[str, Any]) -> tuple[bool, str]:
+    return said["verdict"] == "right", str(said.get("reason", ""))[:300]
+
+
+def changes(before: Any, after: Any, place: str = "") -> Iterator[str]:
+    """What differs between two JSON values, a line for each place."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in dict.fromkeys((*before, *after)):
+            inner = f"{place}.{key}" if place else str(key)
+            if key not in after:
+                yield f"{inner}: {as_json(before[key])} is gone"
+            elif key not in before:
+                yield f"{inner}: {as_json(after[key])} is new"
+            else:
+                yield from changes(before[key], after[key], inner)
+    elif before != after:
+        yield f"{place}: {as_json(before)} → {as_json(after)}"

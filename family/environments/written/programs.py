@@ -1,0 +1,320 @@
+"""Writes worlds by models (003 §3.2): a plan, the classes of the state, a function for each tool. What a control
+refuses goes back to the model with the control's name, to the classes or to the one tool that it is about; after a few
+corrections the world is dropped."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import builtins
+import keyword
+import re
+import tempfile
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from rods.answers import AnswerForm, Unreadable, obj
+from rods.asking import Unanswered
+from rods.config import Sandbox
+from rods.environments import addressed
+from rods.environments.loading import Environments
+from rods.errors import InfrastructureError, UserError
+from rods.family.environments.checking.worlds import check_world, program_faults
+from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram
+from rods.family.environments.written.asking import Asking, CachedQuestioner, Question, together
+from rods.worlds.checking.report import CheckReport, Fault
+
+STATES = 2  # in which a world is controlled, beside the empty one
+SHOWN = 8  # faults that a model is told at a time
+TEXT = {"type": "string", "minLength": 1, "maxLength": 600}
+NAME = {"type": "string", "pattern": "^[a-z][a-z0-9_]{0,47}$"}
+CODE = AnswerForm({"code": {"type": "string", "minLength": 1}})
+STATE = AnswerForm({"state": {"type": "object"}})
+STATE_PART = ""  # the classes among the parts of a program, by name; the others are its tools
+_UNDEFINED = re.compile(r"name '(\w+)' is not defined")
+_TOOL = re.compile(r"\b(?:tool|check) (\w+)")
+
+
+class Dropped(Exception):
+    """A `world` or `scenario` (`what`) that is given up: for these `reasons`, names of controls as a rule, found in
+    this (`details`)."""
+
+    def __init__(self, what: str, reasons: Sequence[str], details: Sequence[str] = ()) -> None:
+        super().__init__(f"{what}: {', '.join(reasons)}")
+        self.what, self.reasons, self.details = what, tuple(dict.fromkeys(reasons)), tuple(details)
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltWorld:
+    """A world that has passed all controls, and the states that it was controlled in."""
+
+    program: WorldProgram
+    states: tuple[dict[str, Any], ...]
+    report: CheckReport
+
+
+async def build(authors: CachedQuestioner, topic: str, sandbox: Sandbox) -> BuiltWorld:
+    """Writes a world of `topic` and holds it to its controls, confined as `sandbox` says. Raises Dropped,
+    EndpointError, BudgetSpent."""
+    try:
+        plan = await _plan(authors, topic)
+        program, states = WorldProgram(plan), list[dict[str, Any]]()
+        problems: dict[str, str] = {}
+        report = CheckReport(topic, ())
+        for number in range(authors.settings.writing.corrections + 1):
+            if number == 0 or STATE_PART in problems:
+                program, states = await _stated(authors, program, problems.get(STATE_PART, ""), sandbox, number)
+            wanted = [each for each in plan.tools if each.name not in program.tools or each.name in problems]
+            asked = [_tool(authors, program, each, problems.get(each.name, ""), number) for each in wanted]
+            written = dict(zip([each.name for each in wanted], await together(asked), strict=True))
+            program = replace(program, tools={**program.tools, **written})
+            report = await asyncio.to_thread(_controlled, program, states, sandbox)
+            if report.ok:
+                return BuiltWorld(program, tuple(states), report)
+            problems = parts_at_fault(program, report.faults)
+            authors.record.append("refused", about=topic, faults=[each.as_json() for each in report.faults])
+    except Unanswered as unanswered:
+        raise Dropped("world", [control_of(unanswered)], [unanswered.why]) from None
+    raise Dropped("world", [fault.control for fault in report.faults], [str(fault) for fault in report.faults])
+
+
+async def write_state(
+    authors: Asking,
+    program: WorldProgram,
+    environments: Environments,
+    place: str,
+    number: int,
+    like: tuple[str, str] | None = None,
+) -> dict[str, Any]:
+    """State `number` of a world that is loaded as `place` (003 eq. 8), legal in it. `like`: a task, and how it is done,
+    which one that begins in the state is to resemble. Raises Unanswered."""
+
+    async def legal(state: dict[str, Any]) -> None:
+        try:
+            await asyncio.to_thread(environments.load(place).reset, state)
+        except ValueError as error:
+            raise Unreadable(f"the world refuses this state: {error}") from None
+
+    seed, shape = like or ("", "")
+    told = {"documentation": program.plan.documentation, "state": program.state, "number": str(number)}
+    return await authors.ask(
+        Question(
+            "scenario_state",
+            program.plan.topic,
+            {**told, "seed": seed, "shape": shape},
+            STATE,
+            lambda said: dict(said["state"]),
+            check=legal,
+            sections=("variant",) if like else (),
+        )
+    )
+
+
+def parts_at_fault(program: WorldProgram, faults: Sequence[Fault]) -> dict[str, str]:
+    """The parts of a program that are to be written anew, each with what was wrong, a line a fault."""
+    found: dict[str, list[str]] = {}
+    for fault in faults:
+        found.setdefault(_part(program, fault), []).append(f"- {fault.control}: {fault}")
+    return {part: "\n".join(dict.fromkeys(lines[:SHOWN])) for part, lines in found.items()}
+
+
+def control_of(unanswered: Unanswered) -> str:
+    """The name of the control by which the last answer was refused, "unanswered" where none was."""
+    name, colon, _ = unanswered.why.partition(": ")
+    return name if colon and name.isidentifier() else "unanswered"
+
+
+def code_of(text: str) -> str:
+    """The program in an answer: without a fence around it, and without what no later part of a file may have. Raises
+    Unreadable where it does not parse."""
+    fenced = text.split("```")
+    code = fenced[1].partition("\n")[2] if len(fenced) >= 3 else text
+    lines = textwrap.dedent(code.strip("\n")).splitlines()
+    code = "\n".join(line for line in lines if not line.startswith("from __future__")).strip() + "\n"
+    try:
+        ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise Unreadable(f"syntax: it is no Python: {error}") from None
+    return code
+
+
+def the_function(code: str, name: str, takes: Sequence[str], before: str) -> ast.FunctionDef:
+    """The only function of `code`, which is to be called `name` and to take the state and then `takes`; `before` it
+    stands the state. Raises Unreadable, with the name of the control that a fault belongs to."""
+    body = [node for node in ast.parse(code).body if not isinstance(node, (ast.Import, ast.ImportFrom))]
+    if len(body) != 1 or not isinstance(body[0], ast.FunctionDef) or body[0].name != name:
+        raise Unreadable(f"signature: write the one function {name}, without decorator, class or example of its use")
+    function, given = body[0], body[0].args
+    names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    if function.decorator_list or given.vararg or given.kwarg or names[1:] != list(takes) or not names:
+        raise Unreadable(f"signature: it was to be {name}({', '.join(('world: World', *takes))}), undecorated")
+    if any(each.annotation is None for each in given.args[1:]) or function.returns is None:
+        raise Unreadable("signature: give every parameter and the result a type")
+    if told := faults_told(before, code):
+        raise Unreadable(told)
+    return function
+
+
+def faults_told(before: str, code: str) -> str:
+    """What the syntax tree of `code`, which follows `before`, shows, for the model to read; "" where all is well."""
+    offset = before.count("\n")
+    found = program_faults(before + code, "line")
+    return "; ".join(
+        f"{each.control}: line {int(line) - offset} {each.what} → {each.remedy}"
+        for each in found[:SHOWN]
+        if (line := each.where.rpartition(":")[2]).isdigit() and int(line) > offset
+    )
+
+
+async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
+    writing = authors.settings.writing
+    takes = obj({"name": NAME, "about": TEXT})
+    made = obj({"name": NAME, "group": TEXT, "reads": {"type": "boolean"}, "about": TEXT,
+                "takes": {"type": "array", "items": takes, "maxItems": 8}})  # fmt: skip
+    form = AnswerForm(
+        {
+            "tables": {"type": "array", "items": takes, "minItems": 1, "maxItems": 8},
+            "rules": {"type": "array", "items": TEXT, "minItems": 1, "maxItems": 16},
+            "tools": {"type": "array", "items": made, "minItems": 2, "maxItems": writing.most_tools},
+        }
+    )
+
+    def read(said: dict[str, Any]) -> WorldPlan:
+        tools = tuple(
+            PlannedTool(
+                each["name"],
+                re.sub(r"\W+", "", each["group"].title()) or "Tools",
+                each["reads"],
+                " ".join(each["about"].split()),
+                {one["name"]: " ".join(one["about"].split()) for one in each["takes"]},
+            )
+            for each in said["tools"]
+        )
+        names = [each.name for each in tools]
+        if len(set(names)) < len(names):
+            raise Unreadable("two tools have one name")
+        if len(tools) < writing.fewest_tools:
+            raise Unreadable(f"there are {len(tools)} tools, at least {writing.fewest_tools} are wanted")
+        if len({each.reads for each in tools}) < 2:
+            raise Unreadable("some tools are to read only, and some to change something")
+        taken = {"environment", "world", *(name for each in tools for name in (*each.takes, each.name))}
+        if bad := sorted(name for name in taken if keyword.iskeyword(name) or hasattr(builtins, name)):
+            raise Unreadable(f"{', '.join(bad)}: Python means something else by it, take other names")
+        if "environment" in names or any("world" in each.takes for each in tools):
+            raise Unreadable("no tool is called environment, and none takes a parameter called world")
+        tables = {each["name"]: each["about"] for each in said["tables"]}
+        return WorldPlan(topic, tables, tuple(" ".join(each.split()) for each in said["rules"]), tools)
+
+    fields = {"topic": topic, "fewest": str(writing.fewest_tools), "most": str(writing.most_tools)}
+    return await authors.ask(Question("world_plan", topic, fields, form, read))
+
+
+async def _stated(
+    authors: CachedQuestioner, program: WorldProgram, problem: str, sandbox: Sandbox, number: int
+) -> tuple[WorldProgram, list[dict[str, Any]]]:
+    """The program with its classes, and states that they allow."""
+    plan = program.plan
+    fields = {
+        "topic": plan.topic,
+        "tables": "\n".join(f"{name}: {about}" for name, about in plan.tables.items()),
+        "rules": "\n".join(plan.rules),
+        "tools": "\n".join(map(str, plan.tools)),
+        "code": program.state,
+        "problem": problem,
+    }
+    bare = replace(plan, tools=())
+    with tempfile.TemporaryDirectory() as scratch, Environments(sandbox) as environments:
+
+        def place(state: str) -> str:
+            return f"{scratch}/{addressed.keep(WorldProgram(bare, state).source(), Path(scratch))}"
+
+        async def loads(state: str) -> None:
+            try:
+                world = await asyncio.to_thread(environments.load, place(state))
+                await asyncio.to_thread(world.reset, None)
+            except (InfrastructureError, UserError, ValueError) as error:
+                raise Unreadable(f"loads: {str(error)[-400:]}") from None
+
+        sections = ("mend",) if problem else ()
+        state = await authors.ask(
+            Question(
+                "world_state", plan.topic, fields, CODE, _read_state, check=loads, sections=sections, number=number
+            )
+        )
+        written = replace(program, state=state)
+        states = [await write_state(authors, written, environments, place(state), each + 1) for each in range(STATES)]
+    return written, states
+
+
+def _read_state(said: Mapping[str, Any]) -> str:
+    code = code_of(said["code"])
+    body = ast.parse(code).body
+    for node in body:
+        fine = isinstance(node, (ast.ClassDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom))
+        if not fine and not (isinstance(node, ast.FunctionDef) and node.name.startswith("_")):
+            raise Unreadable(f"signature: line {node.lineno} is no type, no class and no function with an underscore")
+    if not any(isinstance(node, ast.ClassDef) and node.name == "World" for node in body):
+        raise Unreadable("signature: there is no class World")
+    if told := faults_told("", code):
+        raise Unreadable(told)
+    return code
+
+
+async def _tool(
+    authors: CachedQuestioner, program: WorldProgram, planned: PlannedTool, problem: str, number: int
+) -> str:
+    plan = program.plan
+    fields = {
+        "topic": plan.topic,
+        "rules": "\n".join(plan.rules),
+        "tools": "\n".join(map(str, plan.tools)),
+        "state": program.state,
+        "tool": str(planned),
+        "signature": f"{planned.name}({', '.join(('world: World', *planned.takes))})",
+        "reads": "changes nothing" if planned.reads else "changes the state whenever it succeeds",
+        "code": program.tools.get(planned.name, ""),
+        "problem": problem,
+    }
+
+    def read(said: Mapping[str, Any]) -> str:
+        code = code_of(said["code"])
+        if not ast.get_docstring(the_function(code, planned.name, tuple(planned.takes), program.state)):
+            raise Unreadable("documents: it has no docstring, which is what assistants read")
+        return code
+
+    sections = ("mend",) if problem else ()
+    return await authors.ask(Question("world_tool", plan.topic, fields, CODE, read, sections=sections, number=number))
+
+
+def _controlled(program: WorldProgram, states: Sequence[Mapping[str, Any]], sandbox: Sandbox) -> CheckReport:
+    with tempfile.TemporaryDirectory() as scratch, Environments(sandbox) as environments:
+        name = addressed.keep(program.source(), Path(scratch))
+        return check_world(f"{scratch}/{name}", program.plan.signatures, states, environments)
+
+
+def _part(program: WorldProgram, fault: Fault) -> str:
+    """The part of a program that a fault belongs to."""
+    if fault.where in program.tools:
+        return fault.where
+    told = f"{fault.where} {fault.what}"
+    if (named := _TOOL.search(told)) and named[1] in program.tools:
+        return named[1]
+    if undefined := _UNDEFINED.search(told):
+        return next(
+            (name for name, code in program.tools.items() if re.search(rf"\b{undefined[1]}\b", code)), STATE_PART
+        )
+    if (line := fault.where.rpartition(":")[2]).isdigit():
+        lines = program.source().splitlines()[: int(line)]
+        above = [found[1] for each in lines if (found := re.match(r"def (\w+)\(", each))]
+        return above[-1] if above and above[-1] in program.tools else STATE_PART
+    return STATE_PART
+
+
+def as_json(value: Any) -> str:
+    """A value as models are shown it."""
+    return orjson.dumps(value).decode()

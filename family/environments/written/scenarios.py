@@ -1,0 +1,350 @@
+"""Scenarios that models write in a world that models wrote (003 §4): a state, a task, a checklist, a check function for
+each of its conditions, and a witness, the calls with which an agent has done the task. Check functions take nothing but
+the state, and are appended to the world: all scenarios of a world share one file and one address."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rods.analysis.containment import Text, leaves
+from rods.answers import AnswerForm, Unreadable, obj
+from rods.asking import Unanswered
+from rods.calls import Call
+from rods.conversations import Persona, Script
+from rods.environments.base import Environment, Result
+from rods.environments.loading import Environments
+from rods.episode.goals import holds
+from rods.errors import BrokenEnvironment, InfrastructureError
+from rods.family.environments.checking.scenarios import (
+    Scenario,
+    ScenarioProfile,
+    Validated,
+    WitnessCall,
+    as_task,
+    played,
+    reasons,
+    validate,
+)
+from rods.family.environments.procedural.scenarios import Mode
+from rods.family.environments.programs import WorldProgram
+from rods.family.environments.written.asking import Asking, Question, together
+from rods.family.environments.written.programs import (
+    CODE,
+    STATES,
+    TEXT,
+    Dropped,
+    as_json,
+    code_of,
+    control_of,
+    the_function,
+    write_state,
+)
+from rods.faults import NOT_EXECUTED
+from rods.prompts import load
+from rods.tasks import OpenTask, Split
+
+SHOWN = 4_000  # characters of a result that the agent is shown
+FINISH = "finish"
+LONG = {"type": "string", "minLength": 1, "maxLength": 2_000}
+TASK = AnswerForm(
+    {
+        "task": LONG,
+        "query": LONG,
+        "manner": TEXT,
+        "knows": {"type": "array", "items": obj({"topic": TEXT, "words": TEXT}), "maxItems": 20},
+    }
+)
+CHECKLIST = AnswerForm(
+    {
+        "conditions": {"type": "array", "items": TEXT, "minItems": 1, "maxItems": 12},
+        "kept": {"type": "array", "items": TEXT, "maxItems": 6},
+    },
+    optional=frozenset({"kept"}),
+)
+TEMPLATES = ("scenario_state", "scenario_task", "scenario_checklist", "scenario_check", "scenario_solver")
+NOTHING_LIKE = {"seed": "", "shape": "", "problem": ""}
+WHEN = {True: "is true now and has to stay so", False: "is false now and has to be true in the end"}
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenScenario:
+    """A scenario before its witness is known. `task` says all at once; a played user opens with `query`, and `knows`
+    the rest. `checks` and `guards` are sources by name."""
+
+    number: int
+    state: Mapping[str, Any]
+    task: str
+    query: str
+    manner: str
+    knows: Mapping[str, str]
+    checks: Mapping[str, str]
+    guards: Mapping[str, str]
+
+    def asking(self, witness: Sequence[WitnessCall]) -> Scenario:
+        """As the controls want it."""
+        checks, guards = (tuple(Call(name, {}) for name in each) for each in (self.checks, self.guards))
+        return Scenario(self.state, (self.task,), tuple(witness), checks, guards)
+
+
+@dataclass(frozen=True, slots=True)
+class DoneScenario:
+    """A scenario with the witness that an agent found, and what the controls found."""
+
+    written: WrittenScenario
+    scenario: Scenario
+    found: Validated
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """What a variant of a scenario has to have like its seed, which asks for `task` and has this `profile`. Where it is
+    to change things by certain tools, `tools` names them. `problem` is what the last try was refused for."""
+
+    task: str
+    profile: ScenarioProfile
+    tools: tuple[str, ...] = ()
+    problem: str = ""
+
+    @property
+    def shape(self) -> str:
+        """The profile in words, a line for each part."""
+        wanted = self.profile
+        told = [f"{group}: {reads} that read, {writes} that change" for group, (reads, writes) in wanted.groups.items()]
+        told.append(f"conditions: {wanted.checks}, to keep: {wanted.guards}")
+        told += [f"details that the user tells when asked: {wanted.asked[1]}"] if wanted.asked else []
+        told += [f"what changes something is done by: {', '.join(self.tools)}"] if self.tools else []
+        return "\n".join(told)
+
+
+async def write_scenario(
+    authors: Asking,
+    program: WorldProgram,
+    environments: Environments,
+    place: str,
+    number: int,
+    like: Likeness | None = None,
+) -> WrittenScenario:
+    """State, task, checklist and check functions of scenario `number` in a world that is loaded as `place`; of a
+    variant, where it is to be `like` another one. Raises Dropped, EndpointError, BudgetSpent."""
+    topic, documentation = program.plan.topic, program.plan.documentation
+    shape = (like.task, like.shape) if like else None
+    resembling = {"seed": like.task, "shape": like.shape, "problem": like.problem} if like else NOTHING_LIKE
+    wanted = {"wanted": "", "kept": ""}
+    if like:
+        wanted = {"wanted": str(like.profile.checks), "kept": str(like.profile.guards)}
+    variant = ("variant",) if like else ()
+    mend = ("mend",) if like and like.problem else ()
+
+    def read_task(said: dict[str, Any]) -> dict[str, Any]:
+        if like and like.profile.asked and len(_known(said)) != like.profile.asked[1]:
+            raise Unreadable(f"there are {len(_known(said))} details, {like.profile.asked[1]} are wanted")
+        return said
+
+    def read_list(said: dict[str, Any]) -> list[tuple[str, bool]]:
+        conditions = [(each, False) for each in said["conditions"]]
+        conditions += [(each, True) for each in said.get("kept", ())]
+        found = [sum(not kept for _, kept in conditions), sum(kept for _, kept in conditions)]
+        if like and found != [like.profile.checks, like.profile.guards]:
+            raise Unreadable(
+                f"there are {found[0]} conditions and {found[1]} to keep, "
+                f"{like.profile.checks} and {like.profile.guards} are wanted"
+            )
+        return conditions
+
+    try:
+        state = await write_state(authors, program, environments, place, STATES + 1 + number, shape)
+        environment = environments.load(place)
+        tools = "\n".join(as_json(tool.schema()) for tool in environment.tools().values())
+        told = {"documentation": documentation, "state": as_json(state)}
+        asked = {**told, "tools": tools, **resembling}
+        said = await authors.ask(Question("scenario_task", topic, asked, TASK, read_task, sections=(*variant, *mend)))
+        task = said["task"].strip()
+        asked = {**told, "task": task, **wanted}
+        conditions = await authors.ask(
+            Question("scenario_checklist", topic, asked, CHECKLIST, read_list, sections=variant)
+        )
+        names = [f"scenario_{number}_{'keeps' if kept else 'wants'}_{at}" for at, (_, kept) in enumerate(conditions, 1)]
+        codes = await together(
+            [
+                _check(authors, program, name, {"task": task, "condition": text, "when": WHEN[kept]}, as_json(state))
+                for name, (text, kept) in zip(names, conditions, strict=True)
+            ]
+        )
+    except Unanswered as unanswered:
+        raise Dropped("scenario", [control_of(unanswered)], [unanswered.why]) from None
+    made = dict(zip(names, codes, strict=True))
+    return WrittenScenario(
+        number=number,
+        state=state,
+        task=task,
+        query=said["query"].strip(),
+        manner=said["manner"].strip(),
+        knows=_known(said),
+        checks={name: code for name, code in made.items() if "_wants_" in name},
+        guards={name: code for name, code in made.items() if "_keeps_" in name},
+    )
+
+
+def _known(said: Mapping[str, Any]) -> dict[str, str]:
+    """What a played user knows, by topic."""
+    return {one["topic"]: one["words"] for one in said["knows"] if one["words"].strip()}
+
+
+async def find_witness(
+    authors: Asking, program: WorldProgram, environment: Environment, scenario: WrittenScenario
+) -> DoneScenario:
+    """Has an agent do the task, a few times at most, until all checks hold; leaves out what it did in vain, and holds
+    the scenario to the controls. Raises Dropped, BudgetSpent, EndpointError, and any other InfrastructureError
+    that is not of the world's own making."""
+    why = "no_witness"
+    for attempt in range(authors.settings.writing.witness_tries):
+        try:
+            calls, results = await _solved(authors, program, environment, scenario, attempt)
+            witness = await asyncio.to_thread(shortest, environment, scenario, linked(scenario.task, calls, results))
+        except Unanswered:
+            why = "unanswered"
+            continue
+        except BrokenEnvironment as error:
+            name = "pure_checks" if "changed the state" in str(error) else "errors"
+            raise Dropped("scenario", [name], [str(error)[:300]]) from None
+        if witness is not None:
+            return await asyncio.to_thread(_controlled, environment, scenario, witness)
+    raise Dropped("scenario", [why], [f"no way was found in {authors.settings.writing.witness_tries} tries"])
+
+
+def _controlled(environment: Environment, scenario: WrittenScenario, witness: tuple[WitnessCall, ...]) -> DoneScenario:
+    """Leaves out guards that no call breaks, which guard nothing. Raises Dropped."""
+    asked = scenario.asking(witness)
+    found = validate(environment, asked)
+    if found.faults and set(reasons(found)) == {"guard_without_mutant"}:
+        idle = {fault.where for fault in found.faults}
+        guards = {name: code for name, code in scenario.guards.items() if str(Call(name, {})) not in idle}
+        scenario = replace(scenario, guards=guards)
+        asked = scenario.asking(witness)
+        found = validate(environment, asked)
+    if found.faults:
+        raise Dropped("scenario", list(reasons(found)), [str(fault) for fault in found.faults])
+    return DoneScenario(scenario, asked, found)
+
+
+def shortest(
+    environment: Environment, scenario: WrittenScenario, calls: Sequence[WitnessCall]
+) -> tuple[WitnessCall, ...] | None:
+    """Those of `calls` without which not all checks would hold; None where they do not hold after all of them."""
+    asked = [Call(name, {}) for name in (*scenario.checks, *scenario.guards)]
+
+    def done(kept: Sequence[WitnessCall], without: int | None = None) -> list[Result | None] | None:
+        """The results, where all checks hold then."""
+        instance = environment.reset(dict(scenario.state))
+        found = played(instance, kept, without)
+        return found if all(holds(instance, check) for check in asked) else None
+
+    kept = tuple(calls)
+    if done(kept) is None:
+        return None
+    number = len(kept) - 1
+    while number >= 0:
+        if (found := done(kept, number)) is not None:
+            # What failed or was not made without it goes with it.
+            kept = _only(kept, [at for at, each in enumerate(found) if each is not None and each.error is None])
+        number = min(number, len(kept)) - 1
+    return kept
+
+
+def written_task(
+    program: WorldProgram, environment: Environment, done: DoneScenario, mode: Mode, split: Split, models: Sequence[str]
+) -> OpenTask:
+    """The scenario as a task of `environment`, which has its checks. `told` says everything at once; `asked` is a user
+    who is played and whose intent nobody sees."""
+    written, plan = done.written, program.plan
+    user: Script | Persona = Script((written.task,))
+    if mode == "asked":
+        user = Persona(written.task, written.query, written.knows, written.manner, len(written.knows) + 4)
+    prompts = {name: load(name).hash for name in TEMPLATES}
+    told = {"source": "written", "topic": plan.topic, "scenario": written.number, "models": list(models)}
+    return as_task(environment, done.scenario, done.found, user, split, plan.documentation, told | {"prompts": prompts})
+
+
+async def _check(authors: Asking, program: WorldProgram, name: str, asked: Mapping[str, str], example: str) -> str:
+    """The source of one check function, called `name`."""
+    fields = {"documentation": program.plan.documentation, "state": program.state, "example": example, **asked}
+
+    def read(said: Mapping[str, Any]) -> str:
+        code = code_of(said["code"])
+        function = the_function(code, "check", (), program.state)
+        first = function.body[0]
+        body = function.body[1:] if ast.get_docstring(function) else function.body
+        if not body or any(isinstance(each, (ast.Import, ast.ImportFrom)) for each in ast.parse(code).body):
+            raise Unreadable("imports: write the function alone, with something in it")
+        about = ast.Expr(ast.Constant(" ".join(asked["condition"].split())))
+        function.name, function.body, function.returns = name, [about, *body], ast.Name("bool")
+        function.args.args[0].annotation = ast.Name("World")
+        return ast.unparse(ast.fix_missing_locations(ast.copy_location(function, first))) + "\n"
+
+    return await authors.ask(Question("scenario_check", program.plan.topic, fields, CODE, read))
+
+
+async def _solved(
+    authors: Asking, program: WorldProgram, environment: Environment, scenario: WrittenScenario, attempt: int
+) -> tuple[list[Call], list[Result]]:
+    """The calls of one attempt that succeeded, with what they gave."""
+    instance = await asyncio.to_thread(environment.reset, dict(scenario.state))
+    tools = environment.tools()
+    form = AnswerForm(
+        {"next": {"type": "string", "enum": [*tools, FINISH]}, "arguments": {"type": "object"}},
+        optional=frozenset({"arguments"}),
+    )
+    fields = {
+        "documentation": program.plan.documentation,
+        "tools": "\n".join(as_json(tool.schema()) for tool in tools.values()),
+        "task": scenario.task,
+    }
+    calls, results, told = list[Call](), list[Result](), list[str]()
+    for _ in range(authors.settings.writing.witness_calls):
+        asked = {**fields, "calls": "\n".join(told) or "(none yet)"}
+        call = await authors.ask(Question("scenario_solver", program.plan.topic, asked, form, _next, number=attempt))
+        if call is None:
+            break
+        result = await asyncio.to_thread(instance.call, call)
+        if result.error in NOT_EXECUTED:
+            raise InfrastructureError(f"{call} could not be carried out: {result.text[:200]}")
+        told.append(f"{as_json(call.as_json())} → {'refused: ' if result.error else ''}{result.text[:SHOWN]}")
+        if result.error is None:
+            calls.append(call)
+            results.append(result)
+    return calls, results
+
+
+def _next(said: Mapping[str, Any]) -> Call | None:
+    return None if said["next"] == FINISH else Call(said["next"], said.get("arguments", {}))
+
+
+def linked(task: str, calls: Sequence[Call], results: Sequence[Result]) -> list[WitnessCall]:
+    """The calls, each with those of its arguments that the task does not tell and that an earlier result has shown."""
+    heard, found = Text.of(task), list[WitnessCall]()
+    shown: dict[Any, int] = {}  # value → the first call that showed it
+    for number, (call, result) in enumerate(zip(calls, results, strict=True)):
+        takes = {
+            name: shown[leaf]
+            for name, value in call.arguments.items()
+            for _, leaf in leaves(value)
+            if leaf in shown and not isinstance(leaf, bool) and not heard.contains_any_form(leaf)
+        }
+        found.append(WitnessCall(call, takes))
+        for _, leaf in leaves(result.value, keys=True):
+            if leaf is not None:
+                shown.setdefault(leaf, number)
+    return found
+
+
+def _only(calls: Sequence[WitnessCall], numbers: Sequence[int]) -> tuple[WitnessCall, ...]:
+    """The calls with these numbers; what is taken from another one is forgotten."""
+    place = {number: at for at, number in enumerate(numbers)}
+    return tuple(
+        WitnessCall(calls[number].call, {name: place[at] for name, at in calls[number].takes.items() if at in place})
+        for number in numbers
+    )

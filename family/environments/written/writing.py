@@ -1,0 +1,258 @@
+"""Writes worlds and the tasks in them, topic by topic: finds the topics in texts (003 §3.1), builds, assesses, fills
+with scenarios, keeps what passed, and records what was dropped and why."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import operator
+import tempfile
+from collections import Counter
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rods.answers import AnswerForm, Unreadable
+from rods.asking import Unanswered
+from rods.canonical import content_id
+from rods.config import Sandbox
+from rods.conversations import Rubric, Script
+from rods.environments import addressed
+from rods.environments.loading import Environments
+from rods.family.environments.checking.worlds import LONGEST_FILE
+from rods.family.environments.procedural.growing import CONFINED
+from rods.family.environments.procedural.scenarios import Mode
+from rods.family.environments.programs import WorldProgram
+from rods.family.environments.written.asking import CachedQuestioner, Question, T, together
+from rods.family.environments.written.assessing import Assessment, assess
+from rods.family.environments.written.programs import BuiltWorld, Dropped, build
+from rods.family.environments.written.scenarios import (
+    DoneScenario,
+    WrittenScenario,
+    find_witness,
+    write_scenario,
+    written_task,
+)
+from rods.gates.similarity import SimilarityIndex
+from rods.llm import Client, Request, RequestRefused
+from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split
+
+
+@dataclass(frozen=True, slots=True)
+class WorldOrder:
+    """What is wanted of each topic: so many `scenarios`, in turn of the `modes`."""
+
+    scenarios: int
+    modes: Sequence[Mode] = ("told",)
+    sandbox: Sandbox = CONFINED
+
+
+@dataclass(slots=True)
+class WrittenWorld:
+    """One topic: the world's `name`, "" where it was dropped (`reasons`), its tasks, and how many scenarios were
+    dropped for what."""
+
+    topic: str
+    name: str = ""
+    reasons: tuple[str, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)
+    tasks: list[OpenTask] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+async def find_topics(
+    authors: CachedQuestioner, texts: Sequence[str], *, are_tasks: bool, embedder: Client
+) -> list[str]:
+    """Topics of worlds: `texts` themselves, or the domains of the tasks that they are; each once. `embedder` is asked
+    for embeddings."""
+    topics = await infer_topics(authors, texts) if are_tasks else [" ".join(text.split()) for text in texts]
+    embeddings = await embed(embedder, topics) if len(topics) > 1 else None
+    found = []
+    for topic, same in distinct(topics, embeddings, authors.settings.writing.alike):
+        if same:
+            authors.record.append("dropped", what="topic", reasons=["repeated"], text=topic[:200], of=same[:200])
+        else:
+            found.append(topic)
+    return found
+
+
+async def write_worlds(
+    authors: CachedQuestioner, topics: Sequence[tuple[str, Split]], folder: Path, order: WorldOrder
+) -> list[WrittenWorld]:
+    """A world of each topic, whose tasks are of that split, some at a time. Raises EndpointError, BudgetSpent: what was
+    answered by then stands in the record."""
+    free = asyncio.Semaphore(authors.settings.writing.worlds)
+
+    async def one(topic: str, split: Split) -> WrittenWorld:
+        async with free:
+            return await write_world(authors, topic, split, folder, order)
+
+    return await together([one(topic, split) for topic, split in topics])
+
+
+async def write_world(
+    authors: CachedQuestioner, topic: str, split: Split, folder: Path, order: WorldOrder
+) -> WrittenWorld:
+    """A world of `topic`, kept below `folder`, with the tasks of those of its scenarios that pass all controls; from
+    the record, where it was finished before. Raises EndpointError, BudgetSpent."""
+    settings = authors.settings.writing.model_dump(exclude={"worlds", "embeddings", "alike"})
+    models = sorted({one.model for one in authors.client.settings})
+    key = content_id([topic, split, order.scenarios, list(order.modes), settings, models])
+    if (known := authors.record.finished.get(key)) is not None:
+        tasks = [task for each in known["tasks"] if isinstance(task := AnyTask.from_json(each), OpenTask)]
+        return WrittenWorld(
+            topic, known["name"], tuple(known["reasons"]), known["facts"], tasks, Counter(known["dropped"])
+        )
+    written = WrittenWorld(topic)
+
+    def record(given_up: Dropped) -> None:
+        told = {"reasons": list(given_up.reasons), "details": [detail[:500] for detail in given_up.details[:20]]}
+        authors.record.append("dropped", what=given_up.what, about=topic, **told)
+
+    async def attempts(work: Iterable[Awaitable[T]]) -> list[T]:
+        """The scenarios that are not given up, written or played at the same time."""
+
+        async def attempt(scenario: Awaitable[T]) -> list[T]:
+            try:
+                return [await scenario]
+            except Dropped as given_up:
+                written.dropped.update(given_up.reasons[:1])
+                record(given_up)
+                return []
+
+        return [scenario for found in await together([attempt(each) for each in work]) for scenario in found]
+
+    def kept(world: BuiltWorld, done: list[DoneScenario]) -> tuple[str, list[OpenTask]]:
+        """The world with the checks of the scenarios that passed, kept in the folder, and their tasks."""
+        while len((program := with_checks(world.program, [one.written for one in done])).source()) > LONGEST_FILE:
+            done.pop()
+            written.dropped["room"] += 1
+        name = addressed.keep(program.source(), folder)
+        with Environments(order.sandbox) as environments:
+            environment = environments.load(f"{folder}/{name}")
+            modes = [order.modes[one.written.number % len(order.modes)] for one in done]
+            return name, [
+                written_task(world.program, environment, one, mode, split, models)
+                for one, mode in zip(done, modes, strict=True)
+            ]
+
+    try:
+        world = await build(authors, topic, order.sandbox)
+        with tempfile.TemporaryDirectory() as scratch, Environments(order.sandbox) as environments:
+            place, assessed = placed(world.program, Path(scratch)), Assessment(0, 0)
+            if authors.settings.writing.rounds:
+                assessed = await assess(authors, world, await asyncio.to_thread(environments.load, place))
+            written.facts = {"tools": len(world.program.plan.tools), "rounds": assessed.rounds, "right": assessed.right}
+            scenarios = await attempts(
+                write_scenario(authors, world.program, environments, place, at) for at in range(order.scenarios)
+            )
+            # all are played in one world that has the checks of all of them
+            program = with_checks(world.program, scenarios)
+            environment = await asyncio.to_thread(environments.load, placed(program, Path(scratch)))
+            done = await attempts(find_witness(authors, program, environment, each) for each in scenarios)
+        written.name, written.tasks = await asyncio.to_thread(kept, world, done)
+    except Dropped as given_up:
+        written.reasons = given_up.reasons
+        record(given_up)
+    authors.record.append(
+        "finished",
+        key=key,
+        topic=topic,
+        name=written.name,
+        reasons=list(written.reasons),
+        facts=written.facts,
+        dropped=dict(written.dropped),
+        tasks=[task.as_json() for task in written.tasks],
+    )
+    return written
+
+
+def with_checks(program: WorldProgram, scenarios: Sequence[WrittenScenario]) -> WorldProgram:
+    """The program with the check functions of these scenarios."""
+    every = [part for each in scenarios for part in (each.checks, each.guards)]
+    return replace(program, checks={name: code for part in every for name, code in part.items()})
+
+
+def placed(program: WorldProgram, folder: Path) -> str:
+    """Writes a program below `folder`; what it is loaded by."""
+    return f"{folder}/{addressed.keep(program.source(), folder)}"
+
+
+FILTER = AnswerForm({"stateful": {"type": "string", "enum": ["yes", "no"]}})
+INFERENCE = AnswerForm({"description": {"type": "string", "minLength": 1, "maxLength": 1_000}})
+SHOWN = 4_000  # characters of a task
+Embedding = Sequence[float]
+
+
+async def infer_topics(authors: CachedQuestioner, texts: Sequence[str]) -> list[str]:
+    """The descriptions of the domains of those texts that have one, in their order; equal ones are not joined yet."""
+
+    async def infer(number: int, text: str) -> str | None:
+        about, fields = f"text {number}", {"task": text[:SHOWN]}
+        try:
+            stateful = await authors.ask(
+                Question("topic_filter", about, fields, FILTER, lambda said: said["stateful"] == "yes")
+            )
+            if stateful:
+                return await authors.ask(Question("topic_inference", about, fields, INFERENCE, _description))
+            why = "not_stateful"
+        except Unanswered as unanswered:
+            why = f"unanswered: {unanswered.why}"
+        authors.record.append("dropped", what="text", reasons=[why], text=text[:200])
+        return None
+
+    found = await together([infer(number, text) for number, text in enumerate(texts)])
+    return [topic for topic in found if topic is not None]
+
+
+async def embed(client: Client, texts: Sequence[str]) -> list[Embedding] | None:
+    """An embedding of each text, from the first endpoint that offers them; None where none does. Raises EndpointError,
+    BudgetSpent."""
+    for backbone in client.backbones:
+        try:
+            answer = await client.complete(Request("topics", texts=list(texts), backbone=backbone))
+        except RequestRefused:
+            continue
+        return list(answer.embeddings)
+    return None
+
+
+def distinct(topics: Sequence[str], embeddings: Sequence[Embedding] | None, alike: float) -> list[tuple[str, str]]:
+    """Each topic with the earlier one that it repeats, "" where it repeats none."""
+    kept: list[int] = []
+    index, by_id = SimilarityIndex(), dict[str, str]()
+    found = []
+    for number, topic in enumerate(topics):
+        same = ""
+        if embeddings is not None:
+            same = next((topics[at] for at in kept if _cosine(embeddings[at], embeddings[number]) >= alike), "")
+        else:
+            task = _written_task(topic)
+            if task.id in by_id:
+                same = topic
+            elif (match := index.find(task)) is not None:
+                same = by_id[match.other]
+            else:
+                index.add(task)
+                by_id[task.id] = topic
+        if not same:
+            kept.append(number)
+        found.append((topic, same))
+    return found
+
+
+def _description(said: dict[str, str]) -> str:
+    if not (text := " ".join(said["description"].split())):
+        raise Unreadable("description is blank")
+    return text
+
+
+def _cosine(one: Embedding, other: Embedding) -> float:
+    lengths = math.hypot(*one) * math.hypot(*other)
+    return math.fsum(map(operator.mul, one, other)) / lengths if lengths and len(one) == len(other) else 0.0
+
+
+def _written_task(topic: str) -> OpenTask:
+    """A topic as what the index compares: the text of a user, with a goal that no other topic has."""
+    return OpenTask(EnvironmentRef("topic", ""), "base", Script((topic,)), Rubric((topic,)), ())

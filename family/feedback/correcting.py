@@ -1,0 +1,401 @@
+"""Has agents write feedback for failures that repeat: generator, gates, probe, judge, at most three attempts (000
+Appendix C.3), every step on record before the next. Nobody is asked about a failure that cannot be brought about in
+another world. A question is on record before it is sent, so that a kill leaves an attempt less and never one more; one
+that no endpoint answered does not count. Whether a text is approved follows from the judge's four verdicts."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from rods.analysis.containment import stems
+from rods.answers import AnswerForm, Schema
+from rods.buffers.log.records import quarantine, record
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.run import Run
+from rods.buffers.state import RunState
+from rods.canonical import keyed_random
+from rods.composing.records import ComposeError
+from rods.daemon.authors.base import T, in_thread
+from rods.daemon.authors.llm import showing
+from rods.daemon.authors.llm.asking import Asker, Keyed
+from rods.daemon.writers import Writers
+from rods.environments.base import Environment, Tool
+from rods.errors import InfrastructureError
+from rods.family.feedback.cases import FeedbackFold
+from rods.family.feedback.failures import MinedFailure
+from rods.family.feedback.gates import (
+    LONGEST,
+    VERDICTS,
+    GroundTruthValues,
+    RefusedCall,
+    Remedy,
+    failing,
+    feedback_faults,
+    mends,
+    witnesses,
+)
+from rods.family.feedback.hints import failure_id
+from rods.family.feedback.settings import FEEDBACK, mines, settings_of
+from rods.llm import BudgetSpent, EndpointError, RequestRefused
+from rods.logs import log
+from rods.prompts import load
+from rods.tasks import AnyTask
+
+NAME = "feedback"  # of the extension, and of its accounts
+REST = 30.0  # seconds until anybody is asked again after no endpoint answered
+OBJECTION = "An earlier answer to this was not accepted:\n{text}\nWhat is wrong with it: {why}\nWrite a better one."
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedFailure:
+    """A kind of failure to be asked about, with its id and the environment that it was met in."""
+
+    id: str
+    environment: str
+    mined: MinedFailure
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One attempt: what draws its chance."""
+
+    random_seed: int
+    failure: str
+    number: int
+
+    def rng(self, purpose: str) -> random.Random:
+        return keyed_random(self.random_seed, "feedback", self.failure, self.number, purpose)
+
+
+class _Objection(Exception):
+    """Why a text may not be shown: what the generator, the gates, the probe or the judge (`by`) found."""
+
+    def __init__(self, by: str, why: str, text: str = "") -> None:
+        super().__init__(why)
+        self.by, self.why, self.text = by, why, text
+
+
+class Correcting:
+    """Works on one failure at a time. `tasks`: what may not be given away, read anew for each text."""
+
+    def __init__(self, run: Run, writers: Writers, threads: Executor, tasks: Callable[[], Sequence[AnyTask]]) -> None:
+        self.run, self.config, self.settings = run, run.config, settings_of(run.config)
+        self._log = LogWriter(run.path / FEEDBACK, part_bytes=run.config.operation.log_part_bytes)
+        with quarantine():
+            self.fold = FeedbackFold(run.path, strict=True)
+            self.fold.poll()  # from here on it learns what is written by applying it
+        if not writers.able:
+            log.warning("no endpoint is configured: failures are answered by rule alone", key="operation.endpoints")
+        self._writers, self._threads, self._tasks = writers, threads, tasks
+        self._environments: dict[tuple[str, str], str] = {}  # of the first task that a kind of failure was met in
+        self._taken: set[str] = set()  # queued or in work
+        self.open_at = math.inf  # the earliest step that made due what is not closed
+        self._rest_until = 0.0
+
+    @property
+    def written(self) -> int:
+        """Records in the log."""
+        return self._log.seq
+
+    def close(self) -> None:
+        self._log.close()
+
+    def due(self, state: RunState) -> list[RepeatedFailure]:
+        """What is due, open, and not handed out yet; meant for a thread."""
+        if not self._writers.able or not mines(self.config, state.stage):
+            self.open_at = math.inf
+            return []
+        mining: Any = state.folds[NAME]
+        known = (self._failure(mined, state) for mined in mining.due())
+        found = [failure for failure in known if not self._closed(failure)]
+        if self._writers.spent:  # nobody is asked any more, and nothing waits for it
+            found = [one for one in found if one.id in self._taken]
+        self.open_at = min((one.mined.due for one in found), default=math.inf)
+        if time.monotonic() < self._rest_until:
+            return []
+        fresh = [one for one in found if one.id not in self._taken]
+        self._taken |= {one.id for one in fresh}
+        return fresh
+
+    async def work(self, failure: RepeatedFailure) -> None:
+        """Leads one failure to its end, or as far as endpoints and environments let it: then it is due again."""
+        structlog.contextvars.bind_contextvars(failure=failure.id, tool=failure.mined.tool)  # of this task alone
+        try:
+            await self._work(failure)
+        except (EndpointError, BudgetSpent, InfrastructureError) as error:
+            self._rest_until = time.monotonic() + REST
+            log.warning("no feedback for now", why=str(error))
+        finally:
+            self._taken.discard(failure.id)
+
+    async def _work(self, failure: RepeatedFailure) -> None:
+        mined, names = failure.mined, {"environment": failure.environment, "tool": failure.mined.tool}
+        names["pattern"] = mined.pattern
+        environment = self.run.environments.load(failure.environment)
+        tool = environment.tools().get(mined.tool)
+        seen = await self._compute(lambda: self._brought_about(failure, environment, tool)) if tool else []
+        if tool is None or not seen:
+            await self._give_up(failure, "it could not be brought about in the world of another task")
+            return
+        while not self._closed(failure):
+            case = self.fold.cases.get(failure.id)
+            attempts, number = (case.attempts, case.questions + 1) if case else (0, 1)
+            if attempts >= self.settings.attempts:
+                await self._give_up(failure, f"{attempts} attempts: {case.objection if case else ''}"[:LONGEST])
+                return
+            facts = {"rollouts": mined.rollouts, "calls": mined.calls, "step": mined.due}
+            await self._record("asked", failure.id, number=number, **names, **facts)
+            try:
+                await self._attempt(failure, number, environment, tool, seen)
+            except _Objection as objection:
+                why, text = objection.why[:LONGEST], objection.text[:LONGEST]
+                await self._record("objected", failure.id, number=number, by=objection.by, why=why, text=text)
+                log.info("feedback refused", by=objection.by, why=objection.why)
+                if isinstance(objection.__cause__, EndpointError | BudgetSpent) and not isinstance(
+                    objection.__cause__, RequestRefused
+                ):
+                    raise objection.__cause__ from None
+
+    async def _attempt(
+        self, failure: RepeatedFailure, number: int, environment: Environment, tool: Tool, seen: Sequence[RefusedCall]
+    ) -> None:
+        """One text, from the question to its end. Raises _Objection, EndpointError and BudgetSpent."""
+        asker = self._writers.asker(NAME, failure.id)
+        question = _Question(self.config.random_seeds.daemon, failure.id, number)
+        case = self.fold.cases[failure.id]
+        told = OBJECTION.format(text=case.objected or "(nothing)", why=case.objection) if case.objection else ""
+        try:
+            proposal = await propose(asker, question, environment, tool, failure.mined, told)
+        except RequestRefused as error:
+            raise _Objection("generator", str(error)) from error
+        except (EndpointError, BudgetSpent) as error:
+            await self._record("unanswered", failure.id, number=number, why=str(error)[:LONGEST])
+            raise
+        except ComposeError as error:
+            raise _Objection("generator", error.detail, error.said) from error
+        if not proposal.needed:
+            await self._give_up(failure, "the generator holds that the refusal says enough")
+            return
+        text, remedy = proposal.text, proposal.remedy
+        faults = await self._compute(lambda: self._faults(failure, environment, tool, proposal))
+        if faults or remedy is None:
+            raise _Objection("gates", "; ".join(faults), text)
+        mended = await self._compute(lambda: sum(mends(environment, refused, remedy) for refused in seen))
+        if 2 * mended < len(seen):
+            why = f"following it ({remedy.kind}) mends the call in {mended} of {len(seen)} other worlds"
+            raise _Objection("probe", why, text)
+        try:
+            opinion = await judge(asker, question, environment, tool, failure.mined.pattern, text, remedy)
+        except (EndpointError, BudgetSpent, ComposeError) as error:
+            why = f"no verdict: {error.detail if isinstance(error, ComposeError) else error}"
+            raise _Objection("judge", why, text) from error
+        if not opinion.consistent:
+            log.info("the judge contradicts itself; its four verdicts count", failed=list(opinion.failed))
+        if opinion.failed:
+            raise _Objection("judge", f"fails {', '.join(opinion.failed)}: {opinion.reason}", text)
+        await self._record(
+            "approved",
+            failure.id,
+            number=number,
+            text=text,
+            category=proposal.category,
+            type=proposal.type,
+            remedy=remedy.as_json(),
+            probe={"worlds": len(seen), "mended": mended},
+            judge={**opinion.verdicts, "reason": opinion.reason[:LONGEST], "consistent": opinion.consistent},
+            model=asker.backbone,
+            prompts=dict(asker.hashes),
+        )
+        log.info("feedback approved", text=text, attempts=number)
+
+    def _faults(self, failure: RepeatedFailure, environment: Environment, tool: Tool, proposal: Proposal) -> list[str]:
+        """What the rules hold against a text and its remedy."""
+        remedy, tools = proposal.remedy, environment.tools()
+        if remedy is None:
+            return ["it names no remedy, so it cannot be tried: look_up, first or argument"]
+        if faults := remedy.faults(environment, tool, failure.mined.shapes):
+            return faults
+        about = f"{remedy.argument} {remedy.tool}"
+        if set(stems(about)).isdisjoint(stems(proposal.text)):
+            return [f"its remedy is about {about.strip()}, of which the text says nothing"]
+        truth = GroundTruthValues(self._tasks())
+        other = tools.get(remedy.tool)
+        return feedback_faults(environment, tool, other, failure.mined.pattern, proposal.text, truth)
+
+    def _brought_about(self, failure: RepeatedFailure, environment: Environment, tool: Tool) -> list[RefusedCall]:
+        mined = failure.mined
+        others = [
+            task
+            for task in self.run.tasks
+            if task.split == "train" and task.environment.name == failure.environment and task.id not in mined.tasks
+        ]
+        rng = keyed_random(self.config.random_seeds.daemon, "feedback", failure.id, "worlds")
+        return witnesses(environment, others, tool, mined.pattern, mined.shapes, rng)
+
+    async def _give_up(self, failure: RepeatedFailure, why: str) -> None:
+        mined = failure.mined
+        await self._record(
+            "given_up", failure.id, environment=failure.environment, tool=mined.tool, pattern=mined.pattern, why=why
+        )
+        log.info("no feedback", why=why)
+
+    async def _record(self, kind: str, failure: str, **fields: Any) -> None:
+        """Records what came of asking about a kind of failure: `asked` before each question, `unanswered` where no
+        endpoint answered it, `objected`, `approved`, `given_up`. One call at a time."""
+        made = record(kind, failure=failure, **fields, time=round(time.time(), 3))
+        seq = await asyncio.to_thread(self._log.append, [made])
+        self.fold.apply(made, seq)
+
+    def _closed(self, failure: RepeatedFailure) -> bool:
+        case = self.fold.cases.get(failure.id)
+        return case is not None and case.state != "open"
+
+    def _failure(self, mined: MinedFailure, state: RunState) -> RepeatedFailure:
+        key = mined.tool, mined.pattern
+        if key not in self._environments:
+            self._environments[key] = state.task(mined.tasks[0]).environment.name
+        return RepeatedFailure(failure_id(self._environments[key], *key), self._environments[key], mined)
+
+    def _compute(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        return in_thread(self._threads, function)
+
+
+CATEGORIES = (
+    "dependency_missing",
+    "parameter_constraint",
+    "state_prerequisite",
+    "format_mismatch",
+    "resource_unavailable",
+)
+TYPES = ("clarify_constraint", "suggest_prerequisite", "explain_dependency", "correct_format")
+REMEDIES = ("look_up", "first", "argument", "none")
+FIELD: Schema = {"type": "string", "maxLength": 80}
+OTHERS = 60  # tools of the class that are shown
+BOOLEAN: Schema = {"type": "boolean"}
+PROPOSAL = AnswerForm(
+    {
+        "needed": {"type": "string", "enum": ["yes", "no"]},
+        "category": {"type": "string", "enum": list(CATEGORIES)},
+        "type": {"type": "string", "enum": list(TYPES)},
+        "feedback": {"type": "string", "maxLength": LONGEST},
+        "remedy": {"type": "string", "enum": list(REMEDIES)},
+        "tool": FIELD,
+        "argument": FIELD,
+        "shape": FIELD,
+    },
+    guiding=frozenset({"feedback"}),
+)
+OPINION = AnswerForm(
+    {**dict.fromkeys((*VERDICTS, "approved"), BOOLEAN), "suggestion": {"type": "string", "maxLength": LONGEST}},
+    optional=frozenset({"suggestion"}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What the generator wrote. `needed`: whether the refusal should say more at all; `remedy` is None where it names
+    none."""
+
+    needed: bool
+    category: str
+    type: str
+    text: str
+    remedy: Remedy | None
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What the judge found: its four verdicts, why, and whether it said itself what follows from them."""
+
+    verdicts: Mapping[str, bool]
+    reason: str
+    consistent: bool
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The verdicts that stand against the text."""
+        return failing(self.verdicts)
+
+
+async def propose(
+    asker: Asker, given: Keyed, environment: Environment, tool: Tool, mined: MinedFailure, objection: str
+) -> Proposal:
+    """Raises ComposeError for an answer that cannot be read, EndpointError, BudgetSpent."""
+
+    def read(answer: dict[str, Any]) -> Proposal:
+        kind = answer["remedy"]
+        parts = {name: answer[name].strip().strip("`'\"") for name in ("tool", "argument", "shape")}
+        remedy = None if kind == "none" else Remedy(kind, **parts)
+        text = " ".join(answer["feedback"].split())
+        return Proposal(answer["needed"] == "yes", answer["category"], answer["type"], text, remedy)
+
+    return await asker.ask_keyed(
+        given,
+        "feedback",
+        stage="feedback",
+        fields={
+            **_about(environment, tool, mined.pattern),
+            "often": f"in {mined.rollouts} attempts at {len(mined.tasks)} tasks or more",
+            "shapes": "\n".join(showing.compact(one) for one in mined.shapes) or "(none)",
+            "examples": _examples(asker, tool.group),
+            "objection": objection,
+        },
+        form=PROPOSAL,
+        read=read,
+        error="query_gen_failed",
+    )
+
+
+async def judge(
+    asker: Asker, given: Keyed, environment: Environment, tool: Tool, pattern: str, text: str, remedy: Remedy
+) -> Opinion:
+    """Raises ComposeError for an answer that cannot be read, EndpointError, BudgetSpent."""
+
+    def read(answer: dict[str, Any]) -> Opinion:
+        verdicts = {name: answer[name] for name in VERDICTS}
+        why = answer.get("suggestion", "").strip() or answer["reason"].strip()
+        return Opinion(verdicts, why, answer["approved"] is not bool(failing(verdicts)))
+
+    advice = {
+        "look_up": f"take {remedy.argument} of {tool.name} from what {remedy.tool} returns",
+        "first": f"call {remedy.tool} before {tool.name}",
+        "argument": f"give {remedy.argument} of {tool.name} in the form {remedy.shape}",
+    }[remedy.kind]
+    return await asker.ask_keyed(
+        given,
+        "feedback_judge",
+        stage="feedback_judge",
+        fields={**_about(environment, tool, pattern), "feedback": text, "remedy": advice},
+        form=OPINION,
+        read=read,
+        error="query_verify_no_tag",
+    )
+
+
+def _about(environment: Environment, tool: Tool, pattern: str) -> Mapping[str, str]:
+    others = [one for one in environment.tools().values() if one.group == tool.group and one.name != tool.name]
+    return {
+        "tool": showing.schemas([tool]),
+        "others": showing.signatures(others[:OTHERS]) or "(none)",
+        "pattern": pattern,
+    }
+
+
+def _examples(asker: Asker, group: str) -> str:
+    """Three to five examples for tools of this class; general ones where the class has none."""
+    for name in (f"feedback_class_{group}", "feedback_class_any"):
+        try:
+            load(name)
+        except (FileNotFoundError, ValueError, OSError):
+            continue
+        return asker.template(name).text
+    raise FileNotFoundError("prompts/feedback_class_any.txt")

@@ -1,0 +1,190 @@
+"""What failed calls have in common: the tool, and the words of its refusal without the values in them (000 Appendix C).
+
+A *pattern* is a refusal's text in which every value is a placeholder: an argument of the call, wherever it stands, is
+`{argument}`; then quotations are `<text>`, numbers `<number>`, what is no word of a language (paths, addresses,
+identifiers with digits, capitals) or a capitalised word inside a sentence `<name>`. Equal patterns of one tool are one
+kind of failure. A *shape* is what an argument looked like, no value of it: words, also joined by `_`, are `a`, runs of
+digits `9`, signs stay ("letters/plan_2.txt" is "a/a_9.a"); other types are their JSON names.
+
+Only refusals of tools count: what breaks a tool's document is answered from that document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rods.analysis.containment import is_small
+from rods.calls import Call
+from rods.environments.base import Result
+from rods.family.feedback.settings import Feedback
+
+# What a rollout's record holds of its failed calls: kinds, characters of a pattern, arguments, characters of a shape.
+MOST_FAILED, PATTERN_LENGTH, MOST_SHAPES, SHAPE_LENGTH = 4, 160, 8, 24
+READ = 1_000  # characters of a refusal that are looked at
+_QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"|“[^”]*”|`[^`]*`|\[[^\]]*\]")
+_NAME = re.compile(
+    r"\S*[^\W\d_]+[./@#:\\][^\s.,;:!?]\S*|(?<!\S)[./@#\\]\S+|\b(?=\w*[^\W_])\w*\d\w*[^\W\d]\w*|\b[^\W\d]\w*\d\w*|\b[A-Z]{2,}\b"
+)
+_NUMBER = re.compile(r"[-+]?[$€£]?\d[\d,.:/-]*%?")
+_CAPITALS = re.compile(r"(?<=[\w,] )[A-Z][\w'’-]*(?: [A-Z][\w'’-]*)*")
+_LETTERS, _DIGITS = re.compile(r"[^\W\d_]+(?:_[^\W\d_]+)*"), re.compile(r"\d+")
+_JSON = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCall:
+    """Calls of a rollout that a tool refused alike."""
+
+    tool: str  #: which one
+    pattern: str  #: the refusal without values, at most 160 characters
+    shapes: tuple[tuple[str, str], ...] = ()  #: what the arguments of the first of them looked like, by name
+    count: int = 1  #: how many calls
+
+    def as_json(self) -> dict[str, Any]:
+        return {"tool": self.tool, "pattern": self.pattern, "count": self.count, "shapes": dict(self.shapes)}
+
+    @staticmethod
+    def from_json(record: Any) -> FailedCall:
+        """Raises ValueError naming the field at fault."""
+        if not isinstance(record, dict):
+            raise ValueError(f"a failed call is {record!r}; it must be an object")
+        tool, pattern = record.get("tool"), record.get("pattern")
+        count, shapes = record.get("count", 1), record.get("shapes", {})
+        if not isinstance(tool, str) or not tool or not isinstance(pattern, str):
+            raise ValueError(f"a failed call has tool {tool!r} and pattern {pattern!r}; both must be texts")
+        if len(pattern) > PATTERN_LENGTH:
+            raise ValueError(f"the pattern of a failed call has {len(pattern)} characters, at most {PATTERN_LENGTH}")
+        if type(count) is not int or count < 1:
+            raise ValueError(f"count of a failed call is {count!r}; it must be at least 1")
+        if not isinstance(shapes, dict) or not all(isinstance(one, str) for one in shapes.values()):
+            raise ValueError(f"shapes of a failed call is {shapes!r}; it must say a text for each argument")
+        return FailedCall(tool, pattern, tuple(shapes.items()), count)
+
+
+def check_failures(failures: Any) -> None:
+    """Raises ValueError where `failures` of a rollout's record is none."""
+    if not isinstance(failures, list) or len(failures) > MOST_FAILED:
+        raise ValueError(f"failures is {failures!r}; it must be a list of at most {MOST_FAILED} failed calls")
+    for failure in failures:
+        FailedCall.from_json(failure)
+
+
+def refusal_text(result: Result) -> str:
+    """What the tool said when it refused: the text of `error` where the result is an object."""
+    value: Any = result.value
+    return str(value["error"]) if isinstance(value, dict) and "error" in value else result.text
+
+
+def pattern(call: Call, result: Result) -> str:
+    """The refusal of `call` without values, at most `PATTERN_LENGTH` characters."""
+    text = " ".join(refusal_text(result)[:READ].split())
+    given = {name: value for name, value in call.arguments.items() if not isinstance(value, bool | list | dict | None)}
+    for name, value in sorted(given.items(), key=lambda one: (-len(str(one[1])), one[0])):
+        if not is_small(value):
+            written = re.escape(" ".join(str(value).split()))
+            text = re.sub(rf"(?<!\w)['\"]?{written}['\"]?(?!\w)", f"{{{name}}}", text)
+    for found, placeholder in ((_QUOTED, "<text>"), (_NAME, "<name>"), (_NUMBER, "<number>"), (_CAPITALS, "<name>")):
+        # what is a placeholder already stays
+        parts = re.split(r"(\{\w+\}|<\w+>)", text)
+        text = "".join(part if index % 2 else found.sub(placeholder, part) for index, part in enumerate(parts))
+    return text[:PATTERN_LENGTH]
+
+
+def shape(value: Any) -> str:
+    """What `value` looks like, at most `SHAPE_LENGTH` characters."""
+    if isinstance(value, str):
+        return _DIGITS.sub("9", _LETTERS.sub("a", " ".join(value[:READ].split())))[:SHAPE_LENGTH]
+    return _JSON.get(type(value), "null")
+
+
+def failed_calls(made: Iterable[tuple[Call, Result]]) -> tuple[FailedCall, ...]:
+    """The failures among the calls of a rollout, the first `MOST_FAILED` kinds of them, each once with its number."""
+    found: dict[tuple[str, str], FailedCall] = {}
+    for call, result in made:
+        if result.error != "tool":
+            continue
+        key = (call.name, pattern(call, result))
+        known = found.get(key)
+        if known is not None:
+            found[key] = FailedCall(known.tool, known.pattern, known.shapes, known.count + 1)
+        elif len(found) < MOST_FAILED:
+            shapes = tuple((name, shape(value)) for name, value in list(call.arguments.items())[:MOST_SHAPES])
+            found[key] = FailedCall(*key, shapes)
+    return tuple(found.values())
+
+
+KEPT = 4_096  # kinds of failure that are counted; what is met first after so many is not
+EXAMPLES = 3  # shapes of arguments, and tasks beyond those that are needed
+
+
+@dataclass(slots=True)
+class MinedFailure:
+    """Calls of `tool` that were refused in words of one `pattern`: in how many rollouts, how many calls, in which tasks
+    (the first few), with arguments of which shapes (the first few). `due`: the step that made it due; 0: not yet."""
+
+    tool: str
+    pattern: str
+    rollouts: int = 0
+    calls: int = 0
+    last: int = 0  # the latest step with one
+    due: int = 0
+    tasks: list[str] = field(default_factory=list)
+    shapes: list[dict[str, str]] = field(default_factory=list)
+
+
+class Mining:
+    """Counts failures; `apply` takes the groups of live steps in their order."""
+
+    def __init__(self, rules: Feedback) -> None:
+        self._rules = rules
+        self._found: dict[tuple[str, str], MinedFailure] = {}
+
+    def closing(self, groups: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        """Nothing stands in closing records."""
+        return {}
+
+    def apply(self, step: int, groups: Iterable[Mapping[str, Any]]) -> None:
+        """The group records of a closed step."""
+        for group in groups:
+            for rollout in group.get("rollouts", ()):
+                for failed in rollout.get("failures", ()):
+                    self._count(step, group["task"], failed)
+
+    def due(self) -> list[MinedFailure]:
+        """What is worth asking about, in order; at most `feedback.texts` kinds."""
+        found = sorted(
+            (one for one in self._found.values() if one.due), key=lambda one: (one.due, one.tool, one.pattern)
+        )
+        return found[: self._rules.texts]
+
+    def __iter__(self) -> Any:
+        """All kinds, the commonest first."""
+        return iter(sorted(self._found.values(), key=lambda one: (-one.rollouts, one.tool, one.pattern)))
+
+    def state(self) -> Any:
+        """What a snapshot keeps, as JSON can say it."""
+        return [asdict(one) for one in self._found.values()]
+
+    def load(self, state: Any) -> None:
+        self._found = {(one["tool"], one["pattern"]): MinedFailure(**one) for one in state}
+
+    def _count(self, step: int, task: str, failed: Mapping[str, Any]) -> None:
+        key = failed["tool"], failed["pattern"]
+        known = self._found.get(key)
+        if known is None:
+            if len(self._found) >= KEPT:
+                return
+            known = self._found[key] = MinedFailure(*key)
+        known.rollouts += 1
+        known.calls += failed.get("count", 1)
+        known.last = step
+        if task not in known.tasks and len(known.tasks) < self._rules.tasks + EXAMPLES:
+            known.tasks.append(task)
+        shapes = failed.get("shapes")
+        if shapes and shapes not in known.shapes and len(known.shapes) < EXAMPLES:
+            known.shapes.append(dict(shapes))
+        if not known.due and known.rollouts >= self._rules.rollouts and len(known.tasks) >= self._rules.tasks:
+            known.due = step

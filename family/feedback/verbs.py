@@ -1,0 +1,141 @@
+"""`rods feedback`: the failures that agents were asked about, what was approved, and a text that is taken back."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from rods.buffers.log.records import record
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.locks import Ownership
+from rods.buffers.run.run import Run
+from rods.buffers.state import read_state
+from rods.commands import Json
+from rods.console.output import RunFolder, print_json, print_lines
+from rods.errors import RefusedError, UserError
+from rods.family.feedback.cases import FeedbackCase, FeedbackFold
+from rods.family.feedback.settings import DROPPED, FEEDBACK
+
+LONGEST = 300  # characters of a reason
+Failure = Annotated[str, Parameter(help="The id of a failure, or its first digits.")]
+Why = Annotated[str, Parameter(help="The reason, which is kept on record.")]
+
+
+def list_cases(run: RunFolder, /, *, as_json: Json = False) -> None:
+    """List the failures that agents were asked about: what was approved, given up, dropped, or is open."""
+    found = cases(Run.open(run))
+    if as_json:
+        print_json({"run": str(run), "counts": counts(found), "failures": [case.as_json() for case in found]})
+        return
+    if found:
+        print_lines([_summary(counts(found))])
+    for case in found:
+        said = case.text or case.why or case.objection
+        print_lines(
+            [f"{case.failure[:8]}  {case.state.replace('_', ' '):8}  {case.tool}: {case.pattern}", f"          {said}"]
+        )
+    if not found:
+        print_lines(["nobody was asked about a failure so far"])
+
+
+def show(run: RunFolder, failure: Failure, /, *, as_json: Json = False) -> None:
+    """Show everything on record about one failure: how often it was met, each attempt, and what became of it."""
+    opened = Run.open(run)
+    case = find(opened, failure)
+    state = read_state(opened, strict=False)
+    records = [
+        {key: value for key, value in one.items() if key not in ("seq", "id", "crc", "failure")}
+        for log in (FEEDBACK, DROPPED)
+        for one in state.records(log)
+        if one.get("failure") == case.failure
+    ]
+    mining: Any = state.folds.get("feedback", ())
+    met = next((mined for mined in mining if (mined.tool, mined.pattern) == (case.tool, case.pattern)), None)
+    counts = {} if met is None else {"rollouts": met.rollouts, "calls": met.calls, "last_step": met.last}
+    if as_json:
+        print_json({**case.as_json(), "met": counts, "records": records})
+        return
+    print_lines([f"{case.failure}  {case.state.replace('_', ' ')}", f"{case.environment}, {case.tool}: {case.pattern}"])
+    if counts:
+        print_lines(["met by {calls} calls in {rollouts} rollouts, last in step {last_step}".format(**counts)])
+    print_lines(_line(one) for one in records)
+
+
+def drop(run: RunFolder, failure: Failure, /, *, why: Why = "", as_json: Json = False) -> None:
+    """Take an approved text out of force, for good: from the next epoch on it is not shown. Nobody is asked again."""
+    case = withdraw(Run.open(run), failure, why)
+    if as_json:
+        print_json(case.as_json())
+        return
+    print_lines([f"{case.failure[:8]} is not shown any more from the next epoch on: {case.text}"])
+
+
+def _summary(counts: Mapping[str, Any]) -> str:
+    given = ", ".join(f"{count} × {reason}" for reason, count in counts["reasons"].items())
+    states = "{approved} approved, {dropped} dropped, {open} open, {given_up} given up".format(**counts)
+    return f"{counts['failures']} failures, {counts['questions']} questions: {states}{f' ({given})' if given else ''}"
+
+
+def _line(record: dict[str, Any]) -> str:
+    kind = record["kind"].replace("_", " ")
+    if kind == "asked":
+        return f"  {record['number']}. asked"
+    by = f" by {record['by']}" if "by" in record else ""
+    said = [record[name] for name in ("text", "why") if record.get(name)]
+    return f"     {kind}{by}: {' — '.join(said)}"
+
+
+def cases(run: Run) -> list[FeedbackCase]:
+    """Every kind of failure that agents were asked about, in the order of the log."""
+    fold = FeedbackFold(run.path)
+    fold.poll()
+    return list(fold.cases.values())
+
+
+def counts(found: Sequence[FeedbackCase]) -> dict[str, Any]:
+    """How many failures there are in each state, how many questions were put about them, and how many were given up for
+    which reason (up to its colon: what the last answer met with is its own)."""
+    states = Counter(case.state for case in found)
+    reasons = Counter(case.why.partition(":")[0] for case in found if case.state == "given_up")
+    return {
+        "failures": len(found),
+        "questions": sum(case.questions for case in found),
+        **{state: states[state] for state in ("approved", "dropped", "open", "given_up")},
+        "reasons": dict(reasons.most_common()),
+    }
+
+
+def find(run: Run, failure: str) -> FeedbackCase:
+    """The case whose id begins with `failure`. Raises UserError for none or several."""
+    found = [case for case in cases(run) if case.failure.startswith(failure)]
+    if len(found) != 1:
+        raise UserError(
+            f"{len(found) or 'no'} kinds of failure have an id that begins with {failure!r}",
+            where=str(run.path),
+            remedy=f"`rods feedback list {run.path}` shows the ids",
+        )
+    return found[0]
+
+
+def withdraw(run: Run, failure: str, why: str) -> FeedbackCase:
+    """Takes an approved text out of force from the next merge on that no start has made before, and for good. Raises
+    UserError for an unknown id, RefusedError for a text that is not in force."""
+    owned = Ownership(run.path, DROPPED, "feedback")
+    try:
+        case = find(run, failure)
+        if case.state != "approved":
+            raise RefusedError(
+                f"failure {case.failure} has no text in force ({case.state.replace('_', ' ')})", where=str(run.path)
+            )
+        why = why[:LONGEST]
+        with closing(LogWriter(run.path / DROPPED)) as writer:
+            writer.append([record("dropped", failure=case.failure, why=why, time=round(time.time(), 3))])
+        case.state, case.why = "dropped", why
+        return case
+    finally:
+        owned.release()

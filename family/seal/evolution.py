@@ -1,0 +1,98 @@
+"""Which components of an evolving interface are shown: a fold over the labels of closed steps (002 §3.3, eq. 14–15).
+
+A component appears when the share of its labels in the last `curriculum.evolve_steps` steps comes to `evolve_above`,
+and goes when it falls below `evolve_below`. After a step at most one changes, the one farthest beyond its threshold, of
+those that the step's own stage lets come and go. The same labels give the same versions, whoever folds them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rods.canonical import rounded
+from rods.family.seal.settings import Component
+from rods.faults import Label
+from rods.rules.curriculum import stage_rules
+
+# Which labels call for a component. Guidelines answer Table 6 of 002 one to one; missing_tool_call, evidence of Table 5
+# alone, is the other way of not calling. Cues and hints follow §3.3: argument errors call for what documents say of
+# arguments, recovery failures for better answers to errors.
+ANSWERS: Mapping[Component, frozenset[Label]] = {
+    "required": frozenset({"argument_mismatch"}),
+    "allowed": frozenset({"argument_mismatch"}),
+    "format": frozenset({"argument_mismatch"}),
+    "note": frozenset({"argument_mismatch", "invalid_tool_call"}),
+    "malformed": frozenset({"invalid_tool_call"}),
+    "missing": frozenset({"argument_mismatch", "recovery_failure"}),
+    "unknown_argument": frozenset({"argument_mismatch", "recovery_failure"}),
+    "mistyped": frozenset({"argument_mismatch", "recovery_failure"}),
+    "unknown_tool": frozenset({"invalid_tool_call", "recovery_failure"}),
+    "cautious_call": frozenset({"spurious_tool_call"}),
+    "active_response": frozenset({"empty_turn_model_response", "missing_tool_call"}),
+    "state_aware": frozenset({"state_mismatch"}),
+    "scope": frozenset({"instance_mismatch"}),
+    "response_format": frozenset({"response_mismatch"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A component appears or goes with the next step: its labels made up `share` of the `labels` that were given."""
+
+    component: Component
+    shown: bool
+    share: float  # rounded to 12 decimals
+    labels: int
+
+
+class Evolution:
+    """The fold. `shown`: the components that the next step shows, of those that its stage lets come and go."""
+
+    def __init__(self, curriculum: Any) -> None:
+        self._curriculum = curriculum
+        self._any = any(stage.evolving for stage in curriculum.stages)
+        self._profile: list[Counter[str]] = []  # labels of the last steps, the latest last
+        self.shown: frozenset[Component] = frozenset()
+
+    def state(self) -> Any:
+        """The whole state as JSON, for `load`."""
+        return [sorted(self.shown), [dict(sorted(counts.items())) for counts in self._profile]]
+
+    def load(self, state: Any) -> None:
+        """Replaces the whole state by what `state` returned."""
+        self.shown, self._profile = frozenset(state[0]), list(map(Counter, state[1]))
+
+    def closing(self, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """`evolved`: what a step with these groups (as recorded) changes; nothing where it changes nothing."""
+        change = self._change(groups, self._with(groups)) if self._any else None
+        return {} if change is None else {"evolved": asdict(change)}
+
+    def apply(self, step: int, groups: Sequence[Mapping[str, Any]]) -> None:
+        """Folds a closed step."""
+        if not self._any:
+            return
+        profile = self._with(groups)
+        if change := self._change(groups, profile):
+            self.shown ^= {change.component}
+        self._profile = profile
+
+    def _with(self, groups: Sequence[Mapping[str, Any]]) -> list[Counter[str]]:
+        labels = (label for group in groups for one in group["rollouts"] for label in one.get("labels", ()))
+        return [*self._profile, Counter(labels)][-self._curriculum.evolve_steps :]
+
+    def _change(self, groups: Sequence[Mapping[str, Any]], profile: Sequence[Counter[str]]) -> Change | None:
+        counts = sum(profile, Counter[str]())
+        total = counts.total()
+        if not total or not groups:
+            return None
+        best: tuple[float, Change] | None = None
+        stage: Any = stage_rules(self._curriculum, groups[0]["stage"])
+        for component in stage.evolving:
+            share = rounded(sum(counts[label] for label in ANSWERS[component]) / total)
+            shown = component in self.shown
+            beyond = self._curriculum.evolve_below - share if shown else share - self._curriculum.evolve_above
+            if (beyond > 0 or (beyond == 0 and not shown)) and (best is None or rounded(beyond) > best[0]):
+                best = rounded(beyond), Change(component, not shown, share, total)
+        return best[1] if best else None

@@ -1,0 +1,75 @@
+"""SEAL's weights of rollouts, an advantage hook (002 §3.4, eq. 10–12).
+
+`training.advantage_hook = "rods.family.seal.weights:seal"` multiplies the advantage of each rollout by
+
+    w = clip(Σ p(z)·ρ(z), 0.5, 2)
+
+where p(z) is the share of its turns with the label z (rods/episode/diagnosis.py), and ρ(z) how much is to be learnt
+from such a turn. Successes are weighted, too, and since w > 0 no advantage changes its sign. With these ρ, which lie
+between 0.6 and 2, the clip never binds.
+
+Other values make a hook of your own: `mine = weighted(response_mismatch=0.5)` in a module that the configuration names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from rods.errors import UserError
+from rods.faults import LABELS, Label
+from rods.trainer.advantages import AdvantageEstimate, Array, Hook
+
+# ρ of 002 Table 6, which has none for the four labels of Table 5 alone: those are ours.
+UTILITY: Mapping[Label, float] = MappingProxyType(
+    {
+        "invalid_tool_call": 2.0,  # ours
+        "argument_mismatch": 2.0,  # ours
+        "state_mismatch": 1.0,
+        "recovery_failure": 1.0,  # ours
+        "missing_tool_call": 1.5,  # ours
+        "response_mismatch": 0.9,
+        "spurious_tool_call": 2.0,
+        "correct_abstention": 1.8,
+        "empty_turn_model_response": 1.5,
+        "instance_mismatch": 0.6,
+        "pass": 1.0,
+    }
+)
+LOWEST, HIGHEST = 0.5, 2.0  # 002 Appendix C.2
+
+
+def weight(labels: Sequence[Label], utility: Mapping[Label, float] = UTILITY) -> float:
+    """w of a rollout, in [LOWEST, HIGHEST]; 1 where none of its turns has a label, which says nothing about it."""
+    if not labels:
+        return 1.0
+    total = math.fsum(count * utility[label] for label, count in Counter(labels).items())
+    return min(HIGHEST, max(LOWEST, total / len(labels)))
+
+
+def weighted(**changes: float) -> Hook:
+    """A hook with these values of ρ instead of SEAL's. Raises UserError for an unknown label, and for a value that is
+    negative or not finite."""
+    for label, value in changes.items():
+        if label not in LABELS:
+            raise _wrong(f"unknown label {label!r}", f"there are {', '.join(LABELS)}")
+        if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
+            raise _wrong(f"the weight of {label} is {value!r}", "give a finite number that is not negative")
+    utility = {label: changes.get(label, value) for label, value in UTILITY.items()}
+
+    def hook(estimate: AdvantageEstimate) -> Array:
+        found = [weight(seen.rollout.labels, utility) for seen in estimate.rollouts]
+        return np.asarray(estimate.advantages * np.array(found).reshape(estimate.advantages.shape))
+
+    return hook
+
+
+def _wrong(what: str, remedy: str) -> UserError:
+    return UserError(what, where="training.advantage_hook", remedy=remedy)
+
+
+seal = weighted()

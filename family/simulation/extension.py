@@ -1,0 +1,121 @@
+"""What simulated conversations (001) add to the core: who plays them, and tasks drawn for the slots of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from rods.errors import UserError
+from rods.extension import Extension, Section, StepFold, Told
+from rods.family.simulation.settings import DRAWN, DifficultyRules, SimulationSettings, TaskSource
+
+
+class Simulation(Extension):
+    name = "simulation"
+    sections: ClassVar[Mapping[str, Section]] = {
+        "source": TaskSource(),
+        "difficulty": DifficultyRules(),
+        "simulation": SimulationSettings(),
+    }
+    environments: ClassVar[Mapping[str, str]] = {
+        "repository": "rods.family.simulation.repository:environment",
+        "/": "rods.family.simulation.repository:of_folder",
+    }
+    licences: ClassVar[Mapping[str, str]] = {"repository": "Apache-2.0"}
+    logs = (DRAWN,)
+    stand_ins = "rods.family.simulation.stand_ins"
+    record_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {"drawn": ("step", "slot", "difficulty")}
+    verbs: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "data draw": ("verbs:draw_file", "Draw tasks over the tools of a repository."),
+    }
+
+    def fold(self, config: Any) -> StepFold | None:
+        from rods.family.simulation.difficulty import Difficulty
+
+        return Difficulty(config.difficulty) if config.source.drawn else None
+
+    def fold_key(self, config: Any) -> Any:
+        return config.difficulty.model_dump(mode="json") if config.source.drawn else None
+
+    def validate(self, config: Any) -> None:
+        drawn, batch, slots = config.source.drawn, config.training.batch_tasks, self.slots(config)
+        if 0 < drawn < 1 and not 0 < slots < batch:
+            raise ValueError(
+                f"source.drawn = {drawn} of training.batch_tasks = {batch} makes {slots} drawn tasks a step: give a "
+                "share that leaves both some, or 0 or 1"
+            )
+        if drawn and any(stage.reward == "toolrl" for stage in config.curriculum.stages):
+            raise ValueError("the reward toolrl compares calls with a ground truth, which drawn tasks do not have")
+        if drawn == 1 and config.pool.static:
+            raise ValueError(
+                "pool.static waits until all tasks of the pool were visited, and source.drawn = 1 has none"
+            )
+
+    def check(self, config: Any, environments: Any) -> Sequence[Any]:
+        if (modelled := config.simulation.by_model) and not (config.operation.players or config.operation.endpoints):
+            raise UserError(
+                f'simulation.{modelled[0]} is "model", and no model is named that could play',
+                where="operation.players",
+                remedy='give one [[operation.players]] with model and urls (docs/endpoints.md), or "procedural"',
+            )
+        if not config.source.drawn:
+            return ()
+        from rods.family.simulation.source import drawn_from
+
+        return [drawn_from(config.source.repository, environments)]
+
+    def player(self, environments: Any, config: Any) -> Any:
+        from rods.family.simulation.players import SimulationPlayer
+
+        return SimulationPlayer(environments, config)
+
+    def slots(self, config: Any) -> int:
+        return int(config.source.drawn * config.training.batch_tasks + 0.5)
+
+    def source(self, run: Any, *, strict: bool = False) -> Any:
+        from rods.family.simulation.source import DrawnSource
+
+        return DrawnSource(run, strict=strict)
+
+    def epoch_steps(self, config: Any) -> int:
+        return int(config.source.epoch_steps)
+
+    def told(self, fold: Any, config: Any, where: Told) -> Mapping[str, Any]:
+        """Gauges: `difficulty/next`, and of the last step `difficulty/<dimension>`, the level that it allowed."""
+        if not config.source.drawn:
+            return {}
+        if where != "gauges":
+            return {"difficulty": fold.as_json() if where == "status" else fold.value}
+        levels: dict[str, int] = fold.as_json().get("last", {}).get("levels", {})
+        return {"difficulty/next": fold.value, **{f"difficulty/{name}": at for name, at in levels.items()}}
+
+    def verify(self, run: Any, findings: Any, *, replay: bool) -> None:
+        from rods.family.simulation.source import verify_drawn
+
+        verify_drawn(run, findings, replay=replay)
+
+    def varies(self, task: Any) -> bool:
+        from rods.family.simulation.generating import levels_of
+
+        return levels_of(task) is not None
+
+    def kinds(self, run: Any) -> Sequence[Any]:
+        from rods.family.simulation.variants import DrawnKind
+
+        return [DrawnKind(run.episode)]
+
+    def replayed(self, run: Any, task: Any) -> Sequence[Any] | None:
+        from rods.family.simulation.variants import replayed_drawn
+
+        job, environment = run.episode(task), run.environments.load(task.environment.name)
+        steady = environment.features.deterministic and not job.waits
+        return replayed_drawn(environment, task, job) if steady else None
+
+    def difficulty(self, task: Any) -> float | None:
+        from rods.family.simulation.difficulty import share
+
+        levels = task.provenance.get("levels")
+        return None if levels is None else share(levels)
+
+
+EXTENSION = Simulation()

@@ -1,0 +1,378 @@
+"""Draws tasks from a tool repository without a model (001 §2.2.1), in the paper's order: a category and as many of its
+tools as the level asks for, further ones only when it has no more (§3.4); the calls that are expected; then a user who
+wants them. Whatever a call needs is said by the user or known to it. A task is a pure function of repository, levels,
+random seed, step and slot."""
+
+from __future__ import annotations
+
+import random
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import date
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rods.analysis.containment import Text, leaves
+from rods.analysis.sampling import Sampler
+from rods.analysis.schemas import fits, limits
+from rods.calls import Call
+from rods.canonical import content_id, keyed_random
+from rods.conversations import Limits, Persona, Rubric
+from rods.environments.base import Tool
+from rods.errors import UserError
+from rods.family.simulation.difficulty import Levels
+from rods.family.simulation.settings import DIMENSIONS
+from rods.family.simulation.tools import SimulatedTool, ToolRepository
+from rods.prompts import load
+from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split
+
+PHRASES = Path(__file__).parent / "phrases.toml"
+OPTIONAL = 0.35  # share of the optional arguments that a call gives
+SHARED = 0.7  # share of the identifiers that a call has in common with an earlier one of the task
+TRIES = 20  # drawings of tools until one of them can be called
+WANTED = "what is wanted"  # the topic of the request itself, without its details
+LONG = 24  # characters from which a text with blanks is quoted
+# The order of calls in a task: what removes or ends something comes last.
+ORDER = {"finds": 0, "lists": 0, "looks_up": 0, "reads": 0, "creates": 1, "changes": 2, "removes": 3}
+CRITERIA = ("intent", "expected_tools", "no_hallucination", "no_redundancy", "efficiency")  # Table 7, level by level
+_MACHINE_WORD = re.compile(r"[a-z]+(?:_[a-z]+)+")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """What models that play may be told of a task: the user's `intent` and `manner`, what it `knows` (topic → its
+    words), the `calls` that are expected of the policy, and the `criteria` that count."""
+
+    intent: str
+    manner: str
+    knows: Mapping[str, str]
+    calls: tuple[Call, ...]
+    criteria: tuple[str, ...]
+
+    @staticmethod
+    def of(task: OpenTask) -> Errand:
+        criteria = task.goal.criteria if isinstance(task.goal, Rubric) else ()
+        if isinstance(task.user, Persona):
+            return Errand(task.user.intent, task.user.manner, task.user.knows, task.goal_calls, criteria)
+        return Errand(" ".join(task.user.texts), "", {}, task.goal_calls, criteria)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnTask(Errand):
+    """A task of a generator. `tools` are offered to the policy. The user opens with `first_query`; `further` are the
+    requests of its later turns; it knows all that the calls need, and `hidden` are the topics of the first turn that
+    the first query leaves out. The criteria are those of `CRITERIA` that count."""
+
+    levels: Levels
+    category: str
+    tools: tuple[str, ...]
+    first_query: str
+    further: tuple[str, ...]
+    hidden: tuple[str, ...]
+
+
+class Wanted(NamedTuple):
+    """A task that is to be drawn for a slot of a step."""
+
+    step: int
+    slot: int
+    difficulty: int
+    levels: Levels
+
+
+# Draws tasks, one each, in order. May raise InfrastructureError where somebody who was asked does not answer.
+Generator = Callable[[Sequence[Wanted]], Sequence[AnyTask]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """An argument as the user knows it: a `topic` that can be asked about, and how its value is said."""
+
+    topic: str
+    label: str
+    value: Any
+    text: str
+
+    def told_in(self, text: Text) -> bool:
+        return any(text.contains_any_form(leaf) for _, leaf in leaves(self.value) if not isinstance(leaf, bool))
+
+
+def draw_task(repository: ToolRepository, levels: Levels, random_seed: int, step: int, slot: int) -> DrawnTask:
+    """The task in `slot` of `step`. Raises UserError where the repository has no tool whose arguments can be drawn."""
+    for attempt in range(TRIES):
+        rng = keyed_random(random_seed, "drawn task", step, slot, attempt)
+        tools = offered(repository, levels.tools, rng)
+        if calls := _calls(tools, levels.calls, rng):
+            return _with_user(repository, levels, tools, calls, rng)
+    what = f"{TRIES} drawings gave no tool whose arguments can be drawn"
+    remedy = 'give parameters "examples", an "enum", or a pattern such as ^[A-Z]{2}-[0-9]{4}$'
+    raise UserError(what, where="the tool repository", remedy=remedy)
+
+
+def draw_like(
+    repository: ToolRepository, levels: Levels, tools: Sequence[str], calls: int, rng: random.Random, *, same: bool
+) -> DrawnTask | None:
+    """A task at `levels` over as many tools of each category as there are among `tools`: others, as far as there are
+    (`same`: just these), of which so many calls are expected; None where these tools cannot be called so often. Raises
+    KeyError for a tool that the repository lacks."""
+    offered = [repository.tools[name] for name in tools] if same else others(repository, tools, rng)
+    found = _calls(offered, calls, rng)
+    return _with_user(repository, levels, offered, found, rng) if len(found) == calls else None
+
+
+def others(repository: ToolRepository, tools: Sequence[str], rng: random.Random) -> list[SimulatedTool]:
+    """As many tools of each category as there are among `tools`; these themselves only where there are too few
+    others."""
+    found: list[SimulatedTool] = []
+    for category, count in Counter(repository.tools[name].tool.group for name in tools).items():
+        within = rng.sample(repository.of(category), len(repository.of(category)))
+        found += sorted(within, key=lambda one: one.tool.name in tools)[:count]
+    return found
+
+
+def open_task(
+    drawn: DrawnTask,
+    environment: EnvironmentRef,
+    *,
+    split: Split = "train",
+    provenance: Mapping[str, Any] = MappingProxyType({}),
+) -> OpenTask:
+    """The task of a run. Its rubric names the criteria that count and has the expected calls; its limits are the caps
+    of its levels. A user whose first query hides something has one text more than these, and the policy one reply: to
+    ask and to be told. The random seed of its world follows from what was drawn."""
+    turns, tool_turns, replies = drawn.levels.caps
+    asked = int(bool(drawn.hidden))
+    known = {"levels": asdict(drawn.levels), "category": drawn.category, "hidden": list(drawn.hidden)}
+    return OpenTask(
+        environment=environment,
+        type="base",
+        user=Persona(drawn.intent, drawn.first_query, drawn.knows, drawn.manner, turns + asked, drawn.further),
+        goal=Rubric(drawn.criteria, drawn.calls),
+        tools=drawn.tools,
+        state={"random_seed": int(content_id(asdict(drawn))[:8], 16)},
+        split=split,
+        provenance={**known, **provenance},
+        system=system_prompt(drawn.levels),
+        limits=Limits(tool_turns, replies + asked),
+    )
+
+
+def levels_of(task: AnyTask) -> Levels | None:
+    """The levels that a task was drawn with; None where it was not drawn: its user is none that is played, nothing says
+    which calls are expected, or its provenance holds no levels."""
+    if not isinstance(task, OpenTask) or not isinstance(task.user, Persona) or not isinstance(task.goal, Rubric):
+        return None
+    kept = task.provenance.get("levels")
+    if not task.goal.calls or not isinstance(kept, dict) or kept.keys() != {field.name for field in fields(Levels)}:
+        return None
+    return Levels(**kept) if all(type(kept[name]) is int for name in DIMENSIONS) else None
+
+
+def system_prompt(levels: Levels) -> str:
+    """What the policy's system prompt says at this level, from a few paragraphs to one sentence (§2.3.1)."""
+    return said(f"system_{levels.system}")
+
+
+def said(section: str) -> str:
+    """What a level or a criterion is in words."""
+    return load("simulation_levels").sections[section]
+
+
+def offered(repository: ToolRepository, count: int, rng: random.Random) -> list[SimulatedTool]:
+    """`count` tools, or all: of one category as long as it has any."""
+    categories = sorted(repository.categories)
+    rng.shuffle(categories)
+    found: list[SimulatedTool] = []
+    for category in categories:
+        within = list(repository.of(category))
+        rng.shuffle(within)
+        found += within[: count - len(found)]
+        if len(found) == count:
+            break
+    return found
+
+
+def _calls(tools: Sequence[SimulatedTool], count: int, rng: random.Random) -> list[Call]:
+    """`count` different calls in a sensible order, fewer where there are no more; of different tools if possible."""
+    found: list[tuple[int, Call]] = []
+    known: dict[str, Any] = {}  # identifiers by parameter
+    order = rng.sample(list(tools), len(tools))
+    for one in chain(order, order, order):
+        call = _call(one, known, rng)
+        if call is None or any(call == other for _, other in found):
+            continue
+        found.append((_place(one), call))
+        if len(found) == count:
+            break
+    return [call for _, call in sorted(found, key=lambda each: each[0])]
+
+
+def _place(one: SimulatedTool) -> int:
+    if one.effect is None:
+        return 0
+    ends = one.effect.does == "changes" and one.effect.sets  # it is cancelled, closed, returned
+    return ORDER["removes"] if ends else ORDER[one.effect.does]
+
+
+def _call(one: SimulatedTool, known: dict[str, Any], rng: random.Random) -> Call | None:
+    """A call with drawn arguments; None where they do not conform, since a schema says more than is understood."""
+    optional = [each for each in one.tool.parameters if not each.required]
+    given = [each for each in one.tool.parameters if each.required or rng.random() < OPTIONAL]
+    if not given and optional:
+        given = [rng.choice(optional)]
+    sampler, arguments = Sampler(rng), dict[str, Any]()
+    for parameter in given:
+        schema = limits(parameter)
+        shared = "pattern" in schema and _place(one) < ORDER["removes"] and rng.random() < SHARED
+        value = known.get(parameter.name) if shared else None
+        if value is None or not fits(schema, value):
+            value = sampler.value(parameter.name, schema)
+        if not fits(schema, value):
+            return None
+        arguments[parameter.name] = value
+        if "pattern" in schema:
+            known.setdefault(parameter.name, value)
+    # dates of one call go forward in the order of its parameters: first and last day, check-in and check-out
+    dates = [parameter.name for parameter in given if parameter.schema.get("format") == "date"]
+    arguments |= zip(dates, sorted(arguments[name] for name in dates), strict=True)
+    return Call(one.tool.name, arguments)
+
+
+def _with_user(
+    repository: ToolRepository,
+    levels: Levels,
+    tools: Sequence[SimulatedTool],
+    calls: Sequence[Call],
+    rng: random.Random,
+) -> DrawnTask:
+    by_name = {one.tool.name: one.tool for one in tools}
+    facts = list(_facts(by_name, calls, plain=levels.persona > 0))
+    requests = [_request(by_name[call.name]) for call in calls]
+    # the calls are shared out evenly over the turns, the earlier ones taking more
+    turns = [part.tolist() for part in np.array_split(range(len(calls)), min(len(calls), levels.expected_turns))]
+    phrases = _phrases()
+    about = repository.categories[by_name[calls[0].name].group].rstrip(".")
+    greeting, who, doing = (rng.choice(choices) for choices in phrases["context"].values())
+    context = f"{greeting} {who if greeting.endswith(',') else who[:1].upper() + who[1:]} {doing}."
+    opening = rng.choice(phrases["openings"][levels.persona]["clear"])
+    first = turns[0]
+    shown = [_shown(facts[call], levels.ambiguity, rng) for call in first]
+
+    def query() -> str:
+        said = (_said(requests[call], [facts[call][each] for each in shown[call]]) for call in first)
+        return f"{context} {opening.format(request=', and then '.join(said))}"
+
+    def unshown() -> list[tuple[int, int]]:
+        """(call, number) of the facts that the first query leaves out."""
+        return [(call, at) for call in first for at in range(len(facts[call])) if at not in shown[call]]
+
+    if levels.ambiguity == 2:
+        shown = [[] for _ in first]
+        hint, wish, close = (rng.choice(choices) for choices in phrases["vague"].values())
+        text = f"{context} {hint.format(area=about[:1].lower() + about[1:])}, {wish} {close}"
+    else:
+        text = query()
+        while told := [part for part in unshown() if facts[part[0]][part[1]].told_in(Text.of(text))]:
+            for call, number in told:  # that another fact with the same value has told
+                shown[call].append(number)
+            text = query()
+    heard = Text.of(text)
+    unsaid = [facts[call][number] for call, number in unshown()]
+    hidden = [fact.topic for fact in unsaid if not fact.told_in(heard)]
+    further = [
+        rng.choice(phrases["further"]["clear"]).format(
+            request=", and then ".join(_said(requests[call], facts[call]) for call in turn)
+        )
+        for turn in turns[1:]
+    ]
+    manner = phrases["manner"][levels.persona]
+    wanted = "; ".join(requests)
+    intent = "; ".join(_said(request, known) for request, known in zip(requests, facts, strict=True))
+    return DrawnTask(
+        levels=levels,
+        category=by_name[calls[0].name].group,
+        tools=tuple(by_name),
+        calls=tuple(calls),
+        intent=f"The user wants the assistant to {intent}.",
+        first_query=text,
+        further=tuple(further),
+        knows={WANTED: wanted, **{fact.topic: fact.text for known in facts for fact in known}},
+        hidden=(WANTED, *hidden) if levels.ambiguity == 2 else tuple(hidden),
+        manner=f"The user is {rng.choice(phrases['people'])}. {manner['who']} The user {rng.choice(manner['talks'])}.",
+        criteria=CRITERIA[: levels.criteria + 1],
+    )
+
+
+def _facts(tools: Mapping[str, Tool], calls: Sequence[Call], *, plain: bool) -> Iterator[list[_Fact]]:
+    """What the user knows, call by call. Topics are told apart: two calls may have arguments of one name."""
+    taken: set[str] = set()
+    for call in calls:
+        known = []
+        for parameter in tools[call.name].parameters:
+            if parameter.name not in call.arguments:
+                continue
+            label = parameter.name.replace("_", " ").strip()
+            topic, number = label, 1
+            while topic in taken:
+                number += 1
+                topic = f"{label} ({_request(tools[call.name])}{f', {number}' if number > 2 else ''})"
+            taken.add(topic)
+            value = call.arguments[parameter.name]
+            known.append(_Fact(topic, label, value, _in_words(value, plain)))
+        yield known
+
+
+def _in_words(value: Any, plain: bool) -> str:
+    """A value as a user says it; `plain` users say dates in words."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        parts = [_in_words(each, plain) for each in value]
+        return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    if isinstance(value, dict):
+        return " with ".join(f"{name.replace('_', ' ')} {_in_words(each, plain)}" for name, each in value.items())
+    text = str(value)
+    if plain and _ISO.fullmatch(text):
+        day = date.fromisoformat(text)
+        return f"{day:%B} {day.day}, {day.year}"
+    if _MACHINE_WORD.fullmatch(text):
+        return text.replace("_", " ")
+    return f'"{text}"' if len(text) > LONG and " " in text else text
+
+
+def _request(tool: Tool) -> str:
+    """What a tool does, as it is asked for: "Books a seat on a flight." is to book a seat on a flight."""
+    verb, _, rest = tool.summary.partition(" ")
+    if verb.endswith("ies"):
+        verb = f"{verb[:-3]}y"
+    elif verb.endswith(("sses", "shes", "ches", "xes", "zzes")):
+        verb = verb[:-2]
+    elif verb.endswith("s") and not verb.endswith("ss"):
+        verb = verb[:-1]
+    return f"{verb[:1].lower()}{verb[1:]} {rest}".strip()
+
+
+def _said(request: str, facts: Sequence[_Fact]) -> str:
+    told = ", ".join(f"{fact.label} {fact.text}" for fact in facts)
+    return f"{request} ({told})" if told else request
+
+
+def _shown(facts: Sequence[_Fact], ambiguity: int, rng: random.Random) -> list[int]:
+    """The numbers of the facts of a call that the first query says: all, or half when it is somewhat ambiguous."""
+    if ambiguity == 0:
+        return list(range(len(facts)))
+    return sorted(rng.sample(range(len(facts)), len(facts) // 2))
+
+
+@cache
+def _phrases() -> dict[str, Any]:
+    return tomllib.loads(PHRASES.read_text(encoding="utf-8"))

@@ -1,0 +1,297 @@
+"""Models that play a task's tools, its user and its verifier, or think up tasks (001 §2.2), one question at a time.
+What no try brings an answer to, and what the endpoint breaks over, is an InfrastructureError: nobody has failed. What a
+question is asked with, its random seeds included, follows from task and conversation alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, NoReturn, Self, TypeVar
+
+from rods.answers import Unreadable
+from rods.asking import Questioner, Unanswered
+from rods.calls import Call
+from rods.canonical import content_id, keyed_random
+from rods.config import Roles
+from rods.conversations import RUBRIC_LEVELS, Persona, UserText
+from rods.environments.base import Instance, Result, Tool, reference
+from rods.episode.engine import Exchange, Message, NeedCalls, NeedOutcome, Outcome
+from rods.episode.users import told_unasked
+from rods.episode.watchdog import outside
+from rods.errors import InfrastructureError, Unsupported, UserError
+from rods.family.simulation import roles
+from rods.family.simulation.generating import DrawnTask, Errand, Wanted, offered, open_task
+from rods.family.simulation.ledger import Ledger, ToolAnswer
+from rods.family.simulation.roles import TOLD, Role, Simulation, without_asking
+from rods.family.simulation.settings import Information, SimulationSettings
+from rods.family.simulation.world import RepositoryEnvironment
+from rods.llm import Account, BudgetSpent, Client
+from rods.logs import log
+from rods.tasks import OpenTask
+
+T = TypeVar("T")
+Check = Callable[[T], Sequence[str]]
+OFFERS = 3  # sets of tools that a model is offered for a task
+CUT = "(what was said before is left out)"
+
+
+class Unusable(InfrastructureError):
+    """A model has answered, and no try can be used."""
+
+
+class Models:
+    """What all of them share: the settings of `[simulation]` and `[roles]` (of `config`, or the defaults), the random
+    seed, and `line`, through which they are asked while it is open."""
+
+    def __init__(self, config: Any = None) -> None:
+        self.settings: SimulationSettings = SimulationSettings() if config is None else config.simulation
+        self.roles: Roles = Roles() if config is None else config.roles
+        self.random_seed: int = 0 if config is None else config.random_seeds.rollouts
+        self.line: ModelThread | None = None
+
+    def put(self, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        """What `question` comes to in the line's loop. Raises UserError where there is no line."""
+        if self.line is None:
+            raise UserError(
+                "models play, and there is no line to them",
+                where="[simulation]",
+                remedy="let the command that plays open one (rods.buffers.run.run.Run.playing), or play without models",
+            )
+        return self.line.ask(question)
+
+    def answer(self, account: str, question: Simulation[T], check: Check[T] = lambda answer: ()) -> T:
+        """What the model says to `question`; with what `check` says against it, it is asked again. Raises
+        InfrastructureError where no try can be used, and UserError where a budget is spent."""
+        return self.put(lambda client: self.ask(client, account, question, check))
+
+    async def ask(self, client: Client, account: str, question: Simulation[T], check: Check[T]) -> T:
+        """The same, in the client's loop."""
+        fields = {name: text for name, text in question.fields.items() if name != "problem"}
+        key = content_id([question.role, account, fields])
+
+        def read(given: Mapping[str, Any]) -> T:
+            meant = question.read(given)
+            if objections := check(meant):
+                raise Unreadable("; ".join(objections))
+            return meant
+
+        backbone = client.draw(keyed_random(self.random_seed, "player", account))
+        asker = Questioner(client, backbone, Account(account), self.settings.tries, roles=self.roles)
+        try:
+            return await asker.ask(
+                question.role,
+                stage=question.role,
+                fields=fields,
+                sections=question.sections,
+                form=question.form,
+                read=read,
+                random_seed=lambda number: keyed_random(self.random_seed, key, number).getrandbits(31),
+                mend="mend" if "problem" in question.fields else "",
+            )
+        except Unanswered as failed:
+            log.warning("a player's answers cannot be used", role=question.role, of=account, why=failed.why[:400])
+            what = f"{question.role} gave no answer that can be used in {self.settings.tries} tries: {failed.why}"
+            raise Unusable(what) from failed
+        except BudgetSpent as spent:
+            remedy = "raise it and start the same command again"
+            raise UserError(str(spent).partition(" → ")[0], where="operation.player_budgets", remedy=remedy) from spent
+
+    def hidden(self, role: Role) -> Collection[Information]:
+        """What this role is not told."""
+        name = {"simulated_tool": "tools", "simulated_user": "user", "simulated_verifier": "verifier"}[role]
+        return set(TOLD[role]).difference(getattr(self.settings, f"{name}_told"))
+
+    def shown(self, messages: Sequence[Message]) -> str:
+        """A conversation as roles are shown it: without the system prompt, the latest of it."""
+        return self.cut([f"{message.role}: {message.content}" for message in messages if message.role != "system"])
+
+    def cut(self, lines: Sequence[str]) -> str:
+        """The last of `lines` that there is room for."""
+        room, kept = self.settings.conversation, list[str]()
+        for line in reversed(lines):
+            if kept and len(line) > room:
+                return "\n".join([CUT, *reversed(kept)])
+            kept.append(line[-room:] if len(line) > room else line)
+            room -= len(kept[-1]) + 1
+        return "\n".join(reversed(kept))
+
+
+class Stateless:
+    """An instance whose calls somebody plays: there is no state that could be shown, copied or compared."""
+
+    def _lacking(self, *given: Any) -> NoReturn:
+        raise Unsupported("tools that a model plays have no state to be copied or compared")
+
+    snapshot = fork = same_state = _lacking
+
+
+class ModelWorld(Stateless):
+    """An instance (`rods.episode.drivers.Played`) whose tools a model plays. Calls that break their tool's document are
+    refused without it; a ledger answers what is known, and answers that contradict it are asked for again."""
+
+    def __init__(self, models: Models, task: OpenTask, documents: RepositoryEnvironment) -> None:
+        self.models, self.task, self.documents = models, task, documents
+        self.brief, tools = Errand.of(task), documents.tools()
+        self.tools = [tools[name] for name in task.tools]
+        self.ledger = Ledger(documents.repository.tools) if models.settings.ledger else None
+
+    def results(self, need: NeedCalls) -> list[Result]:
+        """Raises InfrastructureError where no answer can be had."""
+        conversation = self.models.shown(need.messages)
+        return [self._result(call, conversation) for call in need.calls]
+
+    def call(self, call: Call) -> Result:
+        return self._result(call, "")
+
+    def _result(self, call: Call, conversation: str) -> Result:
+        refused, rewarding = self.documents.refusal(call), self.models.settings.turn_rewards
+        if refused is not None:
+            return refused._replace(reward=-1.0) if rewarding else refused
+        ledger = self.ledger
+        answer: ToolAnswer | None = None if ledger is None else ledger.known(call)
+        if answer is None:
+            known = "" if ledger is None else ledger.told(roles.SHOWN)
+            hidden = self.models.hidden("simulated_tool")
+            question = roles.ask_tool(
+                self.brief, self.tools, conversation, call, known=known, hidden=hidden, rewarding=rewarding
+            )
+            against = (lambda given: ()) if ledger is None else (lambda given: ledger.contradictions(call, given))
+            answer = self.models.answer(self.task.id, question, against)
+        if ledger is not None:
+            ledger.record(call, replace(answer, reward=None))  # of this call, and of no later one
+        return answer.result()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUser:
+    """A `rods.episode.users.User`: the personas of one task. What tells unasked what the first query left out is asked
+    for again."""
+
+    models: Models
+    task: OpenTask
+    tools: Sequence[Tool]
+
+    def __call__(self, persona: Persona, said: Exchange) -> UserText:
+        lines = [line for text, answer in said for line in (f"user: {text}", f"assistant: {answer}")]
+        hidden, rewarding = self.models.hidden("simulated_user"), self.models.settings.turn_rewards
+        errand, heard = Errand.of(self.task), self.models.cut(lines)
+        question = roles.ask_user(errand, self.tools, heard, hidden, rewarding=rewarding)
+
+        def told(answer: UserText) -> list[str]:
+            return [f"nobody has asked for this yet: {topic}" for topic in told_unasked(persona, said, answer.text)]
+
+        return self.models.answer(self.task.id, question, told)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelVerifier:
+    """A `WholeGoal`: the rubric of one task. What needs no verifier is judged without one."""
+
+    models: Models
+    task: OpenTask
+    tools: Sequence[Tool]
+
+    def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
+        """Raises InfrastructureError where no verdict can be had."""
+        if (clear := unasked(need)) is not None:
+            return clear
+        conversation, hidden = self.models.shown(need.messages), self.models.hidden("simulated_verifier")
+        errand = Errand.of(self.task)
+        opinion = self.models.answer(self.task.id, roles.ask_verifier(errand, self.tools, conversation, hidden))
+        met = f"met: {', '.join(opinion.met) or 'none'} of {len(errand.criteria)}"
+        return Outcome(opinion.verdict + 1, RUBRIC_LEVELS, (met, *([opinion.reason] if opinion.reason else [])))
+
+
+def unasked(need: NeedOutcome) -> Outcome | None:
+    """The verdict on an episode that needs no verifier; None for any other."""
+    steps = [step for turn in need.turns for step in turn.steps]
+    malformed = any(step.error is not None for step in steps)
+    clear = without_asking(sum(len(step.calls) for step in steps), malformed)
+    return None if clear is None else Outcome(clear.verdict + 1, RUBRIC_LEVELS, (clear.reason,))
+
+
+class ModelGenerator:
+    """A `rods.family.simulation.generating.Generator`: category and tools are drawn as without a model, the rest is the
+    model's. All tasks of a step are asked for together."""
+
+    def __init__(self, models: Models, environment: RepositoryEnvironment, random_seed: int) -> None:
+        self.models, self.repository, self.random_seed = models, environment.repository, random_seed
+        self.named = reference(environment)
+
+    def __call__(self, wanted: Sequence[Wanted]) -> list[OpenTask]:
+        """Raises InfrastructureError where a task cannot be had."""
+        return self.models.put(lambda client: self._every(client, wanted))
+
+    async def _every(self, client: Client, wanted: Sequence[Wanted]) -> list[OpenTask]:
+        made = await asyncio.gather(*(self._task(client, one) for one in wanted), return_exceptions=True)
+        for failed in made:
+            if isinstance(failed, BaseException):
+                raise failed
+        return [task for task in made if isinstance(task, OpenTask)]
+
+    async def _task(self, client: Client, one: Wanted) -> OpenTask:
+        """Over other tools where the model finds nothing for these."""
+        for attempt in range(OFFERS):
+            rng = keyed_random(self.random_seed, "drawn task", one.step, one.slot, attempt)
+            tools = [each.tool for each in offered(self.repository, one.levels.tools, rng)]
+            account = f"step {one.step} slot {one.slot}"
+            question = roles.ask_for_task(self.repository, tools, one.levels)
+            try:
+                return open_task(await self.models.ask(client, account, question, self._fault), self.named)
+            except Unusable as error:
+                last = error
+        raise last
+
+    def _fault(self, drawn: DrawnTask) -> list[str]:
+        try:
+            open_task(drawn, self.named)
+        except ValueError as error:
+            return [str(error)]
+        return []
+
+
+class ModelThread:
+    """The line to the models that play, from whichever thread: one client and one event loop, in a thread of its own,
+    since episodes are advanced in threads that wait for what is answered. A context manager. `opened` gives the client,
+    which is entered and left in that thread; what it raises is raised here. `client` is there once it is open."""
+
+    client: Client
+
+    def __init__(self, opened: Callable[[], AbstractAsyncContextManager[Client]]) -> None:
+        self._opened = opened
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rods-players")
+        self._ready: Future[None] = Future()
+        self._running: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        self._running = self._thread.submit(lambda: asyncio.run(self._hold()))
+        wait((self._ready, self._running), return_when=FIRST_COMPLETED)
+        if not self._ready.done():
+            self._running.result()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._running is not None
+        self._loop.call_soon_threadsafe(self._stop.set)
+        try:
+            self._running.result()
+        finally:
+            self._thread.shutdown(wait=False)
+
+    def ask(self, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        """What `question` comes to, which runs in the line's loop; blocks the calling thread until then, however long
+        the client has patience. Raises what it raises."""
+        with outside():
+            return asyncio.run_coroutine_threadsafe(question(self.client), self._loop).result()
+
+    async def _hold(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        async with self._opened() as self.client:
+            self._ready.set_result(None)
+            await self._stop.wait()

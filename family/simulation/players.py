@@ -1,0 +1,209 @@
+"""Who plays simulated conversations (001 §2.2): procedures, models behind a line of their own, or what a trace has of
+them. A process whose models play writes usage.<process>.jsonl; the budget (`operation.player_budgets`) begins at what
+all such processes have spent by now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from typing import Any
+
+from rods.buffers.log.tail import read
+from rods.buffers.run.heartbeat import Heartbeat
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import usage
+from rods.buffers.usage import UsageLog, players
+from rods.calls import Call
+from rods.config import Budgets
+from rods.conversations import Persona, Rubric, UserText
+from rods.environments.base import Instance, Result
+from rods.environments.loading import Environments
+from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, Outcome, Trace
+from rods.errors import InfrastructureError, UserError
+from rods.family.simulation.generating import Generator
+from rods.family.simulation.models import (
+    ModelGenerator,
+    Models,
+    ModelThread,
+    ModelUser,
+    ModelVerifier,
+    ModelWorld,
+    Stateless,
+    unasked,
+)
+from rods.family.simulation.verifying import ByRule, unjudged
+from rods.family.simulation.world import RepositoryEnvironment, as_repository
+from rods.llm import Budget, Client
+from rods.players import Players
+from rods.tasks import AnyTask, OpenTask
+
+
+class SimulationPlayer(Models):
+    """The `rods.players.Player` of one run, or of one evaluation. `environments` are its worlds, `[simulation]` says
+    who plays. Models are asked through `line`, which is there while `opened`."""
+
+    def __init__(self, environments: Environments, config: Any = None) -> None:
+        super().__init__(config)
+        self.environments = environments
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """The parts that a model plays."""
+        return self.settings.by_model
+
+    def parts(self, task: AnyTask) -> Mapping[str, Any]:
+        if not isinstance(task, OpenTask):
+            return {}
+        environment, parts = self.environments.load(task.environment.name), dict[str, Any]()
+        if isinstance(task.goal, Rubric) and self.settings.verifier == "procedural":
+            if why := unjudged(task.goal):
+                raise UserError(
+                    f"its rubric cannot be judged without a model: {why}",
+                    where=f"task {task.id}",
+                    remedy='let a model judge ([simulation] verifier = "model"), or judge its rollouts in a trainer of '
+                    "your own and report them (`rods observe`, kind rubric)",
+                )
+            parts["goal"] = ByRule(task, as_repository(environment).repository.tools)
+        if modelled := self.modelled(task):
+            tools = [environment.tools()[name] for name in task.tools]
+            if "verifier" in modelled:
+                parts["goal"] = ModelVerifier(self, task, tools)
+            if "user" in modelled:
+                parts["user"] = ModelUser(self, task, tools)
+            if "tools" in modelled:
+                parts["world"] = partial(ModelWorld, self, task, as_repository(environment))
+            parts["waits"] = True
+        return parts
+
+    def recorded(self, task: AnyTask, trace: Trace) -> Mapping[str, Any]:
+        modelled, parts = self.modelled(task), dict[str, Any]()
+        if "verifier" in modelled:
+            parts["goal"] = RecordedOutcome(trace)
+        if "user" in modelled:
+            parts["user"] = RecordedUser(trace)
+        if "tools" in modelled:
+            parts["world"] = partial(RecordedWorld, trace)
+        return parts
+
+    @contextmanager
+    def opened(self, run: Run, process: str, heartbeat: Heartbeat | None) -> Iterator[None]:
+        """While this is open, the models can be asked, where any play. `process` names the log of their calls;
+        endpoints and budget are noted in `heartbeat`. Raises UserError for endpoints whose key is missing."""
+        if not self.outside:
+            yield
+            return
+        with ModelThread(lambda: client(run, process, heartbeat)) as line:
+            self.line = line
+            try:
+                yield
+            finally:
+                self.line = None
+
+    def modelled(self, task: AnyTask) -> frozenset[str]:
+        """The parts of `task` that a model plays: tools, user, verifier."""
+        if not isinstance(task, OpenTask):
+            return frozenset()
+        possible = ["user"] if isinstance(task.user, Persona) else []
+        possible += ["tools", "verifier"] if isinstance(task.goal, Rubric) else []
+        return frozenset(possible).intersection(self.settings.by_model)
+
+    def generator(self, environment: RepositoryEnvironment, random_seed: int) -> Generator:
+        """The model that thinks up tasks over the tools of `environment`."""
+        return ModelGenerator(self, environment, random_seed)
+
+
+def simulation_of(players: Players) -> SimulationPlayer:
+    """The one among the players of a run or an evaluation."""
+    (found,) = (player for player in players.others if isinstance(player, SimulationPlayer))
+    return found
+
+
+TOLD_SECONDS = 1.0  # between two notes in the heartbeat
+
+
+@asynccontextmanager
+async def client(run: Run, process: str, heartbeat: Heartbeat | None) -> AsyncIterator[Client]:
+    """The client of the models that play `run` in `process`. Raises UserError for endpoints whose key is missing."""
+    operation = run.config.operation
+    async with UsageLog(run.path, process, part_bytes=operation.log_part_bytes) as log:
+        others = [call for name in players(run.path) if name != process for call in read(run.path / usage(name))]
+        tokens = log.tokens + sum(call["tokens_in"] + call["tokens_out"] for call in others)
+        requests = log.requests + sum(call["requests"] for call in others)
+        limits = Budgets(**operation.player_budgets.model_dump())
+        budget = Budget(limits, tokens=tokens, requests=requests)
+        endpoints = [endpoint.giving_up for endpoint in operation.players or operation.endpoints]
+        asked = Client(endpoints, budget=budget, sink=log)
+        async with asked, _noted(asked, heartbeat):
+            yield asked
+
+
+@asynccontextmanager
+async def _noted(client: Client, heartbeat: Heartbeat | None) -> AsyncIterator[None]:
+    """Notes how endpoints and budget stand, as the daemon does, now and then and in the end."""
+    budget = client.budget
+
+    def note() -> None:
+        if heartbeat is not None:
+            heartbeat.note(budget.requests, endpoints=client.status(), budget=budget.status())
+
+    async def noting() -> None:
+        while True:
+            note()
+            await asyncio.sleep(TOLD_SECONDS)
+
+    task = asyncio.create_task(noting())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        note()
+
+
+class RecordedWorld(Stateless):
+    """An instance that answers each call with what it got at the time."""
+
+    def __init__(self, trace: Trace) -> None:
+        steps = [step for turn in trace.turns for step in turn.steps]
+        made = (pair for step in steps for pair in zip(step.calls, step.results, strict=True))
+        self._left = [(call, result) for call, result in made if result.error != "unknown_tool"]
+
+    def results(self, need: NeedCalls) -> Sequence[Result]:
+        return [self.call(call) for call in need.calls]
+
+    def call(self, call: Call) -> Result:
+        if not self._left or self._left[0][0] != call:
+            raise InfrastructureError(f"the trace has no result of {call}")
+        return self._left.pop(0)[1]
+
+
+class RecordedUser:
+    """Says what the user of the trace said, and gives what it gave."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.texts: list[str] = []
+        self.rewards = [turn.steps[-1].reward if turn.steps else None for turn in trace.turns]
+        place = 1  # after the system message
+        for turn in trace.turns:
+            self.texts.append(trace.messages[place].content)
+            place += 1 + sum(1 + bool(step.calls or step.error) for step in turn.steps)
+
+    def __call__(self, persona: Persona, said: Exchange) -> UserText:
+        return UserText(self.texts[len(said)] if len(said) < len(self.texts) else "", self.rewards[len(said) - 1])
+
+
+class RecordedOutcome:
+    """The verdict of the trace, where a model had to be asked for it."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._outcome = trace.outcome
+
+    def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
+        if (clear := unasked(need)) is not None:
+            return clear
+        if self._outcome is None:
+            raise InfrastructureError("the trace has no verdict")
+        return self._outcome

@@ -1,0 +1,278 @@
+"""The questions to models that play a simulated environment (001 §2.2, Appendix A), each with the form of its answer
+and what is made of it. Each role is told what equations 3, 7, 8 and 10 say; `hidden` takes parts of that away (§4.2),
+and what is hidden from a role stands nowhere in its question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+import orjson
+
+from rods.analysis.containment import Text, leaves
+from rods.analysis.schemas import Checker, limits
+from rods.answers import AnswerForm, Schema, Unreadable, obj
+from rods.calls import Call
+from rods.conversations import UserText
+from rods.environments.base import Tool
+from rods.family.simulation.difficulty import Levels
+from rods.family.simulation.generating import CRITERIA, DrawnTask, Errand, said
+from rods.family.simulation.ledger import ToolAnswer
+from rods.family.simulation.settings import Information
+from rods.family.simulation.tools import ToolRepository
+from rods.prompts import load
+
+T = TypeVar("T")
+Role = Literal["simulated_task", "simulated_tool", "simulated_user", "simulated_verifier"]
+# What each role is told of the task beside tools and conversation (001 eq. 7, 8, 10).
+TOLD: Mapping[Role, tuple[Information, ...]] = {
+    "simulated_tool": ("intent",),
+    "simulated_user": ("intent", "persona"),
+    "simulated_verifier": ("intent", "persona", "expected"),
+}
+SHOWN = 12_000  # characters of what is known that the tool is shown; the latest of it
+TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 2_000}
+USER = AnswerForm({"message": {"type": "string", "maxLength": 2_000}})
+WORTH = {"good": 1.0, "neutral": 0.0, "bad": -1.0}  # what a role may give for the policy's latest step (001 §2.2.2)
+STEP: Schema = {"type": "string", "enum": list(WORTH)}
+MET: Schema = {"type": "string", "enum": ["met", "missed"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation(Generic[T]):
+    """A question to the role whose template has its name. `read` makes of the answer's fields what is meant; it raises
+    Unreadable for what has the form but no sense."""
+
+    role: Role
+    fields: Mapping[str, str]
+    sections: tuple[str, ...]
+    form: AnswerForm
+    read: Callable[[Mapping[str, Any]], T]
+
+    def messages(self, *, constrained: bool) -> list[dict[str, str]]:
+        """What is sent, asking for an answer that is held to a schema or for one in tags."""
+        rendered = load(self.role).render_sections(**self.fields)
+        parts = ("user", *self.sections, "constrained" if constrained else "tagged")
+        question = "\n\n".join(rendered[part] for part in parts)
+        return [{"role": "system", "content": rendered["system"]}, {"role": "user", "content": question}]
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What a verifier found: −1, 0 or 1, the criteria that were met, and its reason, which is kept in the trace."""
+
+    verdict: Literal[-1, 0, 1]
+    met: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def ask_for_task(
+    repository: ToolRepository, tools: Sequence[Tool], levels: Levels, problem: str = ""
+) -> Simulation[DrawnTask]:
+    """A task over `tools`; `problem`: what was wrong with the last answer. Tools without a category of the repository
+    are not asked about."""
+    document = {
+        "type": "array",
+        "items": {
+            "anyOf": [obj({"name": {"const": tool.name}, "arguments": arguments_schema(tool)}) for tool in tools]
+        },
+        "minItems": 1,
+        "maxItems": levels.calls,
+    }
+    form = AnswerForm(
+        {
+            **dict.fromkeys(("intent", "first_query", "manner"), TEXT),
+            "knows": {"type": "array", "items": obj({"topic": TEXT, "words": TEXT}), "maxItems": 20},
+            "calls": document,
+        },
+        guiding=frozenset({"calls"}),
+    )
+    fields = {
+        "tools": _documents(tools),
+        "area": "; ".join(dict.fromkeys(repository.categories[tool.group] for tool in tools)),
+        "calls": f"{levels.calls} call{'s' if levels.calls > 1 else ''}",
+        **{name: said(f"{name}_{min(2, getattr(levels, name))}") for name in ("turns", "persona", "ambiguity")},
+        "problem": problem,
+    }
+
+    def read(answer: Mapping[str, Any]) -> DrawnTask:
+        calls = _calls_of(answer["calls"], tools, levels.calls)
+        knows = {one["topic"]: one["words"] for one in answer["knows"]}
+        heard = Text.of(" | ".join([answer["first_query"], *knows.values()]))
+        unsaid = [one for _, one in leaves(dict(calls[0].arguments)) if not isinstance(one, bool)]
+        if missing := [one for one in unsaid if not heard.contains_any_form(one)]:
+            raise Unreadable(f"the first call needs {missing[0]!r}, which is neither said nor known")
+        query = Text.of(answer["first_query"])
+        return DrawnTask(
+            levels=levels,
+            category=tools[0].group,
+            tools=tuple(tool.name for tool in tools),
+            calls=calls,
+            intent=answer["intent"].strip(),
+            first_query=answer["first_query"].strip(),
+            further=(),
+            knows=knows,
+            hidden=tuple(topic for topic, words in knows.items() if not query.contains_any_form(words)),
+            manner=answer["manner"].strip(),
+            criteria=CRITERIA[: levels.criteria + 1],
+        )
+
+    return Simulation("simulated_task", fields, ("mend",) if problem else (), form, read)
+
+
+def ask_tool(
+    task: Errand,
+    tools: Sequence[Tool],
+    conversation: str,
+    call: Call,
+    *,
+    known: str = "",
+    problem: str = "",
+    hidden: Collection[Information] = (),
+    rewarding: bool = False,
+) -> Simulation[ToolAnswer]:
+    """What `call` returns. `known` is what was shown before (`Ledger.told`), `problem` what the last answer
+    contradicted; both are empty for the paper's stateless tools. `rewarding`: the tool also says what the call is
+    worth. Raises KeyError for a call of none of `tools`."""
+    tool = {each.name: each for each in tools}[call.name]
+    result = tool.result or {"type": "object"}
+    form = AnswerForm(
+        {
+            "status": {"type": "string", "enum": ["ok", "not_found", "refused"]},
+            "result": result,
+            "message": {"type": "string", "maxLength": 400},
+            **({"step": STEP} if rewarding else {}),
+        },
+        optional=frozenset({"message"}),
+        guiding=frozenset({"result"}),
+        bound=("result", "status", "ok"),
+    )
+    fields, sections = _briefed("simulated_tool", task, tools, conversation, hidden)
+    fields |= {"call": _json(call.as_json()), "result": _json(result), "known": known[-SHOWN:], "problem": problem}
+
+    def read(answer: Mapping[str, Any]) -> ToolAnswer:
+        reward = _worth(answer)
+        if answer["status"] != "ok":
+            return ToolAnswer(answer["status"], message=answer.get("message", "").strip(), reward=reward)
+        if fault := Checker(result).fault(answer["result"]):
+            raise Unreadable(f"result {fault}")
+        return ToolAnswer("ok", answer["result"], reward=reward)
+
+    asked = {"known": bool(known), "reward": rewarding, "mend": bool(problem)}
+    added = (*sections, *(name for name, wanted in asked.items() if wanted))
+    return Simulation("simulated_tool", fields, added, form, read)
+
+
+def ask_user(
+    task: Errand,
+    tools: Sequence[Tool],
+    conversation: str,
+    hidden: Collection[Information] = (),
+    *,
+    rewarding: bool = False,
+) -> Simulation[UserText]:
+    """What the user says next; "" ends the conversation. `conversation` holds what the user has heard: no calls.
+    `rewarding`: it also says what the latest answer is worth."""
+    fields, sections = _briefed("simulated_user", task, tools, conversation, hidden)
+    form = AnswerForm({**USER.fields, "step": STEP}) if rewarding else USER
+    added = (*sections, "reward") if rewarding else sections
+
+    def read(answer: Mapping[str, Any]) -> UserText:
+        return UserText(str(answer["message"]).strip(), _worth(answer))
+
+    return Simulation("simulated_user", fields, added, form, read)
+
+
+def ask_verifier(
+    task: Errand, tools: Sequence[Tool], conversation: str, hidden: Collection[Information] = ()
+) -> Simulation[Assessment]:
+    """Which of the task's criteria the whole conversation meets. One that is none of `CRITERIA` is asked in its own
+    words."""
+    words = {
+        name if name in CRITERIA else f"criterion_{number}": said(name) if name in CRITERIA else name
+        for number, name in enumerate(task.criteria, start=1)
+    }
+    form = AnswerForm({**dict.fromkeys(words, MET), "severe": {"type": "string", "enum": ["yes", "no"]}})
+    fields, sections = _briefed("simulated_verifier", task, tools, conversation, hidden)
+    fields |= {
+        "criteria": "\n".join(f"{name}: {text}" for name, text in words.items()),
+        "tags": "\n".join(f"<{name}>met</{name}>" for name in words),
+        "names": ", ".join(f'"{name}"' for name in words),
+    }
+
+    def read(answer: Mapping[str, Any]) -> Assessment:
+        met = tuple(name for name in words if answer[name] == "met")
+        return Assessment(verdict(len(met), len(words), answer["severe"] == "yes"), met, answer["reason"])
+
+    return Simulation("simulated_verifier", fields, sections, form, read)
+
+
+def verdict(met: int, of: int, severe: bool) -> Literal[-1, 0, 1]:
+    """1 where all criteria are met, 0 where most are, −1 where no more than half are, or after a severe error (§2.2.3).
+    It follows from the answers on each criterion, so that it cannot contradict them."""
+    if severe or 2 * met <= of:
+        return -1
+    return 1 if met == of else 0
+
+
+def without_asking(calls: int, malformed: bool) -> Assessment | None:
+    """The verdict on a conversation that needs no verifier: without any call of a tool, or with text that cannot be
+    read as calls, it is −1 (§3.4); None for any other."""
+    if malformed:
+        return Assessment(-1, reason="a reply could not be read")
+    return Assessment(-1, reason="no tool was called") if not calls else None
+
+
+def _worth(answer: Mapping[str, Any]) -> float | None:
+    return WORTH[answer["step"]] if "step" in answer else None
+
+
+def _briefed(
+    role: Role, task: Errand, tools: Sequence[Tool], conversation: str, hidden: Collection[Information]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The fields that roles share, and the sections that say what this one is told. What it is not told is left out of
+    the fields, too."""
+    told = tuple(each for each in TOLD[role] if each not in hidden)
+    every = {
+        "intent": {"intent": task.intent},
+        "persona": {"manner": task.manner, "knows": "\n".join(f"{name}: {each}" for name, each in task.knows.items())},
+        "expected": {"expected": "\n".join(_json(call.as_json()) for call in task.calls)},
+    }
+    fields = {"tools": _documents(tools), "conversation": conversation or "(nothing yet)"}
+    for name in TOLD[role]:
+        fields |= every[name] if name in told else dict.fromkeys(every[name], "")
+    return fields, told
+
+
+def _calls_of(records: Any, tools: Sequence[Tool], most: int) -> tuple[Call, ...]:
+    """Raises Unreadable for calls that these tools cannot have."""
+    by_name = {tool.name: tool for tool in tools}
+    if not isinstance(records, list) or not 1 <= len(records) <= most:
+        raise Unreadable(f"calls must be a list of 1 to {most}")
+    found = []
+    for record in records:
+        try:
+            call = Call.from_json(record)
+        except ValueError as error:
+            raise Unreadable(f"calls: {error}") from None
+        if call.name not in by_name:
+            raise Unreadable(f"there is no tool {call.name[:80]!r}")
+        if fault := Checker(arguments_schema(by_name[call.name])).fault(dict(call.arguments)):
+            raise Unreadable(f"the arguments of {call.name}: {fault}")
+        found.append(call)
+    return tuple(found)
+
+
+def arguments_schema(tool: Tool) -> dict[str, Any]:
+    """The JSON Schema of a call's arguments, with the bounds that are checked but not shown."""
+    optional = frozenset(each.name for each in tool.parameters if not each.required)
+    return obj({each.name: limits(each) for each in tool.parameters}, optional)
+
+
+def _documents(tools: Iterable[Tool]) -> str:
+    return "\n".join(_json(tool.schema()) for tool in tools)
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()

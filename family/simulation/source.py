@@ -1,0 +1,190 @@
+"""Tasks that are drawn for slots of a step, outside of the pool: on record in drawn.jsonl before anybody sees them, by
+step, slot and the difficulty that the steps before give. A start that goes back takes what is on record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from rods.buffers.folds.observations import Observations
+from rods.buffers.log.parts import Lookup, last_record, segments
+from rods.buffers.log.records import record
+from rods.buffers.log.tail import Tail, read
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.run import Run
+from rods.canonical import keyed_random
+from rods.environments.base import reference
+from rods.environments.loading import Environments
+from rods.errors import UserError
+from rods.family.simulation.difficulty import Difficulty, levels
+from rods.family.simulation.generating import Generator, Wanted, draw_task, open_task
+from rods.family.simulation.players import simulation_of
+from rods.family.simulation.settings import DRAWN, DifficultyRules
+from rods.family.simulation.world import RepositoryEnvironment
+from rods.players import Players
+from rods.tasks import AnyTask, OpenTask
+
+if TYPE_CHECKING:
+    from rods.buffers.audit.rederive import Findings
+
+
+Place = tuple[int, int, int]  # step, slot of its batch (from 0), difficulty: what a task is drawn once for
+
+
+def difficulty_of(observations: Observations) -> Difficulty:
+    """The difficulty that the steps so far give."""
+    fold = observations.folds["simulation"]
+    assert isinstance(fold, Difficulty)
+    return fold
+
+
+class DrawnSource:
+    """A `rods.buffers.folds.sources.TaskSource`, which follows drawn.jsonl: in memory stay two numbers a task, the
+    contents on the disk. `generate` draws the tasks; it is made when the first is wanted."""
+
+    log = DRAWN
+
+    def __init__(self, run: Run, *, strict: bool = False, generate: Generator | None = None) -> None:
+        self.run, self.generate, self.path = run, generate, run.path / DRAWN
+        self.seqs: dict[Place, int] = {}
+        self._by_id: dict[str, int] = {}
+        self._tail, self._records = Tail(self.path, strict=strict), Lookup(self.path)
+        self._writer: LogWriter | None = None  # from the first task on
+
+    def poll(self) -> None:
+        """Reads on."""
+        for drawn in self._tail.records():
+            self.seqs.setdefault((drawn["step"], drawn["slot"], drawn["difficulty"]), drawn["seq"])
+            self._by_id.setdefault(str(drawn["task"]["id"]), drawn["seq"])
+
+    def task(self, task_id: str) -> AnyTask:
+        if task_id not in self._by_id:
+            self.poll()
+        return AnyTask.from_json(self._records[self._by_id[task_id]]["task"])
+
+    def _at(self, place: Place) -> AnyTask:
+        """What was drawn there, as far as it was read. Raises KeyError where nothing was, or damage took it."""
+        return AnyTask.from_json(self._records[self.seqs[place]]["task"])
+
+    def draw(
+        self,
+        step: int,
+        slots: Sequence[int],
+        observations: Observations,
+        held: Callable[[], AbstractContextManager[None]],
+    ) -> list[AnyTask]:
+        difficulty = difficulty_of(observations).value
+        config: Any = self.run.config
+        self.poll()
+        wanted = [
+            Wanted(step, slot, difficulty, levels(config.difficulty, difficulty, config.random_seeds.drawn, step, slot))
+            for slot in slots
+            if (step, slot, difficulty) not in self.seqs
+        ]
+        if wanted:
+            if self.generate is None:
+                self.generate = generator(config, self.run.players)
+            records = [
+                record("drawn", step=step, slot=one.slot, difficulty=difficulty, task=task.as_json())
+                for one, task in zip(wanted, self.generate(wanted), strict=True)
+            ]
+            with held():
+                if self._writer is None:
+                    self._writer = LogWriter(self.path, part_bytes=config.operation.log_part_bytes)
+                self._writer.append(records)
+                self.poll()
+        return [self._at((step, slot, difficulty)) for slot in slots]
+
+    def lacking(self, slots: Sequence[int], observations: Observations) -> str:
+        if (faced := difficulty_of(observations).faced) is None:
+            return ""
+        self.poll()
+        end = next((found for part in reversed(segments(self.path)) if (found := last_record(part)[0])), None)
+        if end is not None and end["seq"] != len(self.seqs):
+            return ""  # damage took some, and `rods recover` said so
+        missing = [slot for slot in slots if (faced.step, slot, faced.difficulty) not in self.seqs]
+        return f"it lacks {len(missing)} of the tasks that step {faced.step} was made of" if missing else ""
+
+    def differs(self, step: int, slot: int, task_id: str, observations: Observations) -> str:
+        faced = difficulty_of(observations).faced
+        assert faced is not None, "its own groups were folded"
+        self.poll()
+        try:
+            drawn = self._at((step, slot, faced.difficulty)).id
+        except (KeyError, ValueError):
+            drawn = "none"
+        return "" if drawn == task_id else f"at difficulty {faced.difficulty} {drawn} was drawn there"
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+def drawn_from(name: str, environments: Environments) -> RepositoryEnvironment:
+    """The environment whose tools tasks are drawn over. Raises UserError where it is none of tool documents."""
+    environment = environments.load(name)
+    if not isinstance(environment, RepositoryEnvironment):
+        remedy = "use `repository`, or `folder/`, a folder of tool documents of your own (docs/trustee.md)"
+        raise UserError(f"{name!r} has no tool repository to draw tasks from", where="source.repository", remedy=remedy)
+    return environment
+
+
+def generator(config: Any, players: Players) -> Generator:
+    """Who draws the tasks of a run. Raises UserError where the repository cannot be read."""
+    environment, random_seed = drawn_from(config.source.repository, players.environments), config.random_seeds.drawn
+    if config.simulation.generator == "model":
+        return simulation_of(players).generator(environment, random_seed)
+    repository, named = environment.repository, reference(environment)
+    return lambda wanted: [
+        open_task(draw_task(repository, one.levels, random_seed, one.step, one.slot), named) for one in wanted
+    ]
+
+
+def verify_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
+    """Whether every task was drawn once for its place, with the levels that its difficulty gives; with `replay` also
+    whether the generator without a model draws the same task again. That steps were made of them is checked where
+    steps are (rods.buffers.audit.rederive)."""
+    config: Any = run.config
+    places = set[Place]()
+    by_rule = config.simulation.generator == "procedural"  # what a model thought up stands in the record alone
+    again = generator(config, run.players) if replay and by_rule and config.source.drawn else None
+    for drawn in read(run.path / DRAWN):
+        where = f"{DRAWN}, record {drawn['seq']}"
+        findings.count("drawn tasks")
+        step, slot, difficulty = place = drawn["step"], drawn["slot"], drawn["difficulty"]
+        if place in places:
+            findings.problem(where, f"slot {slot} of step {step} at difficulty {difficulty} was drawn before")
+        places.add(place)
+        try:
+            task = AnyTask.from_json(drawn["task"])
+            wanted = Wanted(*place, levels(config.difficulty, difficulty, config.random_seeds.drawn, step, slot))
+        except ValueError as error:
+            findings.problem(where, f"is no task that could be drawn: {error}")
+            continue
+        if task.provenance.get("levels") != wanted.levels.as_json():
+            findings.problem(where, f"its levels are not those of difficulty {difficulty}")
+        elif again is not None and next(iter(again([wanted]))).id != task.id:
+            findings.problem(where, "the generator draws another task there")
+
+
+def draw_tasks(
+    name: str, environments: Environments, train: int, held_out: int, difficulty: tuple[int, int], random_seed: int
+) -> list[OpenTask]:
+    """`train` originals, then `held_out` tasks apart from them, over the tools of the environment `name`, each of a
+    difficulty drawn evenly from the lowest to the highest given. No two are near duplicates, nor are they those that a
+    run draws with the same random seed. One in five held-out ones is for validation. Raises UserError, also where the
+    tools give no more that differ."""
+    from rods.worlds.desk.generator import data_set
+
+    environment, rules = drawn_from(name, environments), DifficultyRules()
+    named = reference(environment)
+
+    def draw(purpose: str, place: int) -> OpenTask:
+        rng = keyed_random(random_seed, "task file", purpose, place)
+        number, own_seed = rng.randint(*difficulty), rng.getrandbits(32)
+        given = levels(rules, number, own_seed, 0, place)
+        drawn = draw_task(environment.repository, given, own_seed, 0, place)
+        return open_task(drawn, named, provenance={"difficulty": number})
+
+    return data_set(train, held_out, draw)

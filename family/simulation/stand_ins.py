@@ -1,0 +1,212 @@
+"""The roles of a simulated environment (001 §2.2), played by rule, by what the question says and nothing else: errands
+are drawn, a tool's result from its schema, with what was given and shown; the user answers what it is asked, and the
+verifier holds the calls that were made against those that were expected, or else against the wish."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rods import dialects
+from rods.analysis.containment import Text, leaves
+from rods.analysis.sampling import Sampler
+from rods.analysis.schemas import fits
+from rods.calls import Call
+from rods.conversations import Persona
+from rods.daemon.stand_ins.model import Answer, Asked, Role
+from rods.episode.users import procedural_user
+from rods.errors import UserError
+from rods.family.simulation.difficulty import Levels
+from rods.family.simulation.generating import WANTED, draw_task
+from rods.family.simulation.tools import from_mcp
+from rods.prompts import load
+
+KNOWN_THINGS = 20  # an errand's knowledge at most, as its form wants it
+STATED = re.compile(r"(\w+)(?: of \w+ \S+)? is (\S.*?), not ")  # of a complaint: what a field has to be
+LEFT = re.compile(r"what happened before leaves one answer: (\{.*\})")
+IN_NO_LIST = "that would have shown it"
+WISH = "The user wants the assistant to "  # before the parts of a drawn task's intent
+DIALECTS = dialects.load("tags"), dialects.load("hermes"), dialects.load("compact")
+SPEAKER = re.compile(r"^(user|assistant|tool): ", re.MULTILINE)
+REWARD = load("simulated_tool").sections["reward"].partition("(")[2]  # of tools and users: what a step is worth
+
+
+def errand(asked: Asked) -> Answer:
+    """A task over the tools in question, with as many calls, a user and an ambiguity as it says."""
+    fields = asked.fields
+    documents = [json.loads(line) for line in fields["tools"].splitlines()]
+    listing = {"tools": [{**one, "inputSchema": one["parameters"]} for one in documents]}
+    count = int(fields["calls"].split()[0])
+    levels = Levels(
+        tools=len(documents),
+        calls=count,
+        turns=0,  # the first message speaks of all that is wished for
+        system=0,
+        persona=_level("persona", fields["persona"]),
+        ambiguity=_level("ambiguity", fields["ambiguity"]),
+        criteria=0,
+    )
+    try:
+        drawn = draw_task(from_mcp(listing, "any", fields["area"]), levels, asked.chance.getrandbits(32), 0, 0)
+    except UserError:  # arguments that nothing here can make up; whoever asks offers other tools then
+        return {"intent": "None.", "first_query": "None.", "manner": "None.", "knows": [], "calls": []}
+    return {
+        "intent": drawn.intent,
+        "first_query": drawn.first_query,
+        "manner": drawn.manner,
+        "knows": [{"topic": topic, "words": words} for topic, words in drawn.knows.items()][:KNOWN_THINGS],
+        "calls": [call.as_json() for call in drawn.calls],
+    }
+
+
+def tool(asked: Asked) -> Answer:
+    """What the call gives comes back as it was given, and what was shown before as it was shown."""
+    fields, call = asked.fields, Call.from_json(json.loads(asked.fields["call"]))
+    schema, problem = json.loads(fields["result"]), fields["problem"]
+    shown = [json.loads(line) for line in fields["known"].splitlines()]
+    ids = [value for name, value in call.arguments.items() if name.endswith("id")]
+    if left := LEFT.search(problem):
+        value = json.loads(left[1])
+        return _absent() if "error" in value and "error" not in schema["properties"] else _ok(value)
+    lists = [name for name, each in schema["properties"].items() if "properties" in each.get("items", {})]
+    if any(one.get("there") is False and any(key in ids for key in one.values()) for one in shown):
+        return _absent()
+    if IN_NO_LIST in problem and not lists:
+        return _absent()
+    things = [each for one in shown for each in one.values() if isinstance(each, dict)]
+    sampler, value = Sampler(asked.chance), dict[str, Any]()
+    said = {name: _value(text) for name, text in STATED.findall(problem)}
+    own = next((name for name in schema["properties"] if name.endswith("id")), "")
+    new = own not in call.arguments  # what has no id yet is made by this call
+    named = [each for each in things if not new and any(key in each.values() for key in ids)]
+    for name, each in schema["properties"].items():
+        candidates = [said, call.arguments, *reversed(named)]
+        found = [one[name] for one in candidates if name in one and fits(each, one[name])]
+        if found:
+            value[name] = found[0]
+        elif name in lists:
+            value[name] = list(_items(each["items"], call, things, sampler, only_known="list" in problem))
+        else:
+            value[name] = sampler.value(name, each)
+    return _ok(value)
+
+
+def user(asked: Asked) -> Answer:
+    """As the user that needs no model: it tells what it is asked for. Asked nothing, it makes its next request, the
+    next part of its wish, and ends when it has no more."""
+    fields, said = asked.fields, _said(asked.fields["conversation"])
+    knows = dict(_line(line) for line in fields["knows"].splitlines() if ": " in line)
+    last = [text for speaker, text in said if speaker == "assistant"][-1:]
+    heard = " ".join(text for speaker, text in said if speaker == "user")
+    heard = heard.replace(knows.get(WANTED, "\n"), "").casefold()  # names all of them and asks for none
+    wishes = fields["intent"].removeprefix(WISH).removesuffix(".").split("; ")
+    made = [place for place, wish in enumerate(wishes) if wish.partition(" (")[0].casefold() in heard]
+    further = wishes[max(made, default=0) + 1 :][:1]  # a vague first message speaks of the first
+    texts = tuple(f"Good. Now please {wish}." for wish in further)
+    return {"message": procedural_user(Persona("-", "-", knows, further=texts), [("-", "".join(last))])}
+
+
+def verdict(asked: Asked) -> Answer:
+    """Whether all that was expected was done, and nothing besides. A wish that was not fulfilled is severe."""
+    fields = asked.fields
+    made, said = list(_made(fields["conversation"])), _said(fields["conversation"])
+    given = [text for speaker, text in said if speaker != "assistant"]
+    heard = Text.of("\n".join([fields["intent"], fields["knows"], *given]))
+    expected = [Call.from_json(json.loads(line)) for line in fields["expected"].splitlines()]
+    if expected:
+        done = [call in made for call in expected]
+    else:  # it is not told of them, so what was wished for decides, if that is told
+        done = [all(heard.contains_any_form(value) for value in _values(call)) for call in made] or [False]
+    replies = sum(speaker == "assistant" for speaker, _ in said)
+    met = {
+        "intent": all(done),
+        "expected_tools": all(done),
+        "no_hallucination": all(heard.contains_any_form(value) for call in made for value in _values(call)),
+        "no_redundancy": len(made) <= len(done) and len(set(map(str, made))) == len(made),
+        "efficiency": len(made) <= len(done) and replies <= 2 * len(done) + 2,
+    }
+    names = [line.partition(":")[0] for line in fields["criteria"].splitlines()]
+    verdicts = {name: "met" if met.get(name, True) else "missed" for name in names}
+    return {**verdicts, "severe": "no" if all(done) else "yes"}
+
+
+def _made(conversation: str) -> Iterator[Call]:
+    """The calls of a conversation, in whichever dialect its policy writes."""
+    for speaker, text in _said(conversation):
+        if speaker == "assistant":
+            every = (dialect.parse(text).calls for dialect in DIALECTS)
+            yield from next((calls for calls in every if calls), ())
+
+
+def _items(
+    schema: Mapping[str, Any], call: Call, things: Sequence[Mapping[str, Any]], sampler: Sampler, *, only_known: bool
+) -> Iterator[dict[str, Any]]:
+    """What stands in a list: things of that form that are known and are what was asked for, and one or two more."""
+    fields = schema["properties"]
+    given = {name: value for name, value in call.arguments.items() if name in fields and fits(fields[name], value)}
+    for each in things:
+        if all(name in each for name in schema.get("required", fields)) and given.items() <= each.items():
+            yield {name: each[name] for name in fields if name in each}
+    for _ in range(0 if only_known else sampler.rng.randint(1, 2)):
+        yield {name: sampler.value(name, each) for name, each in fields.items()} | given
+
+
+def _ok(value: Mapping[str, Any]) -> Answer:
+    return {"status": "ok", "result": dict(value)}
+
+
+def valued(play: Callable[[Asked], Answer]) -> Callable[[Asked], Answer]:
+    """With what the step is worth, where the request asks for that: a call that succeeds, and an answer after which
+    nothing is left to say, are good; what a tool has to turn down is bad."""
+
+    def played(asked: Asked) -> Answer:
+        answer = play(asked)
+        if REWARD not in asked.question:
+            return answer
+        if "status" in answer:
+            return {**answer, "step": "good" if answer["status"] == "ok" else "bad"}
+        return {**answer, "step": "neutral" if answer["message"] else "good"}
+
+    return played
+
+
+def _absent() -> Answer:
+    return {"status": "not_found", "message": "there is no such thing"}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:  # the complaint says it in its own words, or cut it
+        return text
+
+
+def _values(call: Call) -> list[Any]:
+    return [value for _, value in leaves(dict(call.arguments)) if not isinstance(value, bool)]
+
+
+def _line(text: str) -> tuple[str, str]:
+    topic, _, words = text.partition(": ")
+    return topic, words
+
+
+def _said(conversation: str) -> list[tuple[str, str]]:
+    """Who said what."""
+    parts = SPEAKER.split(conversation)
+    return [(speaker, text.strip()) for speaker, text in zip(parts[1::2], parts[2::2], strict=True)]
+
+
+def _level(dimension: str, text: str) -> int:
+    """The level of a dimension whose words these are."""
+    every = load("simulation_levels").sections
+    return next(level for level in range(3) if every[f"{dimension}_{level}"] == text)
+
+
+ROLES = {
+    "simulated_task": Role(errand),
+    "simulated_tool": Role(valued(tool)),
+    "simulated_user": Role(valued(user)),
+    "simulated_verifier": Role(verdict),
+}

@@ -1,0 +1,303 @@
+"""A tool repository: documents of tools by category, without code (001 §2.2.1, D.2).
+
+It is read from a folder of JSON files, from an environment's own tools, or from an MCP server's `tools/list` answer. A
+folder holds `categories.json`, {category: what it is about}, and files of this form:
+
+    {"category": "library",
+     "entities": {"loan": "loan_id"},                  kinds of things, and the field that names one of them
+     "$defs": {"loan": {"type": "object", …}},
+     "tools": [{"name": "lend_book", "description": "Lends a book.",
+                "parameters": {"type": "object", "properties": {…}, "required": […]},
+                "result": {"$ref": "#/$defs/loan"},
+                "effect": {"does": "creates", "entity": "loan", "sets": {"status": "open"}, "touches": ["due_date"]}}]}
+
+`$ref` into the same file is written out when it is read, so that a tool's schemas stand alone. `effect` is what
+`rods.family.simulation.ledger` keeps account by; without one, nothing is known of what a tool does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from rods.analysis.schemas import tool_faults
+from rods.environments.base import Environment, Parameter, Tool
+from rods.errors import UserError, disk_error
+from rods.files import open_regular
+from rods.model_json import read_exact
+
+CATEGORIES = "categories.json"
+MAX_FILE = 1 << 20  # bytes of a file, characters of a listing's largest text
+DEEPEST = 32  # references inside of references
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,127}")
+
+# looks_up: nothing is changed, and equal calls give equal results. finds: a selection of things, while lists gives all
+# that match.
+Does = Literal["creates", "reads", "lists", "finds", "changes", "removes", "looks_up"]
+DOES: tuple[Does, ...] = get_args(Does)
+OF_ONE: frozenset[Does] = frozenset({"reads", "changes", "removes"})  # of a thing that is named by a parameter
+OF_MANY: frozenset[Does] = frozenset({"lists", "finds"})
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a tool does to things of the kind `entity`, which the field `key` names. Parameters called like a field say
+    what it becomes (creates, changes) or has to be (lists, finds). `sets` are fields that get this value whatever is
+    asked, `touches` those that may change besides. `items`: the field of the result that holds the list."""
+
+    does: Does
+    entity: str = ""
+    key: str = ""
+    sets: Mapping[str, Any] = field(default_factory=dict)
+    touches: frozenset[str] = frozenset()
+    items: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedTool:
+    """A tool's document, and what it does where that is known. `where` it was read, for messages."""
+
+    tool: Tool
+    effect: Effect | None = None
+    where: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRepository:
+    """Tools by name, in the order in which they were read; `categories` says what each category is about."""
+
+    tools: Mapping[str, SimulatedTool]
+    categories: Mapping[str, str]
+
+    def of(self, category: str) -> tuple[SimulatedTool, ...]:
+        return tuple(one for one in self.tools.values() if one.tool.group == category)
+
+
+def read_folder(folder: Path) -> ToolRepository:
+    """Raises UserError (what, where, what to do) for the first thing that is wrong with it."""
+    categories = _read(folder / CATEGORIES)
+    if not isinstance(categories, dict) or not all(isinstance(about, str) and about for about in categories.values()):
+        raise UserError(
+            "is no object of texts", where=str(folder / CATEGORIES), remedy='write {"category": "what it is about"}'
+        )
+    found: list[SimulatedTool] = []
+    for path in sorted(folder.glob("*.json")):
+        if path.name != CATEGORIES:
+            found += _of_file(path, categories)
+    if not found:
+        raise UserError("holds no tools", where=str(folder), remedy="put files of tools there, one a category")
+    return ToolRepository(_named(found), categories)
+
+
+def from_environment(environment: Environment) -> ToolRepository:
+    """The environment's own tools; its API classes are the categories. What they do is known to the environment alone.
+    Raises UserError for a document that is broken."""
+    found = [SimulatedTool(tool, where=f"{environment.name}: {name}") for name, tool in environment.tools().items()]
+    for one, name in zip(found, environment.tools(), strict=True):
+        _check(name, one)
+    return ToolRepository(_named(found), {one.tool.group: one.tool.group for one in found})
+
+
+def from_mcp(listing: Any, category: str, about: str, *, where: str = "tools/list") -> ToolRepository:
+    """The tools of a `tools/list` answer of an MCP server, all in one `category`; `listing` is the answer's JSON, bare
+    or as its JSON-RPC `result`. Raises UserError for a listing that is broken or not whole."""
+    body = listing.get("result", listing) if isinstance(listing, dict) else None
+    if not isinstance(body, dict) or not isinstance(body.get("tools"), list):
+        raise UserError("has no list of tools", where=where, remedy='save the whole answer, {"tools": […]}')
+    if body.get("nextCursor"):
+        remedy = "ask for the further pages with this cursor, and join their lists"
+        raise UserError(f"goes on after the cursor {str(body['nextCursor'])[:40]!r}", where=where, remedy=remedy)
+    found = []
+    for number, record in enumerate(body["tools"]):
+        place = f"{where}: tools[{number}]"
+        _object(record, place)
+        found.append(_tool(record, category, place, record.get("inputSchema"), record.get("outputSchema")))
+    return ToolRepository(_named(found), {category: about})
+
+
+def _of_file(path: Path, categories: Mapping[str, str]) -> Iterator[SimulatedTool]:
+    record = _object(_read(path), str(path))
+    category = record.get("category")
+    if not isinstance(category, str) or category not in categories:
+        remedy = f"name one of {', '.join(categories)}, or add it to {CATEGORIES}"
+        raise UserError(f"has the unknown category {str(category)[:80]!r}", where=str(path), remedy=remedy)
+    tools, entities = record.get("tools"), record.get("entities", {})
+    if not isinstance(tools, list) or not isinstance(entities, dict):
+        remedy = 'write "tools": [{"name": …}] and "entities": {kind: key}'
+        raise UserError("has no list of tools, or entities that are no object", where=str(path), remedy=remedy)
+    for number, each in enumerate(tools):
+        where = f"{path}: tools[{number}]"
+        _object(each, where)
+        if not each.get("result"):
+            remedy = "say what it returns, as JSON Schema; models that play it are held to that"
+            raise UserError("has no result", where=f"{where} {each.get('name')}", remedy=remedy)
+        made = _tool(each, category, where, each.get("parameters"), each["result"], record)
+        effect = _effect(each["effect"], made.tool, entities, made.where) if "effect" in each else None
+        yield SimulatedTool(made.tool, effect, made.where)
+
+
+def _tool(
+    record: Mapping[str, Any],
+    category: str,
+    where: str,
+    taken: Any,
+    result: Any,
+    root: Mapping[str, Any] | None = None,
+) -> SimulatedTool:
+    """`root` is what references point into; None: each schema itself."""
+    name = record.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        remedy = "letters, digits and _ . / -, at most 128, not a digit first"
+        raise UserError(f"has the name {str(name)[:80]!r}", where=where, remedy=remedy)
+    where = f"{where} {name}"
+    if not isinstance(taken, dict) or taken.get("type") != "object":
+        remedy = 'give its parameters as {"type": "object", "properties": {…}, "required": […]}'
+        raise UserError("has parameters that are no JSON Schema of an object", where=where, remedy=remedy)
+    taken = _object(_inlined(taken, root or taken, where), where)
+    properties, required = taken.get("properties", {}), taken.get("required", [])
+    if not isinstance(properties, dict) or not all(isinstance(one, dict) for one in properties.values()):
+        raise UserError("has properties that are no schemas", where=where, remedy="give each parameter a schema")
+    if not isinstance(required, list) or (lacking := [one for one in required if str(one) not in properties]):
+        what = f"requires {str(lacking[0])[:80]!r}" if isinstance(required, list) else f"requires {required!r}"
+        raise UserError(
+            f"{what}, which is not among its properties", where=where, remedy="declare the parameter, or drop it there"
+        )
+    parameters = tuple(_parameter(one, schema, one in required) for one, schema in properties.items())
+    about = record.get("description")
+    returned = None if result is None else _inlined(result, root or _object(result, where), where)
+    if returned is not None and (not isinstance(returned, dict) or returned.get("type") != "object"):
+        raise UserError("returns no object", where=where, remedy='give its result as {"type": "object", …}')
+    about = " ".join(about.split()) if isinstance(about, str) else ""
+    tool = Tool(name, category, about, parameters, bounded=False, result=returned)
+    made = SimulatedTool(tool, where=where)
+    _check(name, made)
+    return made
+
+
+def _parameter(name: str, schema: Mapping[str, Any], required: bool) -> Parameter:
+    """Examples are for whoever draws values; a policy that reads the document is not shown them."""
+    kept = {key: value for key, value in schema.items() if key not in ("description", "default")}
+    bare = _without_examples(kept)
+    about, default = str(schema.get("description", "")), schema.get("default")
+    return Parameter(name, bare, about, required, default, kept if bare != kept else {})
+
+
+def _without_examples(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_examples(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _without_examples(each)
+        for key, each in schema.items()
+        if key != "examples" or not isinstance(each, list)  # a parameter may be called so
+    }
+
+
+def _check(name: str, one: SimulatedTool) -> None:
+    """Raises UserError for the first fault of a tool's document."""
+    for about, what, remedy in tool_faults(name, one.tool):
+        if about == "description":
+            what, remedy = "has no description", "say in a sentence what it does: policies and models read nothing else"
+            raise UserError(what, where=one.where, remedy=remedy)
+        raise UserError(what, where=f"{one.where}: {about}", remedy=remedy)
+
+
+def _effect(record: Any, tool: Tool, entities: Mapping[str, Any], where: str) -> Effect:
+    """Raises UserError for an effect that the tool's own schemas cannot have."""
+    where = f"{where}: effect"
+    _object(record, where)
+    does, entity = record.get("does"), record.get("entity", "")
+    sets, touches = record.get("sets", {}), record.get("touches", [])
+    shaped = isinstance(sets, dict) and isinstance(touches, list) and isinstance(entity, str)
+    if does not in DOES or not shaped or record.keys() - {"does", "entity", "sets", "touches"}:
+        raise UserError(
+            f"is {str(record)[:120]}",
+            where=where,
+            remedy=f'write {{"does": one of {", ".join(DOES)}, "entity": …, "sets": {{…}}, "touches": […]}}',
+        )
+    if does == "looks_up":
+        return Effect(does)
+    key = entities.get(entity)
+    if not isinstance(key, str):
+        remedy = 'declare it in "entities", with the field that names one'
+        raise UserError(f"is of the unknown entity {str(entity)[:80]!r}", where=where, remedy=remedy)
+    shown: Mapping[str, Any] = (tool.result or {}).get("properties", {})
+    arrays = {name: schema for name, schema in shown.items() if isinstance(schema, dict) and "items" in schema}
+    items = {name: schema["items"] for name, schema in arrays.items() if isinstance(schema["items"], dict)}
+    lists = [name for name, schema in items.items() if key in schema.get("properties", {})]
+    if does in OF_MANY and len(lists) != 1:
+        what, remedy = f"has no list of things with {key!r} in its result", "return one array of such objects"
+        raise UserError(what, where=where, remedy=remedy)
+    required = [parameter.name for parameter in tool.parameters if parameter.required]
+    if does in OF_ONE and key not in required:
+        raise UserError(f"does not require {key!r}", where=where, remedy="require the parameter that says which one")
+    fields = items[lists[0]]["properties"] if does in OF_MANY else shown
+    if unknown := [name for name in (key, *sets, *touches) if name not in fields]:
+        remedy = "return it, so that it can be compared"
+        raise UserError(f"names {unknown[0]!r}, which is not in the result", where=where, remedy=remedy)
+    return Effect(does, entity, key, sets, frozenset(touches), lists[0] if does in OF_MANY else "")
+
+
+def _named(tools: Iterable[SimulatedTool]) -> dict[str, SimulatedTool]:
+    found: dict[str, SimulatedTool] = {}
+    for one in tools:
+        if (name := one.tool.name) in found:
+            what = f"has the name of a tool in {found[name].where}"
+            raise UserError(what, where=one.where, remedy="rename one of the two: calls know a tool by its name alone")
+        found[name] = one
+    return found
+
+
+def _read(path: Path) -> Any:
+    """The JSON value in a file. Raises UserError."""
+    try:
+        with open_regular(path) as file:
+            data = file.read(MAX_FILE + 1)
+    except OSError as error:
+        raise disk_error(error, path) from error
+    if len(data) > MAX_FILE:
+        remedy = "split it: a category may have several files"
+        raise UserError(f"is larger than {MAX_FILE:,} bytes", where=str(path), remedy=remedy)
+    try:
+        return read_exact(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        remedy = "save it as UTF-8"
+        raise UserError(f"is not UTF-8 (byte {error.start})", where=str(path), remedy=remedy) from error
+    except ValueError as error:
+        raise UserError(f"is no JSON: {error}", where=str(path), remedy="correct it") from error
+
+
+def _object(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UserError(f"is {str(value)[:40]!r}", where=where, remedy="write a JSON object there")
+    return value
+
+
+def _inlined(schema: Any, root: Mapping[str, Any], where: str, depth: int = 0) -> Any:
+    """`schema` with the references into `root` replaced by what they name. Raises UserError for one that names nothing,
+    and for schemas that contain themselves, which no prompt could show."""
+    if depth > DEEPEST:
+        raise UserError(f"is nested deeper than {DEEPEST}, or refers to itself", where=where, remedy="write it flatter")
+    if isinstance(schema, list):
+        return [_inlined(each, root, where, depth + 1) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" not in schema:
+        return {name: _inlined(each, root, where, depth + 1) for name, each in schema.items() if name != "$defs"}
+    target = _pointed(root, str(schema["$ref"]).split("/"))
+    if target is None:
+        what, remedy = f"refers to {str(schema['$ref'])[:80]!r}", 'define it in "$defs" and write "#/$defs/<name>"'
+        raise UserError(what, where=where, remedy=remedy)
+    beside = {name: each for name, each in schema.items() if name != "$ref"}
+    return _inlined({**target, **beside}, root, where, depth + 1)
+
+
+def _pointed(root: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any] | None:
+    value: Any = root if path[0] == "#" else None
+    for part in path[1:]:
+        value = value.get(part) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else None

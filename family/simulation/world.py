@@ -1,0 +1,196 @@
+"""A tool repository as an environment: results are drawn from their schemas, keyed by what they are about (a thing has
+the same fields whichever tool shows it), and a ledger keeps them consistent. Whatever is named is there, unless it was
+removed or was in no list that would have shown it. The state `{"random_seed": 3}` says what else there is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rods.analysis.sampling import Sampler
+from rods.analysis.schemas import Checker, fits, limits
+from rods.calls import Call
+from rods.canonical import canonical, content_id, keyed_random
+from rods.environments.base import Environment, Features, Instance, Result, Tool, kept
+from rods.family.simulation.ledger import Ledger, ToolAnswer
+from rods.family.simulation.tools import OF_MANY, OF_ONE, Effect, SimulatedTool, ToolRepository, from_environment
+
+BEHAVIOUR = 1  # version of what is drawn; another one gives tasks another environment
+DRAWS = 8  # of a result, until one contradicts nothing
+LONGEST = 20_000  # bytes of a call's arguments
+ITEMS = 3  # things that a list adds to those that are known, at most
+STATE_FIELDS = frozenset({"random_seed", "ledger"})
+
+
+class RepositoryEnvironment:
+    """The tools of a repository as an `Environment`. Their documents, effects and examples are its hash."""
+
+    def __init__(self, repository: ToolRepository, name: str = "repository") -> None:
+        self.repository, self.name = repository, name
+        self.features = Features()
+        self._tools = {one.tool.name: one.tool for one in repository.tools.values()}
+        self._checkers: dict[tuple[str, str], Checker] = {}  # by tool and parameter, compiled when first asked for
+        self._words = _examples(repository)
+        documents = [_document(one) for one in repository.tools.values()]
+        self.hash = content_id([BEHAVIOUR, dict(repository.categories), documents])
+
+    def tools(self) -> Mapping[str, Tool]:
+        return self._tools
+
+    def reset(self, state: Mapping[str, Any] | None) -> Instance:
+        return RepositoryWorld(self, state or {})
+
+    def refusal(self, call: Call) -> Result | None:
+        """What a call gets that breaks its tool's document; None for one that can be carried out."""
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return Result(f"no tool is called {call.name!r}", None, "unknown_tool")
+        try:
+            size = len(canonical(dict(call.arguments)))
+        except (ValueError, RecursionError) as error:
+            return Result(f"the arguments are {error}"[:400], None, "bad_arguments")
+        if size > LONGEST:
+            return Result(f"the arguments have {size:,} bytes, allowed are {LONGEST:,}", None, "bounds")
+        known = {each.name: each for each in tool.parameters}
+        if missing := [name for name, each in known.items() if each.required and name not in call.arguments]:
+            return Result(f"missing arguments: {', '.join(missing)}", None, "bad_arguments")
+        if unknown := [name for name in call.arguments if name not in known]:
+            return Result(f"unknown arguments: {', '.join(unknown)}"[:400], None, "bad_arguments")
+        for name, value in call.arguments.items():
+            key = call.name, name
+            if key not in self._checkers:
+                self._checkers[key] = Checker(limits(known[name]))
+            if fault := self._checkers[key].fault(value):
+                kind = known[name].schema.get("type")
+                wrong_type = kind is not None and not fits({"type": kind}, value)
+                return Result(f"{name} {fault}", None, "bad_arguments" if wrong_type else "bounds")
+        return None
+
+    def drawable(self, schema: Mapping[str, Any], name: str, group: str) -> dict[str, Any]:
+        """A result's schema with the examples that parameters of its category have under the same names."""
+        made = dict(schema)
+        if isinstance(made.get("properties"), Mapping):
+            made["properties"] = {field: self.drawable(one, field, group) for field, one in made["properties"].items()}
+        if isinstance(made.get("items"), Mapping):
+            made["items"] = self.drawable(made["items"], name, group)
+        plain = made.get("type") == "string" and not made.keys() & {"enum", "pattern", "format", "examples"}
+        if plain and (words := self._words.get((group, name))):
+            made["examples"] = words
+        return made
+
+
+class RepositoryWorld:
+    """One episode's world (`rods.environments.base.Instance`)."""
+
+    def __init__(self, environment: RepositoryEnvironment, state: Mapping[str, Any]) -> None:
+        """Raises ValueError for a state that no world of this environment has."""
+        if unknown := sorted(set(state) - STATE_FIELDS):
+            raise ValueError(f"unknown field {unknown[0]} in the state; there are {', '.join(sorted(STATE_FIELDS))}")
+        self.environment = environment
+        self.random_seed = state.get("random_seed", 0)
+        if type(self.random_seed) is not int:
+            raise ValueError(f"random_seed is {self.random_seed!r}; it must be a whole number")
+        self.ledger = Ledger(environment.repository.tools)
+        if "ledger" in state:
+            self.ledger.load(state["ledger"])
+
+    def call(self, call: Call) -> Result:
+        refused = self.environment.refusal(call)
+        if refused is not None:
+            return refused
+        answer = self.ledger.known(call) or self._drawn(call, self.environment.repository.tools[call.name])
+        self.ledger.record(call, answer)
+        return answer.result()
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"random_seed": self.random_seed, "ledger": self.ledger.state()}
+
+    def fork(self) -> Instance:
+        return RepositoryWorld(self.environment, self.snapshot())
+
+    def same_state(self, other: Instance) -> bool:
+        """Whether calls have created, changed and removed the same in two worlds of one random seed."""
+        if not isinstance(other, RepositoryWorld):
+            return False
+        return self.random_seed == other.random_seed and self.ledger.changed() == other.ledger.changed()
+
+    def _drawn(self, call: Call, one: SimulatedTool) -> ToolAnswer:
+        """An answer that contradicts nothing: what is asked for, else that it is not there, else a refusal."""
+        for attempt in range(DRAWS):
+            answer = ToolAnswer("ok", self._value(call, one, attempt))
+            if not self.ledger.contradictions(call, answer):
+                return answer
+        absent = ToolAnswer("not_found", message="there is no such thing")
+        if one.effect is not None and one.effect.does in OF_ONE and not self.ledger.contradictions(call, absent):
+            return absent
+        return ToolAnswer("refused", message="that cannot be done")
+
+    def _value(self, call: Call, one: SimulatedTool, attempt: int) -> dict[str, Any]:
+        schema = self.environment.drawable(one.tool.result or {"type": "object"}, "", one.tool.group)
+        effect, asked, stated = one.effect, canonical(call.as_json()).decode(), self.ledger.stated(call)
+        shown: Mapping[str, Any] = schema.get("properties", {})
+        if effect is None or effect.does == "looks_up":
+            drawn = self._fields(shown, asked, attempt)
+            return {**drawn, **{name: value for name, value in call.arguments.items() if name in drawn}}
+        if effect.does in OF_MANY:
+            others = {name: each for name, each in shown.items() if name != effect.items}
+            items = self._items(call, effect, shown[effect.items]["items"]["properties"], attempt)
+            return {**self._fields(others, asked, attempt), effect.items: list(items)}
+        if effect.does == "creates":
+            return {**self._fields(shown, asked, attempt), **stated}
+        key = call.arguments[effect.key]
+        touched = {name: shown[name] for name in effect.touches - stated.keys()}
+        return self._thing(effect, key, shown) | self._fields(touched, effect.entity, key, asked) | stated
+
+    def _items(self, call: Call, effect: Effect, shown: Mapping[str, Any], attempt: int) -> Iterator[dict[str, Any]]:
+        """What a list holds: the known things that match it, then some that were not met before."""
+        for key, _ in self.ledger.matching(call):
+            yield self._thing(effect, key, shown)
+        asked = canonical(call.as_json()).decode()
+        stated = {name: value for name, value in self.ledger.stated(call).items() if name != effect.key}
+        for number in range(self._random("items", asked, attempt).randint(0 if attempt else 1, ITEMS)):
+            drawn = self._fields({effect.key: shown[effect.key]}, asked, number, attempt)
+            yield self._thing(effect, drawn[effect.key], shown) | stated
+
+    def _thing(self, effect: Effect, key: Any, shown: Mapping[str, Any]) -> dict[str, Any]:
+        """A thing as it is known, and drawn as far as it is not."""
+        known = self.ledger.fields(effect.entity, key)
+        drawn = self._fields({name: each for name, each in shown.items() if name not in known}, effect.entity, key)
+        whole = {**known, **drawn, effect.key: key}
+        return {name: whole[name] for name in shown}
+
+    def _fields(self, shown: Mapping[str, Any], *about: str | int) -> dict[str, Any]:
+        """Values of fields, each keyed by what it is about and by its name: no field depends on which others there
+        are."""
+        return {name: Sampler(self._random("field", name, *about)).value(name, each) for name, each in shown.items()}
+
+    def _random(self, purpose: str, *about: str | int) -> random.Random:
+        return keyed_random(self.random_seed, f"repository {purpose}", *about)
+
+
+def _document(one: SimulatedTool) -> list[Any]:
+    effect = one.effect
+    told = effect and [effect.does, effect.entity, effect.key, dict(effect.sets), sorted(effect.touches), effect.items]
+    bounds = {each.name: dict(each.bounds) for each in one.tool.parameters if each.bounds}
+    return [one.tool.group, one.tool.schema(), one.tool.result, bounds, told]
+
+
+def _examples(repository: ToolRepository) -> dict[tuple[str, str], list[Any]]:
+    """The examples of all parameters of a category, by their name."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for one in repository.tools.values():
+        for parameter in one.tool.parameters:
+            for example in limits(parameter).get("examples", ()):
+                known = found.setdefault((one.tool.group, parameter.name), [])
+                if example not in known:
+                    known.append(example)
+    return found
+
+
+@kept
+def as_repository(environment: Environment) -> RepositoryEnvironment:
+    """The tools of any environment as documents; what they do is known of a repository's alone."""
+    if isinstance(environment, RepositoryEnvironment):
+        return environment
+    return RepositoryEnvironment(from_environment(environment), environment.name)

@@ -1,0 +1,241 @@
+"""Finds a value in a text: word for word, as a number, or in another form of the same (docs/gates.md). The one place
+that decides what a text says.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+
+WORD = re.compile(r"[^\W_]+")
+QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"|“([^”]+)”")
+# Signs and units belong to a number ("-3", "$5", "20%", "5km", "3pm", "2nd"); ranges, dates and times have several
+# ("5-7", "2024-05-04", "10:30"). A comma groups thousands or separates. "1.2.3", "v2" and "file_4" have none.
+_UNITS = "st|nd|rd|th|am|pm|km|cm|mm|mi|m|kg|g|lbs?|oz|l|ml|mph|kmh|psi|hrs?|h|mins?|secs?|s|kb|mb|gb|usd|eur|k"
+NUMBER = re.compile(
+    r"(?<!\w)(?<!\w\.)(?:(?<![\w)\]])([-+−]))?"
+    r"(\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\.)\.\d+)"
+    rf"({_UNITS})?(?!\w|\.\w)",
+    re.IGNORECASE,
+)
+# What is no word of a language: parts joined by a sign, capitals, letters with digits.
+IDENTIFIER = re.compile(r"[#@]?[^\W_]+(?:[._/][^\W_]+)+|[#@]\w+|\b[A-Z]{3,}\b|\b(?=\w*[A-Za-z])\w*\d\w*")
+HUGE = 1e300  # numbers that no text says; Python's integers may not even fit a float
+_NUMBERED = re.compile(r"[^\W\d_]-\d+")  # "covid-19": a name rather than a number, for who asks what was asked about
+_HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|_|-")
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+_COUNTS = {word: number for number, word in enumerate(_WORDS["numbers"])}
+_COUNTS |= {word: 20 + 10 * number for number, word in enumerate(_WORDS["tens"])}
+_SCALES: dict[str, int] = _WORDS["scales"]
+_SPELLED = re.compile(
+    rf"\b(?:{'|'.join((*_COUNTS, *_SCALES))})\b(?:(?: and |[ -])(?:{'|'.join((*_COUNTS, *_SCALES))})\b)*"
+)
+_ONCE = frozenset(_WORDS["once"])
+COMMON = frozenset(_WORDS["common"].split())  # words that say nothing about which tool is meant
+KEPT = 2_000  # characters of a text that is remembered folded
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text, folded for searching, and the numbers in it."""
+
+    folded: str
+    numbers: frozenset[float]
+
+    @staticmethod
+    def of(text: str) -> Text:
+        """What somebody says."""
+        return _kept(text) if len(text) <= KEPT else _folded(text)
+
+    @staticmethod
+    def shown(text: str) -> Text:
+        """What the text of a tool's result says: the leaves and keys of JSON, or the text."""
+        try:
+            value = orjson.loads(text)
+        except ValueError:
+            return Text.of(text)
+        return Text.holding(value)
+
+    @staticmethod
+    def holding(value: Any) -> Text:
+        """What a JSON value says with its leaves and keys."""
+        found = [leaf for _, leaf in leaves(value, keys=True)]
+        text = _folded(" | ".join(map(str, found)))
+        exact = (float(leaf) for leaf in found if _is_number(leaf) and abs(leaf) < HUGE)
+        return Text(text.folded, text.numbers.union(exact))
+
+    def contains_exact(self, value: Any) -> bool:
+        """Whether the text contains `value` as a whole: a number as a number, a text between the boundaries of words,
+        a list or an object with all its leaves. True and False are words; None is never said."""
+        if _is_number(value):
+            return bool(abs(value) < HUGE and float(value) in self.numbers)
+        if isinstance(value, (str, bool)):
+            return _contains(self.folded, " ".join(str(value).casefold().split()))
+        parts = [leaf for _, leaf in leaves(value)] if isinstance(value, (list, tuple, dict)) else []
+        return bool(parts) and all(map(self.contains_exact, parts))
+
+    def contains_any_form(self, value: Any) -> bool:
+        """Whether the text says `value` or another form of the same: a date, an identifier in plain words, "the last"
+        for 1. A list or an object is told when each of its leaves is."""
+        if self.contains_exact(value):
+            return True
+        if isinstance(value, (list, dict)):
+            parts = [leaf for _, leaf in leaves(value)]
+            return bool(parts) and all(map(self.contains_any_form, parts))
+        if isinstance(value, str):
+            words = " ".join(part for part in _HUMPS.split(value) if part)
+            return self._dates(value) or (words != value and self.contains_exact(words))
+        return not isinstance(value, bool) and value == 1 and not _ONCE.isdisjoint(WORD.findall(self.folded))
+
+    def _dates(self, value: str) -> bool:
+        date = _DATE.fullmatch(value.strip())
+        if date is None or not 1 <= int(date[2]) <= 12:
+            return False
+        year, month, day = map(int, date.groups())
+        name, words = _WORDS["months"][month - 1], set(WORD.findall(self.folded))
+        days = {str(day), f"{day:02}", *(f"{day}{ending}" for ending in ("st", "nd", "rd", "th"))}
+        months = {name, name[:3], str(month), f"{month:02}"}
+        return all(map(words.intersection, (days, months, {str(year), f"{year % 100:02}"})))
+
+
+def contains_exact(text: str, value: Any) -> bool:
+    """Whether a user's `text` says `value`."""
+    return Text.of(text).contains_exact(value)
+
+
+def things(text: str) -> list[Any]:
+    """The quotations of a text, and the numbers (as float) and identifiers outside of them, each once."""
+    found: dict[Any, None] = dict.fromkeys(next(part for part in quoted if part) for quoted in QUOTED.findall(text))
+    rest = _NUMBERED.sub(" ", QUOTED.sub(" ", text))
+    names = [name for name in IDENTIFIER.findall(NUMBER.sub(" ", rest)) if name.casefold() not in _WORDS["abbreviated"]]
+    return list(found | dict.fromkeys(names) | dict.fromkeys(numbers(rest)))
+
+
+def numbers(text: str) -> Iterator[float]:
+    """The numbers that are written in digits."""
+    for sign, digits, unit in NUMBER.findall(text):
+        value = float(digits.replace(",", "")) * (1000 if unit == "k" else 1)
+        yield -value if sign in ("-", "−") else value
+
+
+def spelled(folded: str) -> Iterator[float]:
+    """The numbers that are written in words; not a lone "one", which seldom is a number ("the one in drafts")."""
+    for match in _SPELLED.finditer(folded):
+        if match[0] == "one":
+            continue
+        total, current, last = 0, 0, 0  # `last`: what the last word added
+        for word in match[0].replace("-", " ").split():
+            if word in _SCALES:
+                scale = _SCALES[word]
+                current = max(current, 1) * scale
+                if scale > 100:
+                    total, current = total + current, 0
+                last = scale
+            elif word in _COUNTS:
+                count = _COUNTS[word]
+                if last and not (last > 99 or (last >= 20 and last % 10 == 0 and 0 < count < 10)):
+                    yield float(total + current)
+                    total = current = 0
+                current, last = current + count, count or 1
+        yield float(total + current)
+
+
+def is_small(value: Any) -> bool:
+    """Whether `value` is so short that finding it somewhere proves nothing."""
+    if isinstance(value, bool) or value is None:
+        return True
+    if isinstance(value, (int, float)):
+        return abs(value) < 100 and float(value).is_integer()
+    return isinstance(value, str) and len(value.strip()) < 3
+
+
+def akin(field: str, argument: str) -> bool:
+    """Whether two names share a word: `id` and `event_id`."""
+    return not set(WORD.findall(field.casefold())).isdisjoint(WORD.findall(argument.casefold()))
+
+
+def leaves(value: Any, name: str = "", *, keys: bool = False) -> Iterator[tuple[str, Any]]:
+    """(name of the nearest key, leaf) for every leaf of a JSON value; with `keys`, the keys of objects too."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if keys:
+                yield name, key
+                if key.isdecimal() and len(key) < 19:  # JSON has no number keys: {"140": …} names 140
+                    yield name, int(key)
+            yield from leaves(item, key, keys=keys)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from leaves(item, name, keys=keys)
+    else:
+        yield name, value
+
+
+def key_of(value: Any) -> Any:
+    """A hashable form in which equal values are equal: numbers by value, texts folded, True apart from 1."""
+    if isinstance(value, bool):
+        return ("bool", value)
+    if isinstance(value, str):
+        return " ".join(value.casefold().split())
+    if isinstance(value, (list, tuple)):
+        return tuple(key_of(item) for item in value)
+    if isinstance(value, dict):
+        return frozenset((key, key_of(item)) for key, item in value.items())
+    return value
+
+
+_per_thread = threading.local()  # the word that a stemmer works on stands in the stemmer itself
+
+
+@lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """`word` without its endings: "orders", "ordered" and "ordering" are one."""
+    if not hasattr(_per_thread, "stem"):
+        from snowballstemmer import stemmer  # late: it brings every language's rules along
+
+        _per_thread.stem = stemmer("english").stemWord
+    return cast(str, _per_thread.stem(word.casefold()))
+
+
+def stems(text: str) -> Iterator[str]:
+    """The stems of the words of `text` that say something, identifiers taken apart."""
+    for part in WORD.findall(_HUMPS.sub(" ", text)):
+        if (lowered := part.casefold()) not in COMMON:
+            yield stem(lowered)
+
+
+def _folded(text: str) -> Text:
+    folded = " ".join(text.casefold().split())
+    return Text(folded, frozenset((*numbers(folded), *spelled(folded))))
+
+
+_kept = lru_cache(maxsize=4096)(_folded)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _contains(text: str, part: str) -> bool:
+    """Whether `part` stands in `text` as whole words; "_" is part of a word."""
+    start = text.find(part) if part else -1
+    while start >= 0:
+        end = start + len(part)
+        if not (_joins(text[start - 1 : start]) and _joins(part[0])) and not (
+            _joins(text[end : end + 1]) and _joins(part[-1])
+        ):
+            return True
+        start = text.find(part, start + 1)
+    return False
+
+
+def _joins(character: str) -> bool:
+    return character.isalnum() or character == "_"

@@ -1,0 +1,85 @@
+"""What the folders of rods/worlds and rods/evaluation bring, as their declarations say: world.toml, benchmark.toml. A
+folder is known by this file alone; its code is imported when something of it is asked for by name."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rods.errors import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class WorldPackage:
+    """What world.toml says of a folder of rods/worlds. Functions and classes are named "package.module:name"."""
+
+    name: str  # of the folder
+    environment: str = ""  # makes the environment whose short name is the folder's
+    described: str = ""  # makes an environment of the file or folder that it is named by: where the name ends in
+    ending: str = ""  # this
+    # worlds from outside that `added` describes, by `rods env add --kind`, and what each is
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    added: str = ""
+    confiner: str = ""  # class that runs environments in confined processes, made from `[operation.sandbox]`
+    unconfined: Mapping[str, str] = field(default_factory=dict)  # `why` this environment cannot be, and the `remedy`
+    tasks: str = ""  # gives the tasks of `[data] tasks = "<name>"`
+    format: str = ""  # writes tasks into a folder in a format of its own: `rods export --format <name>`
+    scenario: str = ""  # the key of a state that alone makes tasks near duplicates (rods.gates.similarity)
+    licence: str = ""  # of the tasks that come along
+    doctor: str = ""  # tries what it needs of this machine, and gives a Finding for `rods doctor`
+    verbs: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of `rods`: function and line of help, by verb
+
+
+@cache
+def worlds() -> Mapping[str, WorldPackage]:
+    """The folders of rods/worlds that declare something, by name in the order of the alphabet."""
+    return {name: WorldPackage(name, **fields) for name, fields in declared("rods.worlds", "world.toml").items()}
+
+
+@cache
+def declared(package: str, file: str) -> Mapping[str, dict[str, Any]]:
+    """What the folders of `package` say in a declaration called `file`, by name. Imports none of them."""
+    found = find_spec(package)
+    places = (found.submodule_search_locations or ()) if found else ()
+    files = sorted(path for place in places for path in Path(place).glob(f"*/{file}"))
+    return {path.parent.name: tomllib.loads(path.read_text(encoding="utf-8")) for path in files}
+
+
+def having(what: str) -> dict[str, Any]:
+    """What each folder of rods/worlds that declares `what` says of it, by the folder's name."""
+    return {name: said for name, world in worlds().items() if (said := getattr(world, what))}
+
+
+def only(what: str, missing: str, *, where: str) -> str:
+    """The one declaration of `what`. Raises UserError, saying what is `missing` and `where`, when no folder has one."""
+    said = next(iter(having(what).values()), None)
+    if said is None:
+        raise UserError(missing, where=where, remedy=f"install the folder of rods/worlds that declares `{what}`")
+    return str(said)
+
+
+def environments() -> dict[str, str]:
+    """What makes an environment, by its name, or by the ending of the names of what describes one."""
+    return having("environment") | {world.ending: world.described for world in worlds().values() if world.described}
+
+
+def without_ending(name: str) -> str:
+    """`name` without the ending of a file that describes an environment, written whole or without `.json`."""
+    stem = name.removesuffix(".json")
+    for ending in having("ending").values():
+        stem = stem.removesuffix(ending.removesuffix(".json")) if ending.endswith(".json") else stem
+    return stem
+
+
+def adding(kind: str) -> WorldPackage:
+    """Who describes worlds from outside of this kind. Raises UserError, naming the kinds that there are."""
+    known = {kind: world for world in worlds().values() for kind in world.kinds}
+    if kind not in known:
+        what = f"{kind!r} is no kind of world that is known here"
+        raise UserError(what, where="--kind", remedy=f"use {', '.join(known) or 'none: no such folder is installed'}")
+    return known[kind]

@@ -1,0 +1,310 @@
+"""What a feature may add to the core: the contract of a folder of `family/`, and of packages that others install.
+
+The core loops over `extensions()` and names none of them. An extension is a package below `rods.family` with a module
+`extension` that has an `EXTENSION`, or an entry point of the group `rods_extensions`. Extensions do not know each
+other.
+
+Methods of `Extension` return what the core does without the feature. A module `extension` imports only `rods` when it
+is loaded, and what belongs to a process (daemon, trainer, console) inside the methods that this process calls.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, cast
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+FAMILY = "rods.family"
+GROUP = "rods_extensions"  # of entry points, for extensions that come with other packages
+
+Record = Mapping[str, Any]
+Told = Literal["status", "checkpoint", "gauges"]  # where something is told of a fold
+NOTHING: Mapping[str, Any] = {}
+
+
+class Section(BaseModel):
+    """A table of the configuration: no unknown keys, no other types than those that are written."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class StepFold(Protocol):
+    """What an extension remembers of the closed steps of a run: a pure function of their records."""
+
+    def apply(self, step: int, groups: Sequence[Record]) -> None:
+        """Folds a live closed step: the records of its groups, in order, none that damage took."""
+
+    def closing(self, groups: Sequence[Record]) -> dict[str, Any]:
+        """The fields of this step's closing record, were it closed with these groups; `verify` derives them again.
+        Called before `apply`, and changes nothing."""
+
+    def state(self) -> Any:
+        """The whole state as JSON, for `load`."""
+
+    def load(self, state: Any) -> None:
+        """Replaces the whole state by what `state` returned."""
+
+
+class EpochNotes(Protocol):
+    """What an extension adds to the records that open epochs, from logs of its own."""
+
+    def files(self) -> Iterable[Path]:
+        """Those that have to be durable before a record that names what is in them."""
+
+    def poll(self) -> None:
+        """Reads its logs on."""
+
+    def fields(self, stage: Any, fixed: Record) -> dict[str, Any]:
+        """The fields of an epoch of this stage; `fixed`: those that the first record of the same epoch had, if any."""
+
+    def opened(self, closing: Record) -> Any:
+        """What the epoch with this closing record fixes for its steps. Raises Damage where the logs lack it."""
+
+
+class DaemonWork(Protocol):
+    """Jobs that a daemon does beside picks: before them, one at a time."""
+
+    @property
+    def written(self) -> int:
+        """Records on its logs: a number that grows whenever work gets done."""
+
+    open_at: float  # the earliest step at which something became due that is not done yet; infinite where all is
+
+    def due(self, state: Any) -> Sequence[Any]:
+        """The jobs due by `state` (rods.buffers.state) and not handed out yet; called in a thread."""
+
+    async def work(self, job: Any) -> None:
+        """Does one of them. An infrastructure failure ends it without harm: it is due again."""
+
+    def close(self) -> None:
+        """Closes its logs."""
+
+
+class Extension:
+    """One feature. `name` is that of its folder."""
+
+    name: ClassVar[str]
+    order: ClassVar[int] = 0  # among extensions that touch the same thing: lower ones are asked first
+    #: fields that records of rollouts may have, with what raises ValueError for a value that none can be
+    rollout_fields: ClassVar[Mapping[str, Callable[[Any], None]]] = {}
+    #: verbs of `rods`: module of its folder and function, and what help says; and the groups that they stand in
+    verbs: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    verb_groups: ClassVar[Mapping[str, str]] = {}
+    #: module with the roles of models that it asks, and how a stand-in answers (rods.daemon.stand_ins); empty: none
+    stand_ins: ClassVar[str] = ""
+    #: its logs in the run folder, and of each kind of record in them the fields that are its key
+    logs: ClassVar[tuple[str, ...]] = ()
+    record_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    step_fields: ClassVar[tuple[str, ...]] = ()  # of the closing records of steps (`StepFold.closing`)
+    epoch_fields: ClassVar[tuple[str, ...]] = ()  # of the records that open epochs (`epoch_notes`)
+    #: sections of the configuration's identity half, `[key]` in TOML, with their defaults
+    sections: ClassVar[Mapping[str, Section]] = {}
+    #: names that `interface` of a curriculum stage may have because this extension makes them
+    interfaces: ClassVar[frozenset[str]] = frozenset()
+    #: further keys and checks of a curriculum stage, and of [curriculum]: classes that `Stage`, `Curriculum` inherit
+    stage: ClassVar[type[Section] | None] = None
+    curriculum: ClassVar[type[Section] | None] = None
+    #: environments by name, or, from "/" or "." on, by how a name ends: `module:function` that makes one, of the name
+    #: where it is found by its ending
+    environments: ClassVar[Mapping[str, str]] = {}
+    licences: ClassVar[Mapping[str, str]] = {}  # of these environments' data, by name, for data cards
+    #: values of `policy.warm_start` of nano -> the module with their `demonstrations`, `RECIPE` and `ENTRIES`
+    warm_starts: ClassVar[Mapping[str, str]] = {}
+
+    def fold(self, config: Any) -> StepFold | None:
+        """A new fold over the steps of a run with this configuration; None where it needs none. Snapshots keep its
+        state, as long as `fold_key` stays the same."""
+        return None
+
+    def fold_key(self, config: Any) -> Any:
+        """The settings that the fold depends on, as JSON."""
+        return None
+
+    def follows(self, stage: Any) -> bool:
+        """Whether what a stage shows the policy follows from the run's records; `verify` derives it again then."""
+        return False
+
+    def rollout(self, trace: Any, config: Any, stage: int) -> Mapping[str, Any]:
+        """Further fields of the record of an episode (rods.episode.engine.Trace) of this stage, from 1."""
+        return {}
+
+    def epoch_notes(self, run: Any, *, strict: bool = False) -> EpochNotes | None:
+        """What the records that open epochs say of this extension; None: nothing."""
+        return None
+
+    def shown(self, fold: Any, opened: Any) -> Any:
+        """What `interface` is told for the next step, by the fold and `EpochNotes.opened` of the open epoch. Can be
+        pickled; None: nothing."""
+        return None
+
+    def interface(self, stage: Any, dialect: str, base: Any, shown: Any) -> Any:
+        """The interface (rods.interfaces.base) of a stage, for a policy that reads `dialect`, over `base`, the one so
+        far."""
+        return base
+
+    def asks(self, config: Any) -> bool:
+        """Whether language models are asked beside those that write variants and those that play."""
+        return False
+
+    def daemon_work(
+        self, run: Any, writers: Any, threads: Any, tasks: Callable[[], Sequence[Any]]
+    ) -> DaemonWork | None:
+        """What a daemon of this run does beside picks; None: nothing. `tasks`: all that are given or in the pool."""
+        return None
+
+    def verify(self, run: Any, findings: Any, *, replay: bool) -> None:
+        """Derives again what this extension alone has on record, and tells `findings` what does not fit."""
+
+    def components(self, stage: Any, dialect: str, shown: Any) -> Mapping[str, str]:
+        """What comes and goes in a stage's interface and is there with `shown`: what it says or does, by name."""
+        return {}
+
+    def notes(self, fold: Any) -> Sequence[str]:
+        """What `rods status` and the page say of the fold (None: there is none), a sentence a line."""
+        return ()
+
+    def before(self, shown: Any, closing: Record) -> Any:
+        """What `shown` was during the step with this closing record, of what it is after the step."""
+        return shown
+
+    def cause(self, closing: Record) -> Mapping[str, Any] | None:
+        """Why the step with this closing record changed what the next one shows: `component`, `reason` and more; None:
+        nothing changed."""
+        return None
+
+    def check(self, config: Any, environments: Any) -> Sequence[Any]:
+        """The environments that a run needs beside those of its tasks, out of `environments`
+        (rods.environments.loading). Raises UserError for what no run can start with."""
+        return ()
+
+    def validate(self, config: Any) -> None:
+        """Raises ValueError for values that do not go together with the rest of the configuration."""
+
+    def player(self, environments: Any, config: Any) -> Any:
+        """Who plays what the core has no procedure for (rods.players.Player); None: nobody. `config` None: defaults."""
+        return None
+
+    def slots(self, config: Any) -> int:
+        """How many slots of every batch, behind those of the pool, have tasks of this extension."""
+        return 0
+
+    def epoch_steps(self, config: Any) -> int:
+        """How many steps lie between two merges where it fills all slots, and no pool is gone through."""
+        raise NotImplementedError(f"{self.name} fills slots and has no length of an epoch")
+
+    def source(self, run: Any, *, strict: bool = False) -> Any:
+        """The tasks of these slots (rods.buffers.folds.sources.TaskSource). `strict`: damage to their log is an
+        error."""
+        raise NotImplementedError(f"{self.name} fills slots and has no source of tasks")
+
+    def told(self, fold: Any, config: Any, where: Told) -> Mapping[str, Any]:
+        """What is said of the fold as it stands: `status`, fields of tracker.json and `rods status`; `checkpoint`, as
+        JSON, to which a start from there has to come; `gauges`, numbers by name for dashboards."""
+        return {}
+
+    def difficulty(self, task: Any) -> float | None:
+        """How difficult the simulated policy finds a task of this extension, from 0 to 1; None for other tasks."""
+        return None
+
+    def varies(self, task: Any) -> bool:
+        """Whether variants can be written of `task`, an open one. Raises ValueError for an unreadable record."""
+        return False
+
+    def kinds(self, run: Any) -> Sequence[Any]:
+        """The kinds of tasks (`rods.daemon.authors.base.TaskKind`) that this extension `varies`."""
+        return ()
+
+    def replayed(self, run: Any, task: Any) -> Sequence[Any] | None:
+        """Why an admitted variant that this extension `varies` holds no more (`rods.gates.records.Reason`); None where
+        it cannot be run again. Raises InfrastructureError where a world or a player broke."""
+        return None
+
+    def held(self, task: Any) -> int:
+        """How many of the checks of `task`, one that this extension `varies`, hold when nothing has been done."""
+        return 0
+
+    def solution(self, task: Any) -> Sequence[Any] | None:
+        """Calls that do what `task` asks for, where this extension knows them."""
+        return None
+
+
+@cache
+def extensions() -> tuple[Extension, ...]:
+    """All extensions that are installed, by `order`, then name."""
+    known: dict[str, Extension] = {}
+    try:
+        folders = importlib.import_module(FAMILY).__path__
+    except ModuleNotFoundError:
+        folders = []
+    for folder in pkgutil.iter_modules(folders):
+        name = f"{FAMILY}.{folder.name}"
+        try:
+            known[folder.name] = importlib.import_module(f"{name}.extension").EXTENSION
+        except ModuleNotFoundError as error:
+            if error.name not in (name, f"{name}.extension"):  # what it needs is missing, not the extension
+                raise
+    for point in entry_points(group=GROUP):
+        known[point.name] = point.load()
+    return tuple(sorted(known.values(), key=lambda extension: (extension.order, extension.name)))
+
+
+def _given(part: Callable[[Extension], Any]) -> dict[str, Any]:
+    """What the extensions give that give anything, by name."""
+    parts = {extension.name: part(extension) for extension in extensions()}
+    return {name: given for name, given in parts.items() if given is not None}
+
+
+def new_folds(config: Any) -> dict[str, StepFold]:
+    """The folds of all extensions for a run with this configuration, by the extension's name."""
+    return _given(lambda extension: extension.fold(config))
+
+
+def shown_next(folds: Mapping[str, StepFold], opened: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
+    """What the interfaces of the next step are told, by the extension's name; `opened`: what its epoch has fixed."""
+    return _given(lambda extension: extension.shown(folds.get(extension.name), opened.get(extension.name)))
+
+
+def told_of(folds: Mapping[str, StepFold], config: Any, where: Told = "status") -> dict[str, Any]:
+    """What all extensions tell there of their folds (`Extension.told`)."""
+    parts = (extension.told(folds.get(extension.name), config, where) for extension in extensions())
+    return {name: value for part in parts for name, value in part.items()}
+
+
+def closing_fields(folds: Mapping[str, StepFold], groups: Sequence[Record]) -> dict[str, Any]:
+    """What extensions add to the closing record of a step with these groups."""
+    return {key: value for fold in folds.values() for key, value in fold.closing(groups).items()}
+
+
+def epoch_notes(run: Any, *, strict: bool = False) -> dict[str, EpochNotes]:
+    """What extensions say in the records that open this run's epochs, by the extension's name."""
+    return _given(lambda extension: extension.epoch_notes(run, strict=strict))
+
+
+def opened_by(notes: Mapping[str, EpochNotes], closing: Record) -> dict[str, Any]:
+    """What the epoch with this closing record has fixed for its steps, by the extension's name."""
+    return {name: note.opened(closing) for name, note in notes.items()}
+
+
+def added_fields(record: Record) -> dict[str, Any]:
+    """The fields of a rollout's record that extensions add. Raises ValueError naming the one at fault."""
+    fields = {}
+    for extension in extensions():
+        for name, check in extension.rollout_fields.items():
+            if value := record.get(name):
+                check(value)
+                fields[name] = value
+    return fields
+
+
+def extended(core: type[Section], name: str, part: Literal["stage", "curriculum"]) -> type[Section]:
+    """The class `core` with the keys and checks that extensions add to this part of the configuration."""
+    more = [kind for extension in extensions() if (kind := getattr(extension, part)) is not None]
+    bases: Any = (*more, core)
+    made: Any = create_model(name, __base__=bases, __module__=core.__module__, __doc__=core.__doc__)
+    return cast(type[Section], made)

@@ -1,0 +1,241 @@
+"""When calls to an endpoint may be sent: how many at a time (`Limiter`), and none while it is down (`Circuit`)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from statistics import median
+
+# Of the circuit.
+THRESHOLD = 8
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds
+LONGEST_ASKED = 600.0  # seconds that a server may ask for
+# Of the limiter.
+TRIAL = 0.75
+MOST = 0.5  # of the limit goes in a round at most
+STEPS_UP = 16
+PAYS = 0.8  # a trial pays when the median call takes at most so much of before: then hardly any throughput is lost
+FIRST_TRUCE, LONGEST_TRUCE = 8, 64  # rounds without a trial after one that did not pay; doubles
+
+
+class Limiter:
+    """Slots for calls, first come first served. `limit` moves between 1 and `bound`, which the user sets.
+
+    Additive increase, multiplicative decrease, judged once a *round* (as many ended calls as were allowed at once). The
+    limit starts at the bound: servers such as vLLM queue what is too much. It goes down
+
+    - by the share of a round's calls that the server was too busy for (429, 503, no answer in time), at most by half: a
+      few such calls among good ones are outweighed by the increase;
+    - by what waits in the server's own queue (`vllm:num_requests_waiting`) beyond the few calls that keep it busy;
+    - by a quarter, on trial, when the median call is slower than `slow_seconds`: if a round with fewer calls is not
+      quicker, the model is slow and not the queue, and the limit goes back up for a good while.
+
+    It goes up by a sixteenth of the bound a round while the median call is quick and the server's queue is empty.
+    """
+
+    def __init__(self, bound: int, slow_seconds: float) -> None:
+        self.bound, self.slow_seconds = bound, slow_seconds
+        self.limit = float(bound)
+        self.held = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._latencies: list[float] = []
+        self._ended = 0  # calls of this round
+        self._busy = 0  # of these: the server was too busy for them
+        self._lowered = False  # the limit went down in this round: what ends in it was sent under the old one
+        self._queue = False  # the server's own queue was seen not empty in this round
+        self._before_trial: tuple[float, float] | None = None  # limit and median of the round before a trial
+        self._truce, self._next_truce = 0, FIRST_TRUCE
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    async def acquire(self, *, first: bool = False) -> None:
+        """Takes a slot, waiting for one if need be; `first` goes ahead of all who wait."""
+        if self.held < int(self.limit) and not self._waiting:
+            self.held += 1
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if first:
+            self._waiting.appendleft(future)
+        else:
+            self._waiting.append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self.release()  # the slot came in the same moment
+            else:
+                with contextlib.suppress(ValueError):
+                    self._waiting.remove(future)
+            raise
+
+    def release(self) -> None:
+        self.held -= 1
+        self._hand_out()
+
+    def rebound(self, bound: int) -> None:
+        """Sets another bound, and begins there as at the start. Calls beyond a lower one end as they would."""
+        self.bound = bound
+        self._lower(float(bound))
+        self._before_trial = None
+        self._hand_out()
+
+    def succeeded(self, seconds: float) -> None:
+        """A call was answered after `seconds`."""
+        self._latencies.append(seconds)
+        self._count()
+
+    def overloaded(self) -> None:
+        """The server was too busy for a call."""
+        self._busy += 1
+        self._count()
+
+    def queued(self, waiting: int) -> None:
+        """The server has `waiting` calls in its own queue. A few keep it busy; what is more may as well wait here."""
+        self._queue = waiting > 0
+        slack = max(2.0, self.limit / 8)
+        if waiting > slack and not self._lowered:
+            self._lower(max(self.limit * MOST, min(self.limit, self.held) - (waiting - slack)))
+
+    def _count(self) -> None:
+        self._ended += 1
+        if self._ended >= int(self.limit):
+            self._end_round()
+
+    def _end_round(self) -> None:
+        share, latencies, lowered = self._busy / self._ended, self._latencies, self._lowered
+        self._latencies, self._ended, self._busy, self._lowered = [], 0, 0, False
+        if not lowered:
+            self.limit = max(1.0, self.limit * (1 - min(MOST, share)))
+            if latencies:
+                self._judge(median(latencies))
+        self._hand_out()
+
+    def _judge(self, typical: float) -> None:
+        if self._before_trial is not None:
+            limit, seconds = self._before_trial
+            self._before_trial = None
+            if typical > PAYS * seconds:
+                self.limit = limit
+                self._truce, self._next_truce = self._next_truce, min(LONGEST_TRUCE, 2 * self._next_truce)
+                return
+            self._next_truce = FIRST_TRUCE
+        self._truce = max(0, self._truce - 1)
+        if typical > self.slow_seconds and not self._truce and self.limit > 1:
+            self._before_trial = (self.limit, typical)
+            self._lower(self.limit * TRIAL)
+        elif typical <= self.slow_seconds and not self._queue:
+            self.limit = min(float(self.bound), self.limit + max(1.0, self.bound / STEPS_UP))
+
+    def _lower(self, limit: float) -> None:
+        self.limit = max(1.0, limit)
+        self._lowered = True
+        self._ended = self._busy = 0
+        self._latencies.clear()
+
+    def _hand_out(self) -> None:
+        while self._waiting and self.held < int(self.limit):
+            future = self._waiting.popleft()
+            if not future.done():
+                self.held += 1
+                future.set_result(None)
+
+
+class Circuit:
+    """Pauses calls while an endpoint is down.
+
+    Closed, calls pass. After `THRESHOLD` failures with no success between them, or one refusal that no single call is
+    to blame for (a wrong key, an unknown model), it opens: nothing passes for a pause, then one call tries. Its success
+    closes the circuit, its failure doubles the pause. Answers to what was sent before it opened close nothing.
+
+    `down_since` is the monotonic time since when no call has succeeded, None while closed; `why` the last reason.
+    `last_answered` is when the latest of the calls that were answered was sent.
+    """
+
+    def __init__(self) -> None:
+        self.why = ""
+        self.down_since: float | None = None
+        self.last_answered = 0.0
+        self._opened = 0.0
+        self._failures = 0
+        self._first_failure = 0.0
+        self._pause = FIRST_PAUSE
+        self._next_trial = 0.0
+        self._trial = False  # a call is trying
+        self._changed = asyncio.Event()
+
+    @property
+    def closed(self) -> bool:
+        return self.down_since is None
+
+    @property
+    def able(self) -> bool:
+        """Whether a call would pass at once."""
+        return self.down_since is None or (not self._trial and time.monotonic() >= self._next_trial)
+
+    async def passage(self) -> bool | None:
+        """The permission to send, and whether the call tries an open circuit. None: ask again, after a pause."""
+        if self.down_since is None:
+            return False
+        pause = self._next_trial - time.monotonic()
+        if pause <= 0 and not self._trial:
+            self._trial = True
+            return True
+        try:
+            async with asyncio.timeout(pause if pause > 0 else LONGEST_PAUSE):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+        return None
+
+    def succeeded(self, sent: float, *, answered: bool = True) -> bool:
+        """A call that was sent at `sent` (monotonic) has shown the endpoint well; not `answered`: it was turned away.
+        True when this closed the circuit."""
+        if answered:
+            self.last_answered = max(self.last_answered, sent)
+        if self.down_since is not None and sent < self._opened:
+            return False
+        self._failures = 0
+        if self.down_since is None:
+            return False
+        self.down_since, self._pause, self.why = None, FIRST_PAUSE, ""
+        self._tell()
+        return True
+
+    def failed(self, why: str, trial: bool, *, refusal: bool = False, after: float = 0.0) -> bool:
+        """True when this opened the circuit. Only the trial's failure counts against an open one: what was sent before
+        says nothing new. A pause is no shorter than `after`, what the server asked for, within reason."""
+        now = time.monotonic()
+        if self.down_since is not None:
+            if trial:
+                self.why = why
+                self._pause = min(LONGEST_PAUSE, 2 * self._pause)
+                self._next_trial = now + max(self._pause, min(after, LONGEST_ASKED))
+            return False
+        if not self._failures:
+            self._first_failure = now
+        self._failures += 1
+        if self._failures < THRESHOLD and not refusal:
+            return False
+        self.down_since, self._opened, self.why = self._first_failure, now, why
+        self._next_trial = now + max(self._pause, min(after, LONGEST_ASKED))
+        return True
+
+    def leave(self, trial: bool) -> None:
+        """The call is over, however it ended (cancelled too). Lets another one try."""
+        if trial:
+            self._trial = False
+            self._tell()
+
+    def try_now(self) -> None:
+        """Something changed outside (the endpoint has moved): the pause is over."""
+        self._pause = FIRST_PAUSE
+        self._next_trial = 0.0
+        self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

@@ -1,0 +1,71 @@
+"""Who plays a task's world, user and judge while its episodes run.
+
+Ground truth, checks and scripts need nobody, and a persona is played by the procedural user. Whatever else is played,
+an extension plays (`Extension.player`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, Protocol
+
+from rods.config import Config
+from rods.dialects.base import Dialect
+from rods.environments.loading import Environments
+from rods.episode.drivers import Job
+from rods.episode.engine import Trace
+from rods.episode.goals import goal_of
+from rods.extension import extensions
+from rods.interfaces.base import IDENTITY, Interface
+from rods.tasks import AnyTask
+
+
+class Player(Protocol):
+    """What an extension plays of the episodes of one run, or of one evaluation."""
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """The parts that somebody outside of the process plays, a model say."""
+
+    def parts(self, task: AnyTask) -> Mapping[str, Any]:
+        """The fields of a `Job` that it plays of an episode of `task`: goal, user, world, waits. Raises UserError where
+        it cannot."""
+
+    def recorded(self, task: AnyTask, trace: Trace) -> Mapping[str, Any]:
+        """The same fields for an episode that is played again, as far as they have to be taken from its `trace`."""
+
+    def opened(self, run: Any, process: str, heartbeat: Any) -> AbstractContextManager[None]:
+        """While this is open, `process` may play episodes of `run` (rods.buffers.run.run.Run.playing)."""
+
+
+class Players:
+    """Those of one run, or of one evaluation. `environments` are its worlds, `config` says who plays (None:
+    defaults)."""
+
+    def __init__(self, environments: Environments, config: Config | None = None) -> None:
+        self.environments = environments
+        players = (extension.player(environments, config) for extension in extensions())
+        self.others: list[Player] = [player for player in players if player is not None]
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        return tuple(part for player in self.others for part in player.outside)
+
+    def job(self, task: AnyTask, dialect: Dialect, *, interface: Interface = IDENTITY, max_steps: int) -> Job:
+        """The episode of `task`, with whoever plays it. Raises UserError where nobody can."""
+        environment, parts = self.environments.load(task.environment.name), dict[str, Any]()
+        for player in self.others:
+            parts |= player.parts(task)
+        if "goal" not in parts:
+            parts["goal"] = goal_of(environment, task)
+        return Job(task, environment, dialect, interface=interface, max_steps=max_steps, **parts)
+
+    def again(self, task: AnyTask, dialect: Dialect, trace: Trace, *, max_steps: int) -> Job:
+        """The episode of `trace`, to be played again from its replies: what somebody outside has said is taken from it,
+        and the rest is played. Raises UserError as `job`."""
+        job = self.job(task, dialect, max_steps=max_steps)
+        for player in self.others:
+            job = replace(job, **player.recorded(task, trace))
+        return replace(job, waits=False)

@@ -1,0 +1,36 @@
+"""The tables of docs/reference.md and docs/protocol.md are what the code says of itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docs.generate import reference
+
+
+@pytest.mark.parametrize("page", reference.PAGES, ids=lambda page: page.stem)
+def test_a_page_is_up_to_date(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text.count(" -->\n") > 6
+    assert text == reference.filled(text), "run `python -m docs.generate.reference`"
+
+
+def test_a_table_has_types_defaults_and_meanings_and_the_names_of_a_record() -> None:
+    group = reference.filled("<!-- rods.observations.Group -->\n<!-- end -->\n").splitlines()
+    assert "| `reward.range` | `tuple[float, float]` | required | the reward's lowest and highest value |" in group
+    assert any(line.startswith("| `role` | `active`, `retest`, `drawn` | `active` | `retest`: a ") for line in group)
+    world = reference.filled("<!-- rods.environments.base.Environment -->\n<!-- end -->\n")
+    assert "| `reset(state)` | `Instance` | A fresh instance in `state` (None: the environment's empty state)." in world
+    settings = reference.filled("<!-- rods.buffers.run.control.SETTINGS -->\n<!-- end -->\n")
+    assert "| `picking` | on, paused | whether seeds are picked | daemon |" in settings
+
+
+def test_a_field_without_a_comment_is_refused() -> None:
+    with pytest.raises(KeyError, match="name"):
+        reference.filled("<!-- rods.tasks.EnvironmentRef -->\n<!-- end -->\n")
+
+
+def test_a_part_of_nothing_is_refused() -> None:
+    with pytest.raises((AttributeError, ImportError)):
+        reference.filled("<!-- rods.observations.None -->\n<!-- end -->\n")

@@ -1,0 +1,108 @@
+"""Generated worlds are refused by the control that their defect belongs to; sound ones pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rods.config import Sandbox
+from rods.environments import addressed
+from rods.environments.loading import Environments
+from rods.errors import UserError
+from rods.family.environments.checking.worlds import program_faults
+from tests.family.environments.checking.small_world import IMPORTS, SOURCE, checked, spoilt
+
+SUM = 'return db.jars[jar]\n\n\n@WORLD.tool("Jars", reads=True)\ndef jars'
+LIST = "return sorted(db.jars)"
+FILL = "    db.jars[jar] = db.jars.get(jar, 0) + more\n"
+STATIC = {
+    "clock": (IMPORTS, f"{IMPORTS}from time import time\n"),
+    "uuid": (IMPORTS, f"{IMPORTS}import uuid\n"),
+    "randomness": (IMPORTS, f"{IMPORTS}import random\n"),
+    "imports": (IMPORTS, f"{IMPORTS}import os\n"),
+    "class_state": ("class World:\n", "class World:\n    made = []\n"),
+    "set_order": (LIST, "return list(set(db.jars))"),
+    "builtins": (LIST, "return eval('sorted')(db.jars)"),
+    "syntax": (LIST, "return sorted(db.jars"),
+}
+STATIC_TOO = [
+    ("clock", IMPORTS, f"{IMPORTS}import datetime as day\n"),
+    ("imports", IMPORTS, f"{IMPORTS}from typing import sys\n"),
+    ("class_state", FILL, f"{FILL}    World.total = more\n"),
+    ("class_state", FILL, f"{FILL}    SEEN.append(jar)\n"),
+    ("class_state", "more: Count)", "more: Count, seen: list[str] = [])"),
+    ("class_state", FILL, f"{FILL}    fill.last = jar\n"),
+    ("class_state", FILL, f"    global SEEN\n{FILL}"),
+    ("builtins", LIST, "return sorted(db.__dict__['jars'])"),
+    ("builtins", LIST, "return sorted('{0.jars}'.format(db))"),
+    ("randomness", LIST, "return sorted(db.jars, key=id) if hash('a') else []"),
+    ("set_order", LIST, "found = {each for each in db.jars}\n    return [each for each in found]"),
+    ("set_order", LIST, "return [each for each in db.jars.keys() - {'plums'}]"),
+    ("set_order", LIST, "return ','.join(set(db.jars)).split(',')"),
+    ("set_order", "    log: list[str] = field(default_factory=list)", "    log: set[str] = field(default_factory=set)"),
+]
+# The control, and the change of the source that it is to find.
+RUNNING = {
+    "getters": (SUM, f"db.log.append(jar)\n    {SUM}"),
+    "effects": (FILL, ""),
+    "runaway": (LIST, f"while db.jars:\n        pass\n    {LIST}"),
+    "signature": ("more: Count)", "amount: Count)"),
+    "errors": ("    if jar not in db.jars:\n        raise ToolError(\"no such jar\")\n    del", "    del"),
+    "atomic": ('    """Takes a jar away."""\n', '    """Takes a jar away."""\n    db.log.append(jar)\n'),
+    "reach": ("    del db.jars[jar]\n    return True", "    raise ToolError('not today')"),
+    "pure_checks": ("    return jar in db.jars", "    db.log.append(jar)\n    return jar in db.jars"),
+    "documents": ("jar: Name, amount: Amount) -> bool", "jar: str, amount: Amount) -> bool"),
+    "loads": ("environments/{address}", "environments/0000000000000000000a"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("control", STATIC)
+def test_the_syntax_tree_shows_a_defect_before_anything_runs(control):
+    assert {fault.control for fault in program_faults(spoilt(STATIC[control]), "world.py")} == {control}
+
+
+@pytest.mark.parametrize(("control", "old", "new"), STATIC_TOO)
+def test_other_ways_to_the_same_defect_are_found(control, old, new):
+    (fault, *others) = program_faults(spoilt((old, new.replace("SEEN", "WORLD"))), "world.py")
+    assert fault.control == control and fault.remedy and not {each.control for each in others} - {control}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return sorted(set(db.jars))",
+        "return sorted(each for each in {*db.jars})",
+        "return ['plums'] if 'plums' in set(db.jars) and len(set(db.jars)) == max({1, 2}) else []",
+        "seen: list[str] = []\n    seen.append('a')\n    return seen",
+    ],
+)
+def test_sets_and_lists_that_no_order_and_no_world_shows_are_left_alone(line):
+    assert program_faults(spoilt((LIST, line)), "world.py") == []
+
+
+@pytest.mark.parametrize("control", RUNNING)
+def test_a_confined_run_shows_a_defect(control, tmp_path: Path):
+    report = checked(spoilt(RUNNING[control]), tmp_path, 1.0 if control == "runaway" else 10.0)
+    assert control in {fault.control for fault in report.faults}, report.lines()
+    assert all(fault.remedy for fault in report.faults)
+
+
+def test_the_small_world_is_sound(tmp_path: Path):
+    report = checked(SOURCE, tmp_path)
+    assert report.ok and report.facts["tools"] == 4, report.lines()
+
+
+def test_a_world_that_is_not_what_its_address_says_is_refused_and_another_runs_confined(tmp_path: Path):
+    name = f"{tmp_path}/{addressed.keep(SOURCE, tmp_path)}"
+    file = Path(name.rpartition(":")[0])
+    assert addressed.source_of(name) == SOURCE and addressed.address_of(name) == file.parent.name
+    assert addressed.address_of("world.py:environment") is None
+    with Environments() as environments:
+        assert type(environments.load(name)).__name__ == "Sandboxed"  # though no configuration names it
+    file.write_text(file.read_text().replace("it is full", "it is fuller"))
+    with Environments(Sandbox(workers=1)) as environments, pytest.raises(UserError, match="not the world"):
+        environments.load(name)
+    file.unlink()
+    with pytest.raises(UserError, match="cannot be read"):
+        addressed.source_of(name)

@@ -1,0 +1,146 @@
+"""Two agents assess a world (003 §3.3), over HTTP: 85 of 100 right rounds are enough, 84 are not; what the machinery
+did not carry out, or a model did not say, is no round."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.fixtures.llm_stub import Script, Stub
+from rods.config import Endpoint, Operation, Sandbox, Writing
+from rods.daemon.stand_ins.model import read, written
+from rods.environments import addressed
+from rods.environments.loading import Environments
+from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram
+from rods.family.environments.written.asking import CachedQuestioner, WritingRecord
+from rods.family.environments.written.assessing import Assessment, assess, changes
+from rods.family.environments.written.programs import BuiltWorld, Dropped
+from rods.llm import Client
+from rods.worlds.checking.report import CheckReport
+from tests.family.environments.checking.small_world import PLAN, SOURCE, STATE, spoilt
+
+TOOLS = ("count", "jars", "fill", "empty")
+judged = {"right": 0, "asked": 0}
+
+
+def agents(request: Mapping[str, Any], right: int, unread: int = 0) -> str:
+    """A tester that fills jars, and a checker that finds the first `right` rounds right. The first `unread` answers of
+    the checker cannot be read."""
+    asked = read(request)
+    assert asked is not None
+    if asked.template == "world_tester":
+        assert "def " not in asked.question.partition("Its tools:")[2]  # it sees no source
+        sampled = {"jar": "plums", "more": 1} if "succeed" in asked.fields["wanted"] else {"jar": "none", "more": 900}
+        return written({"tool": "fill", "arguments": sampled}, constrained=asked.schema is not None)
+    judged["asked"] += 1
+    if judged["asked"] <= unread:
+        return "I would rather not say."
+    judged["right"] += 1
+    assert "def fill(" in asked.fields["source"] and "class World" in asked.fields["source"]
+    changed = "plums" in asked.fields["call"]
+    assert ("jars.plums: " in asked.fields["changes"]) is changed is not asked.fields["result"].startswith("refused")
+    verdict = "right" if judged["right"] <= right else "wrong"
+    return written({"verdict": verdict}, constrained=asked.schema is not None)
+
+
+def enough(request: Mapping[str, Any]) -> str:
+    return agents(request, 85)
+
+
+def too_few(request: Mapping[str, Any]) -> str:
+    return agents(request, 84)
+
+
+def silent_at_first(request: Mapping[str, Any]) -> str:
+    return agents(request, 10, unread=8)
+
+
+def never_read(request: Mapping[str, Any]) -> str:
+    return agents(request, 10, unread=10_000)
+
+
+def assessed(folder: Path, answer: str, rounds: int, source: str = SOURCE, seconds: float = 10.0) -> Assessment:
+    """What agents find of the small world."""
+    tools = tuple(
+        PlannedTool(name, "Jars", name in ("count", "jars"), name, dict.fromkeys(PLAN[name], "")) for name in TOOLS
+    )
+    state, _, functions = source.partition("WORLD = ")
+    program = WorldProgram(
+        WorldPlan("Jars.", {}, ("A jar holds at most 500.",), tools),
+        state,
+        {name: f"def {name}({functions.partition(f'def {name}(')[2].partition('@WORLD')[0]}" for name in TOOLS},
+    )
+    world = BuiltWorld(program, (STATE, STATE), CheckReport("jars", ()))
+    name = addressed.keep(source, folder)
+
+    async def ask(record: WritingRecord, environments: Environments, stub: Stub) -> Assessment:
+        async with Client([Endpoint(model="stub", urls=(stub.url,))]) as client:
+            authors = CachedQuestioner(client, record, Operation(writing=Writing(rounds=rounds, tries=1)))
+            return await assess(authors, world, environments.load(f"{folder}/{name}"))
+
+    sandbox = Sandbox(workers=1, seconds=seconds)
+    with (
+        Stub(Script(answer=f"tests.family.environments.written.test_assessing:{answer}")) as stub,
+        WritingRecord(folder) as record,
+        Environments(sandbox) as environments,
+    ):
+        return asyncio.run(ask(record, environments, stub))
+
+
+def test_85_of_100_right_rounds_are_enough(tmp_path: Path) -> None:
+    found = assessed(tmp_path, "enough", 100)
+    assert (found.rounds, found.right, len(found.wrong)) == (100, 85, 15)
+    templates = [json.loads(line).get("template", "") for line in (tmp_path / "written.jsonl").read_text().splitlines()]
+    assert sum(each.startswith("world_tester@") for each in templates) == 100
+
+
+def test_84_are_not_and_the_world_is_dropped_with_what_was_wrong(tmp_path: Path) -> None:
+    with pytest.raises(Dropped) as dropped:
+        assessed(tmp_path, "too_few", 100)
+    assert dropped.value.reasons == ("assessment",) and dropped.value.what == "world"
+    assert (
+        dropped.value.details[0] == "84 of 100 rounds were right, 0.85 are wanted" and len(dropped.value.details) == 6
+    )
+
+
+@pytest.mark.slow
+def test_what_cannot_be_read_is_no_round_and_another_is_played(tmp_path: Path) -> None:
+    assert assessed(tmp_path, "silent_at_first", 10) == Assessment(10, 10)
+    with pytest.raises(Dropped) as dropped:
+        assessed(tmp_path / "never", "never_read", 10)
+    assert dropped.value.reasons == ("unjudged",)
+
+
+def test_a_tool_that_breaks_is_wrong_whatever_the_checker_would_say(tmp_path: Path) -> None:
+    broken = spoilt(
+        (
+            "    if len(db.jars) >= 100:\n",
+            '    if jar == "none":\n        raise KeyError(jar)\n    if len(db.jars) >= 100:\n',
+        )
+    )
+    broken = broken.replace("more: Count", "more: Annotated[int, Field(ge=1, le=1000)]", 1)
+    with pytest.raises(Dropped) as dropped:
+        assessed(tmp_path, "enough", 10, broken)
+    assert dropped.value.reasons == ("assessment",) and "KeyError" in dropped.value.details[1]
+
+
+@pytest.mark.slow
+def test_a_call_that_was_not_carried_out_is_no_round(tmp_path: Path) -> None:
+    endless = spoilt(
+        ("    if len(db.jars) >= 100:\n", "    while more == 900:\n        pass\n    if len(db.jars) >= 100:\n")
+    )
+    endless = endless.replace("more: Count", "more: Annotated[int, Field(ge=1, le=1000)]", 1)
+    # Every second call never ends: of three that each state saw, two were played.
+    assert assessed(tmp_path, "enough", 4, endless, seconds=0.5) == Assessment(4, 4)
+    bodies = (tmp_path / "written.jsonl").read_text()
+    assert bodies.count('"template":"world_tester@') >= 6 > bodies.count('"template":"world_checker@')
+
+
+def test_a_change_is_told_by_its_place() -> None:
+    before, after = {"a": {"b": 1, "c": [1]}, "d": 2}, {"a": {"b": 2, "c": [1]}, "e": 3}
+    assert list(changes(before, after)) == ["a.b: 1 → 2", "d: 2 is gone", "e: 3 is new"]

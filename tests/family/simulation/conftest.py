@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.daemon.authors.conftest import stub
+
+__all__ = ["stub"]

@@ -1,0 +1,287 @@
+"""Models play tools, user and verifier, behind a real HTTP server; whatever breaks there is nobody's failure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import LogCapture
+
+from bench.fixtures.llm_stub import Script, Stub
+from rods.analysis.schemas import Checker
+from rods.calls import Call
+from rods.config import Budgets, Endpoint, parse_config
+from rods.conversations import Persona, Rubric
+from rods.conversations import Script as Scripted
+from rods.episode.drivers import played_again
+from rods.episode.engine import Outcome, Trace
+from rods.errors import InfrastructureError, UserError
+from rods.family.simulation.difficulty import Levels
+from rods.family.simulation.generating import Wanted
+from rods.family.simulation.ledger import Ledger, ToolAnswer
+from rods.family.simulation.models import ModelThread
+from rods.family.simulation.players import simulation_of
+from rods.family.simulation.repository import shipped
+from rods.family.simulation.world import RepositoryEnvironment
+from rods.gates import unjudgeable
+from rods.llm import Budget, Client
+from rods.players import Players
+from rods.prompts import load
+from rods.tasks import OpenTask
+from tests.environments import ENVIRONMENTS
+from tests.family.simulation.conversations import DONE, TAGS, drawn, expected, one_drawn, play, played, witness
+
+ROLES = "bench.fixtures.llm_stub.roles:"
+ALL: dict[str, Any] = {"tools": "model", "user": "model", "verifier": "model"}
+TASK = one_drawn(Levels(tools=4, calls=2, turns=1, system=1, persona=1, ambiguity=1, criteria=4), 9, 3)
+BRIEF = {"simulated_tool": "tools", "simulated_user": "user", "simulated_verifier": "verifier"}
+
+
+@pytest.fixture(scope="module")
+def bodies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bodies") / "bodies.jsonl"
+
+
+@pytest.fixture(scope="module")
+def server(bodies: Path) -> Iterator[Stub]:
+    with Stub(bodies=bodies) as running:
+        yield running
+
+
+@pytest.fixture
+def stub(server: Stub, bodies: Path) -> Stub:
+    server.use(Script(answer=f"{ROLES}answer"))
+    server.forget()
+    bodies.write_bytes(b"")
+    return server
+
+
+def simulating(**settings: Any) -> Players:
+    return Players(ENVIRONMENTS, parse_config({"simulation": {**ALL, **settings}}, where="test"))
+
+
+@contextmanager
+def models(stub: Stub, budget: Budget | None = None, read_seconds: float = 20.0, **settings: Any) -> Iterator[Players]:
+    times: dict[str, Any] = {"read_seconds": read_seconds, "retry_seconds": 0.2, "patience_seconds": 0.2}
+    endpoint = Endpoint(model="stub", urls=(stub.url,), **times)
+    players = simulating(**settings)
+    with ModelThread(lambda: Client([endpoint], budget=budget)) as simulation_of(players).line:
+        yield players
+
+
+def asked(bodies: Path) -> dict[str, list[str]]:
+    """The bodies that the server has seen, by role."""
+    systems = {load(role).render_sections(**dict.fromkeys(load(role).fields, ""))["system"]: role for role in BRIEF}
+    found: dict[str, list[str]] = {role: [] for role in BRIEF}
+    for line in bodies.read_text().splitlines():
+        found[systems[json.loads(line)["messages"][0]["content"]]].append(line)
+    return found
+
+
+def contradictions(traces: list[Trace]) -> int:
+    """The results that cannot be after what was shown before, whoever has answered."""
+    count = 0
+    for trace in traces:
+        ledger = Ledger(shipped().tools)
+        steps = [step for turn in trace.turns for step in turn.steps]
+        for call, result in (pair for step in steps for pair in zip(step.calls, step.results, strict=True)):
+            assert result.error in (None, "tool")
+            value = json.loads(result.text)
+            answer = ToolAnswer("ok", value) if result.error is None else ToolAnswer("refused")
+            if "not found" in result.text:
+                answer = ToolAnswer("not_found")
+            if ledger.contradictions(call, answer):
+                count += 1
+            else:
+                ledger.record(call, answer)
+    return count
+
+
+@pytest.mark.slow
+def test_models_play_and_judge_and_nothing_that_contradicts_itself_reaches_the_policy(stub: Stub) -> None:
+    tasks = drawn()[::4]
+    twice = [[*replies[:-1], *replies[:-1], DONE] for replies in map(witness, tasks)]
+    roomy = [replace(task, limits=None, id="") for task in tasks]
+    with models(stub) as players:
+        traces = played([players.job(task, TAGS, max_steps=8) for task in tasks], list(map(witness, tasks)))
+        assert [trace.resolved for trace in traces] == [2] * len(tasks)
+        assert {trace.end for trace in traces} == {"finished"}
+        assert all(trace.outcome is not None and len(trace.outcome.notes) == 2 for trace in traces)
+        stub.use(Script(answer=f"{ROLES}contradicting"))
+        jobs = [players.job(task, TAGS, max_steps=8) for task in roomy]
+        lied = [trace for trace in played(jobs, twice) if trace.end != "infrastructure"]
+        assert len(lied) >= 20 and contradictions(lied) == 0
+    with models(stub, ledger=False) as stateless:
+        jobs = [stateless.job(task, TAGS, max_steps=8) for task in roomy]
+        assert contradictions(played(jobs, twice)) > 0
+
+
+def test_a_server_is_told_to_let_no_tool_say_ok_without_a_result(stub: Stub, bodies: Path) -> None:
+    with models(stub) as players:
+        (trace,) = played([players.job(TASK, TAGS, max_steps=8)], [witness(TASK)])
+    sent = [json.loads(line)["response_format"]["json_schema"]["schema"] for line in asked(bodies)["simulated_tool"]]
+    assert trace.end == "finished" and sent
+    for schema in sent:
+        held, refusal = Checker(schema), {"reason": "so", "status": "refused", "message": "no"}
+        assert held.fault({"reason": "so", "status": "ok"}) and held.fault({**refusal, "status": "ok"})
+        assert not held.fault(refusal) and not held.fault({**refusal, "status": "not_found"})
+
+
+def test_what_the_first_query_leaves_out_no_user_tells_unasked(stub: Stub) -> None:
+    knows = {"departure date": "the third of May", "cabin class": "business class"}
+    users = [Persona(f"Flight {n} to Rome.", "I want to fly.", knows, turns=3) for n in range(12)]
+    tasks = [replace(TASK, user=user, limits=None, id="") for user in users]
+    ask, noted = TAGS.answer("What is the departure date?"), TAGS.answer("Noted.")
+    stub.use(Script(answer=f"{ROLES}talkative"))
+    with models(stub, tools="procedural", verifier="procedural") as players:
+        jobs = [players.job(task, TAGS, max_steps=8) for task in tasks]
+        traces = [one for one in played(jobs, [[ask, noted, noted]] * 12) if one.end != "infrastructure"]
+    said = [[one.content for one in trace.messages if one.role == "user"] for trace in traces]
+    assert len(said) >= 6 and all(knows["departure date"] in "".join(texts) for texts in said)
+    assert not any(knows["cabin class"] in text for texts in said for text in texts)
+
+
+def test_without_a_call_or_with_text_that_cannot_be_read_no_verifier_is_asked(stub: Stub, bodies: Path) -> None:
+    with models(stub, user="procedural") as players:
+        job = players.job(TASK, TAGS, max_steps=8)
+        silent, garbled = played([job, job], [[DONE], ["<tool_call>[", *witness(TASK)]])
+    assert [(trace.resolved, trace.expected) for trace in (silent, garbled)] == [(0, 2), (0, 2)]
+    assert not asked(bodies)["simulated_verifier"]
+
+
+@pytest.mark.parametrize("role", BRIEF)
+def test_what_a_role_is_not_told_stands_in_none_of_its_requests(stub: Stub, bodies: Path, role: str) -> None:
+    marks = {"intent": "ZEBRA", "persona": "WALRUS", "expected": "QUAGGA"}
+    persona = Persona("The ZEBRA wants a book.", "A book.", {"title": "the WALRUS one"}, "gruff as a WALRUS", turns=3)
+    rubric = Rubric(("intent", "It is polite."), (Call("search_books", {"query": "QUAGGA"}),))
+    task = replace(TASK, user=persona, goal=rubric, tools=("search_books", "get_book"), limits=None, id="")
+    replies = [TAGS.write([Call("search_books", {"query": "maps"})]), TAGS.answer("Which one?"), DONE]
+    told = {"tools": {"intent"}, "user": {"intent", "persona"}, "verifier": {"intent", "persona", "expected"}}
+    for hidden in (None, "intent", "persona", "expected"):
+        left = [name for name in ("intent", "persona", "expected") if name in told[BRIEF[role]] and name != hidden]
+        told_so: dict[str, Any] = {f"{BRIEF[role]}_told": tuple(left)}
+        with models(stub, **told_so) as players:
+            bodies.write_bytes(b"")
+            assert play(players, task, replies).end == "finished"
+        requests = asked(bodies)[role]
+        assert requests
+        for name, mark in marks.items():
+            assert any(mark in body for body in requests) == (name in left), (hidden, name)
+
+
+@pytest.mark.parametrize("fault", ["stall", "cut_json", "500", "length", "not_json", "empty_choices"])
+def test_players_that_break_are_nobody_s_failure(stub: Stub, fault: str) -> None:
+    with models(stub, read_seconds=0.3 if fault == "stall" else 20.0) as players:
+        job = players.job(TASK, TAGS, max_steps=8)
+        for role in BRIEF:
+            begin = load(role).sections["system"].partition(".")[0]
+            stub.use(Script(answer=f"{ROLES}answer", rules=[(begin, fault)]))
+            (trace,) = played([job], [witness(TASK)])
+            assert (trace.end, trace.outcome, trace.resolved) == ("infrastructure", None, 0), role
+
+
+def test_a_server_that_is_gone_breaks_episodes_and_then_they_go_on(stub: Stub) -> None:
+    gone = Stub(Script(answer=f"{ROLES}answer"))
+    with models(gone) as players:
+        job = players.job(TASK, TAGS, max_steps=8)
+        assert played([job], [witness(TASK)])[0].end == "finished"
+        gone.stop()
+        traces = played([job] * 4, [witness(TASK)] * 4)
+        assert {trace.end for trace in traces} == {"infrastructure"}
+
+
+def test_a_tool_of_a_megabyte_and_a_user_without_end(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = LogCapture()  # whatever another test has set up
+    logger = structlog.wrap_logger(None, processors=[told], wrapper_class=structlog.BoundLogger)
+    monkeypatch.setattr("rods.family.simulation.models.log", logger)
+    with models(stub) as players:
+        job = players.job(TASK, TAGS, max_steps=8)
+        stub.use(Script(answer=f"{ROLES}huge"))
+        assert played([job], [witness(TASK)])[0].end == "infrastructure"
+        assert [(one["role"], one["of"]) for one in told.entries] == [("simulated_tool", TASK.id)]
+        assert "characters, at most 100000 are read" in told.entries[0]["why"]
+        stub.use(Script(answer=f"{ROLES}endless"))
+        assert isinstance(TASK.user, Persona)
+        free = replace(TASK, limits=None, id="")
+        (trace,) = played([players.job(free, TAGS, max_steps=8)], [witness(TASK)])
+        assert trace.end == "finished" and len(trace.turns) == TASK.user.turns
+
+
+def test_a_budget_that_is_spent_stops_with_what_to_do(stub: Stub) -> None:
+    with models(stub, Budget(Budgets(requests=2))) as players:
+        job = players.job(TASK, TAGS, max_steps=8)
+        with pytest.raises(UserError, match=r"operation.player_budgets: the budget of 2 requests is spent → raise it"):
+            played([job] * 3, [witness(TASK)] * 3)
+    assert stub.counts()["requests"] == 2
+
+
+def test_a_model_thinks_up_tasks_of_a_step_together(stub: Stub) -> None:
+    given = Levels(tools=3, calls=2, turns=1, system=2, persona=1, ambiguity=1, criteria=2)
+    wanted = [Wanted(step, slot, 50, given) for step in (1, 2) for slot in (0, 1)]
+    stub.use(Script(answer=f"{ROLES}answer", latency=0.05))
+    world = ENVIRONMENTS.load("repository")
+    assert isinstance(world, RepositoryEnvironment)
+    with models(stub, generator="model") as players:
+        draw = simulation_of(players).generator(world, 4)
+        tasks, again = draw(wanted), draw(wanted[:1])
+        assert stub.counts()["most_in_flight"] == 4
+        assert tasks[0] == again[0] and len({task.id for task in tasks}) == 4
+        for task in tasks:
+            assert isinstance(task, OpenTask)
+            assert len(task.tools) == 3 and 1 <= len(task.goal_calls) <= 2
+            assert task.provenance["levels"] == given.as_json() and unjudgeable(world, task) == []
+        stub.use(Script(answer=f"{ROLES}answer", faults={"not_json": 1.0}))
+        stub.forget()
+        with pytest.raises(InfrastructureError, match="simulated_task gave no answer that can be used in 4 tries"):
+            draw(wanted[:1])
+        assert stub.counts()["requests"] == 12  # over three sets of tools
+
+
+def test_what_models_have_said_is_taken_from_the_trace_when_an_episode_is_played_again(stub: Stub) -> None:
+    kept: list[tuple[OpenTask, Trace]] = []
+    with models(stub) as players:
+        for task in drawn()[::10]:
+            kept.append((task, play(players, task, witness(task))))
+    for task, trace in kept:
+        read = Trace.from_json(json.loads(json.dumps(trace.as_json())))
+        again = players.again(task, TAGS, read, max_steps=8)
+        assert played_again(again, trace).as_json() == trace.as_json()
+    with models(stub) as players:
+        silent = play(players, TASK, [DONE])
+    flattered = replace(silent, outcome=Outcome(2, 2, ("met: all of 5",)))
+    assert played_again(players.again(TASK, TAGS, flattered, max_steps=8), flattered).outcome == silent.outcome
+    with pytest.raises(UserError, match="no line to them"):
+        play(simulating(), kept[0][0], witness(kept[0][0]))
+
+
+def test_tools_and_user_say_what_each_step_was_worth_where_they_are_asked_to(stub: Stub) -> None:
+    replies = [*witness(TASK)[:-1], TAGS.write([Call(TASK.tools[0], {"nonsense": 1})]), DONE]
+    assert isinstance(TASK.user, Persona)
+    task = replace(TASK, user=replace(TASK.user, turns=9), limits=None, id="")
+    with models(stub, turn_rewards=True) as players:
+        job = players.job(task, TAGS, max_steps=8)
+        (trace,) = played([job], [replies])
+        steps = [step for turn in trace.turns for step in turn.steps]
+        called = [step.reward for step in steps if step.calls]
+        assert called[-1] == -1.0 and set(called[:-1]) == {1.0}  # a call that breaks its document is worth nothing
+        assert steps[-1].reward == 1.0  # nothing is left to say
+        kept = Trace.from_json(json.loads(json.dumps(trace.as_json())))
+        assert played_again(players.again(task, TAGS, kept, max_steps=8), kept).as_json() == trace.as_json()
+    with models(stub) as players:
+        (plain,) = played([players.job(TASK, TAGS, max_steps=8)], [witness(TASK)])
+    assert {step.reward for turn in plain.turns for step in turn.steps} == {None}
+    assert "reward" not in json.dumps(plain.as_json()["turns"])
+
+
+def test_a_script_may_be_judged_by_a_model(stub: Stub) -> None:
+    goal = Rubric(("It is polite.",), expected(TASK))
+    task = replace(TASK, user=Scripted(("Hello.", "Thank you.")), goal=goal, limits=None, id="")
+    with models(stub, tools="procedural") as players:
+        trace = play(players, task, [TAGS.write(expected(TASK)), DONE, DONE])
+    assert trace.end == "finished" and trace.outcome is not None and trace.resolved == 2

@@ -1,0 +1,188 @@
+"""What the roles of a simulated environment are asked and told, and what is made of their answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rods.analysis.schemas import Checker
+from rods.answers import Unreadable
+from rods.calls import Call
+from rods.family.simulation import roles
+from rods.family.simulation.difficulty import RANGES, Levels
+from rods.family.simulation.generating import CRITERIA, DrawnTask, system_prompt
+from rods.family.simulation.ledger import ToolAnswer
+from rods.family.simulation.repository import shipped
+from rods.family.simulation.roles import Assessment, Simulation, verdict
+from rods.prompts import load
+
+TOOLS = [shipped().tools[name].tool for name in ("book_flight", "cancel_flight_booking")]
+HARD = Levels(tools=2, calls=2, turns=2, system=3, persona=2, ambiguity=2, criteria=4)
+BOOKED = {"flight_id": "FL-1234", "passenger": "Nora Lindqvist", "cabin": "economy"}
+TASK = DrawnTask(
+    levels=HARD,
+    category="travel",
+    tools=tuple(tool.name for tool in TOOLS),
+    calls=(Call("book_flight", BOOKED),),
+    intent="The zebra wants a seat.",
+    first_query="Hello, a flight please.",
+    further=(),
+    knows={"passenger": "okapi"},
+    hidden=("passenger",),
+    manner="gruff as a walrus",
+    criteria=CRITERIA,
+)
+TALK = "user: Hello, a flight please."
+ROLES: dict[str, Callable[..., Simulation[Any]]] = {
+    "simulated_tool": lambda **more: roles.ask_tool(TASK, TOOLS, TALK, Call("book_flight", BOOKED), **more),
+    "simulated_user": lambda **more: roles.ask_user(TASK, TOOLS, TALK, **more),
+    "simulated_verifier": lambda **more: roles.ask_verifier(TASK, TOOLS, TALK, **more),
+}
+SENTINELS = {"intent": ("zebra",), "persona": ("okapi", "walrus"), "expected": ('"arguments":{"flight_id"',)}
+
+
+def sent(question: Simulation[Any]) -> str:
+    """All that goes out, in either way of answering, with what the answer is held to."""
+    messages = [one for constrained in (True, False) for one in question.messages(constrained=constrained)]
+    return "\n".join(one["content"] for one in messages) + json.dumps(question.form.schema(300))
+
+
+def answered(question: Simulation[Any], **fields: Any) -> Any:
+    return question.read(question.form.read(json.dumps({"reason": "so", **fields}), constrained=True))
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_is_told_its_part_and_nothing_that_is_hidden(role: Any) -> None:
+    for information, marks in SENTINELS.items():
+        if role == "simulated_tool" and information == "expected":
+            continue  # the call itself is of that form
+        whole, without = sent(ROLES[role]()), sent(ROLES[role](hidden=[information]))
+        for mark in marks:
+            assert (mark in whole) == (information in roles.TOLD[role])
+            assert mark not in without and mark not in str(ROLES[role](hidden=[information]).fields)
+    assert TALK in sent(ROLES[role](hidden=list(SENTINELS))) and "book_flight" in sent(ROLES[role]())
+
+
+def test_every_level_has_its_words() -> None:
+    sections = load("simulation_levels").sections
+    for dimension in ("system", "turns", "persona", "ambiguity"):
+        low, high = RANGES[dimension]
+        assert {f"{dimension}_{level}" for level in range(low, high + 1)} == {
+            name for name in sections if name.startswith(f"{dimension}_")
+        }
+    assert set(CRITERIA) <= sections.keys() and len(CRITERIA) == RANGES["criteria"][1] + 1
+    lengths = [len(sections[f"system_{level}"]) for level in range(4)]
+    assert lengths == sorted(lengths, reverse=True) and lengths[0] > 1_000 > lengths[1] > 200 > lengths[2]
+    assert system_prompt(HARD).strip() == "You are a helpful assistant."
+
+
+RESULT = {**BOOKED, "booking_id": "BKG-12345", "bags": 0, "status": "confirmed", "total": 99.0}
+
+
+def test_a_tool_s_answer_is_a_result_or_a_refusal() -> None:
+    ask = ROLES["simulated_tool"]()
+    assert answered(ask, status="ok", result=RESULT) == ToolAnswer("ok", RESULT)
+    assert answered(ask, status="not_found", message=" no ") == ToolAnswer("not_found", {}, "no")
+    with pytest.raises(Unreadable, match='result is missing, which "ok" needs'):
+        answered(ask, status="ok")
+    with pytest.raises(Unreadable, match="result in total: must be of type number"):
+        answered(ask, status="ok", result={**RESULT, "total": "much"})
+    with pytest.raises(Unreadable, match="status must be one of"):
+        answered(ask, status="perhaps")
+    tagged = f"<reason>x</reason><status>ok</status><result>{json.dumps(RESULT)}</result>"
+    assert ask.read(ask.form.read(tagged, constrained=False)) == ToolAnswer("ok", RESULT)
+
+
+def test_a_tool_with_a_ledger_is_told_what_was_shown_and_what_was_wrong() -> None:
+    plain, known = ROLES["simulated_tool"](), ROLES["simulated_tool"](known='{"flight": "x1"}', problem="no such id")
+    assert known.sections == ("intent", "known", "mend") and plain.sections == ("intent",)
+    assert '{"flight": "x1"}' in sent(known) and "no such id" in sent(known)
+    assert "nothing that you say may contradict" not in sent(plain)
+
+
+def test_an_empty_message_of_the_user_ends_the_conversation() -> None:
+    ask = ROLES["simulated_user"]()
+    assert answered(ask, message="  ") == ("", None) and answered(ask, message=" At 15. ") == ("At 15.", None)
+    assert ask.read(ask.form.read("<reason>done</reason><message></message>", constrained=False)) == ("", None)
+    with pytest.raises(Unreadable, match="message has 2001 characters"):
+        answered(ask, message="x" * 2_001)
+
+
+def test_a_verdict_follows_from_the_criteria() -> None:
+    ask = ROLES["simulated_verifier"]()
+    all_met = dict.fromkeys(CRITERIA, "met")
+    assert answered(ask, **all_met, severe="no") == Assessment(1, CRITERIA, "so")
+    assert answered(ask, **{**all_met, "efficiency": "missed"}, severe="no").verdict == 0
+    assert answered(ask, **all_met, severe="yes").verdict == -1
+    with pytest.raises(Unreadable, match="severe is missing"):
+        answered(ask, **all_met)
+    tags = "".join(f"<{name}>met</{name}>" for name in CRITERIA) + "<severe>no</severe>"
+    assert ask.read(ask.form.read(tags, constrained=False)).verdict == 1
+
+
+@pytest.mark.parametrize(
+    ("met", "of", "expected"),
+    [(1, 1, 1), (0, 1, -1), (1, 2, -1), (2, 3, 0), (2, 4, -1), (3, 4, 0), (3, 5, 0), (2, 5, -1)],
+)
+def test_most_criteria_are_more_than_half(met: int, of: int, expected: int) -> None:
+    assert verdict(met, of, severe=False) == expected
+
+
+def test_criteria_come_one_by_one() -> None:
+    asked = roles.ask_verifier(replace(TASK, criteria=CRITERIA[:2]), TOOLS, TALK)
+    assert set(asked.form.fields) == {"intent", "expected_tools", "severe"} and "efficiency" not in sent(asked)
+
+
+def test_without_a_call_nobody_is_asked() -> None:
+    assert roles.without_asking(0, malformed=False) == Assessment(-1, reason="no tool was called")
+    assert roles.without_asking(3, malformed=True) == Assessment(-1, reason="a reply could not be read")
+    assert roles.without_asking(1, malformed=False) is None
+
+
+def errand(**other: Any) -> dict[str, Any]:
+    return {
+        "intent": "Nora wants a seat on FL-1234.",
+        "first_query": "Please get me on flight FL-1234, economy.",
+        "manner": "brisk",
+        "knows": [{"topic": "passenger", "words": "Nora Lindqvist"}],
+        "calls": [{"name": "book_flight", "arguments": BOOKED}],
+        **other,
+    }
+
+
+def test_a_generator_s_task_is_read() -> None:
+    ask = roles.ask_for_task(shipped(), TOOLS, HARD)
+    task = answered(ask, **errand())
+    assert task.calls == (Call("book_flight", BOOKED),) and task.hidden == ("passenger",)
+    assert task.levels == HARD and task.criteria == CRITERIA and task.category == "travel"
+    assert "2 calls" in sent(ask) and "novice" in sent(ask) and "Flights, trains" in sent(ask)
+    assert roles.ask_for_task(shipped(), TOOLS, HARD, "too vague").sections == ("mend",)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"calls": []}, "calls must be a list of 1 to 2"),
+        ({"calls": [{"name": "fly"}]}, "there is no tool 'fly'"),
+        ({"calls": [{"name": "book_flight", "arguments": {"cabin": "economy"}}]}, "of book_flight: lacks"),
+        ({"calls": [{"name": "book_flight", "arguments": {**BOOKED, "cabin": "roof"}}]}, "in cabin: must be one of"),
+        ({"calls": ["book"]}, "calls: a call needs"),
+        ({"knows": []}, "the first call needs 'Nora Lindqvist', which is neither said nor known"),
+        ({"first_query": ""}, "first_query has 0 characters"),
+    ],
+)
+def test_a_task_that_makes_no_sense_is_told_why(wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(Unreadable, match=told):
+        answered(roles.ask_for_task(shipped(), TOOLS, HARD), **errand(**wrong))
+
+
+def test_the_answer_of_every_role_is_held_to_a_valid_schema() -> None:
+    questions: list[Simulation[Any]] = [roles.ask_for_task(shipped(), TOOLS, HARD), *(ask() for ask in ROLES.values())]
+    for question in questions:
+        schema = question.form.schema(300)
+        assert Checker(schema).broken == ""
+        assert all(each["required"][0] == "reason" for each in schema.get("anyOf", [schema]))

@@ -1,0 +1,200 @@
+"""A repository of tools is read from folders, environments and MCP listings; what is wrong with one is told."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from rods.analysis.schemas import limits
+from rods.errors import UserError
+from rods.family.simulation.tools import Effect, from_environment, from_mcp, read_folder
+from tests.environments import load
+
+LOAN = {
+    "type": "object",
+    "properties": {"loan_id": {"type": "string"}, "book": {"type": "string"}, "status": {"enum": ["open", "over"]}},
+    "required": ["loan_id", "book", "status"],
+}
+
+
+def lend(**other: Any) -> dict[str, Any]:
+    return {
+        "name": "lend",
+        "description": "Lends a book.",
+        "parameters": {
+            "type": "object",
+            "properties": {"book": {"type": "string", "description": "Which one.", "examples": ["The Salt Road"]}},
+            "required": ["book"],
+        },
+        "result": {"$ref": "#/$defs/loan"},
+        "effect": {"does": "creates", "entity": "loan", "sets": {"status": "open"}},
+        **other,
+    }
+
+
+def file(*tools: Any, **other: Any) -> dict[str, Any]:
+    return {
+        "category": "library",
+        "entities": {"loan": "loan_id"},
+        "$defs": {"loan": LOAN},
+        "tools": list(tools) or [lend()],
+        **other,
+    }
+
+
+def folder(path: Path, *files: Any) -> Path:
+    for number, each in enumerate(files):
+        data = each if isinstance(each, bytes) else orjson.dumps(each)
+        (path / f"file{number}.json").write_bytes(data)
+    (path / "categories.json").write_bytes(orjson.dumps({"library": "Books."}))
+    return path
+
+
+def takes(schema: Any, required: Any = ()) -> dict[str, Any]:
+    return {"type": "object", "properties": {"book": schema}, "required": list(required)}
+
+
+def test_a_folder_is_read_with_what_its_tools_do(tmp_path: Path) -> None:
+    repository = read_folder(folder(tmp_path, file()))
+    assert repository.categories == {"library": "Books."}
+    (one,) = repository.of("library")
+    assert one.tool.result == LOAN and one.tool.group == "library" and not one.tool.bounded
+    assert one.effect == Effect("creates", "loan", "loan_id", {"status": "open"})
+
+
+def test_examples_are_for_drawing_and_not_for_the_policy(tmp_path: Path) -> None:
+    tool = read_folder(folder(tmp_path, file())).tools["lend"].tool
+    assert "Salt Road" not in str(tool.schema()) and tool.schema()["parameters"]["required"] == ["book"]
+    assert limits(tool.parameters[0])["examples"] == ["The Salt Road"]
+
+
+def test_the_page_s_example_is_read_as_it_stands(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "trustee.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^    \{\n.*?^    \}\n", page, re.DOTALL | re.MULTILINE)
+    one = read_folder(folder(tmp_path, block.encode())).tools["lend_book"]
+    assert one.effect == Effect("creates", "loan", "loan_id", {"status": "open"}, frozenset({"due"}))
+
+
+RETURNS = {"properties": {"status": {"type": "string"}}, "type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (file(lend(), lend()), "tools[1] lend: has the name of a tool in {folder}/file0.json: tools[0] lend"),
+        (file(lend(name="7 books")), "tools[0]: has the name '7 books' → letters"),
+        (file(lend(description=" ")), "lend: has no description → say in a sentence"),
+        (file(category="zoo"), "file0.json: has the unknown category 'zoo' → name one of library"),
+        (file(lend(parameters=takes({"type": "text"}))), "lend: book: has the type 'text' → JSON Schema knows string"),
+        (file(lend(parameters=takes({"enum": []}))), "lend: book: has an empty enum"),
+        (file(lend(parameters=takes({"type": "string", "pattern": "("}))), "lend: book: has a schema that is none"),
+        (file(lend(parameters=takes({}, ["title"]))), "lend: requires 'title', which is not among its properties"),
+        (file(lend(parameters=takes("string"))), "lend: has properties that are no schemas"),
+        (file(lend(parameters={"book": {}})), "lend: has parameters that are no JSON Schema of an object"),
+        (file(lend(parameters=takes({"$ref": "#/$defs/copy"}))), "lend: refers to '#/$defs/copy' → define it"),
+        (file(**{"$defs": {"loan": {"$ref": "#/$defs/loan"}}}), "nested deeper than 32, or refers to itself"),
+        (file(lend(result={})), "lend: has no result → say what it returns"),
+        (file(lend(result={"type": "string"})), "lend: returns no object"),
+        (file(lend(effect={"does": "burns"})), "lend: effect: is {'does': 'burns'} → write"),
+        (file(lend(effect={"does": "reads", "entity": "loan"})), "effect: does not require 'loan_id' → require"),
+        (file(lend(effect={"does": "lists", "entity": "loan"})), "effect: has no list of things with 'loan_id'"),
+        (file(lend(effect={"does": "creates", "entity": "fee"})), "effect: is of the unknown entity 'fee'"),
+        (file(lend(result=RETURNS)), "effect: names 'loan_id', which is not in the result → return it"),
+        (file(tools={}), "file0.json: has no list of tools"),
+        (file("lend"), "tools[0]: is 'lend' → write a JSON object there"),
+        (b'{"category": "library", "category": "zoo"}', "names a key twice: 'category'"),
+        (b"[", "file0.json: is no JSON"),
+        (b'"M\xfcller"', "file0.json: is not UTF-8 (byte 2) → save it as UTF-8"),
+        (b" " * ((1 << 20) + 1), "file0.json: is larger than 1,048,576 bytes → split it"),
+    ],
+)
+def test_what_is_wrong_with_a_folder_is_told(tmp_path: Path, content: Any, told: str) -> None:
+    with pytest.raises(UserError) as error:
+        read_folder(folder(tmp_path, content))
+    assert told.replace("{folder}", str(tmp_path)) in str(error.value) and "→" in str(error.value)
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """(container, key) for every value inside of `value`."""
+    keys = list(value) if isinstance(value, dict) else list(range(len(value))) if isinstance(value, list) else []
+    return [(value, key) for key in keys] + [place for key in keys for place in places(value[key])]
+
+
+@pytest.mark.parametrize("junk", [None, 7, "x", [], ["x"], [[1]], {}, {"x": {}}, True])
+def test_no_junk_in_a_file_or_a_listing_is_more_than_a_user_s_error(tmp_path: Path, junk: Any) -> None:
+    for number in range(len(places(file()))):
+        content = deepcopy(file())
+        container, key = places(content)[number]
+        container[key] = junk
+        with contextlib.suppress(UserError):
+            read_folder(folder(tmp_path, content))
+    for number in range(len(places(LISTED))):
+        listed = deepcopy(LISTED)
+        container, key = places(listed)[number]
+        container[key] = junk
+        with contextlib.suppress(UserError):
+            from_mcp({"tools": [listed]}, "tracker", "Issues.")
+
+
+def test_a_folder_without_tools_or_categories_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"categories.json: is not there"):
+        read_folder(tmp_path)
+    with pytest.raises(UserError, match="holds no tools"):
+        read_folder(folder(tmp_path))
+    (tmp_path / "categories.json").write_text('["library"]')
+    with pytest.raises(UserError, match="is no object of texts"):
+        read_folder(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["desk", "bfcl"])
+def test_an_environment_s_own_tools_are_a_repository(name: str) -> None:
+    environment = load(name)
+    repository = from_environment(environment)
+    assert list(repository.tools) == list(environment.tools())
+    assert repository.categories.keys() == {tool.group for tool in environment.tools().values()}
+    assert all(one.effect is None for one in repository.tools.values())
+
+
+LISTED = {
+    "name": "issues/search",
+    "description": "Searches issues.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"label": {"$ref": "#/$defs/label"}},
+        "$defs": {"label": {"type": "string", "enum": ["bug", "idea"]}},
+    },
+    "outputSchema": {"type": "object", "properties": {"found": {"type": "array"}}},
+    "annotations": {"readOnlyHint": True},
+}
+
+
+@pytest.mark.parametrize("listing", [{"tools": [LISTED]}, {"jsonrpc": "2.0", "id": 1, "result": {"tools": [LISTED]}}])
+def test_an_mcp_listing_is_read_bare_or_as_an_answer(listing: Any) -> None:
+    repository = from_mcp(listing, "tracker", "Issues of a project.")
+    tool = repository.tools["issues/search"].tool
+    assert tool.group == "tracker" and tool.result == LISTED["outputSchema"]
+    assert tool.schema()["parameters"]["properties"] == {"label": {"type": "string", "enum": ["bug", "idea"]}}
+    assert repository.tools["issues/search"].effect is None
+
+
+@pytest.mark.parametrize(
+    ("listing", "told"),
+    [
+        ([LISTED], "tools/list: has no list of tools"),
+        ({"tools": [LISTED], "nextCursor": "p2"}, "goes on after the cursor 'p2' → ask for the further pages"),
+        ({"tools": [LISTED, LISTED]}, "tools[1] issues/search: has the name of a tool in tools/list: tools[0]"),
+        ({"tools": [{**LISTED, "description": None}]}, "issues/search: has no description"),
+        ({"tools": [{**LISTED, "inputSchema": None}]}, "has parameters that are no JSON Schema of an object"),
+        ({"tools": ["search"]}, "tools[0]: is 'search'"),
+    ],
+)
+def test_what_is_wrong_with_an_mcp_listing_is_told(listing: Any, told: str) -> None:
+    with pytest.raises(UserError) as error:
+        from_mcp(listing, "tracker", "Issues.")
+    assert told in str(error.value)

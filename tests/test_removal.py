@@ -1,0 +1,159 @@
+"""What can be taken out: the core imports none of it, and a run of the core needs none of it.
+
+Each part of `PARTS` is refused at import in every process of a run, and taken out of a copy of the tree.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from rods.buffers.log.tail import read
+from rods.buffers.run.runfolder import EXPANDED
+from rods.errors import EXIT_USER
+from tests.conftest import WHOLE
+
+ROOT = Path(__file__).parent.parent
+PARTS: dict[str, tuple[str, ...]] = {  # its folders
+    "bfcl": ("worlds/bfcl", "evaluation/bfcl"),
+    "mcp": ("worlds/mcp",),
+    "openenv": ("worlds/openenv",),
+    "sandbox": ("worlds/sandbox",),
+    "seal": ("family/seal",),
+    "feedback": ("family/feedback",),
+    "environments": ("family/environments",),
+    "simulation": ("family/simulation",),
+}
+QUICK = ("bfcl", "sandbox", "seal", "simulation")
+NEW = ("new", "refused", "--config", "run.toml")
+# part, what is added to the configuration, what is asked of `rods`, what is said where the part is gone
+ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
+    ("bfcl", "", ("data", "audit", "bfcl"), "no such tasks are installed"),
+    ("mcp", "", ("env", "add", "files", "--", "true"), "'mcp' is no kind of world that is known here"),
+    (
+        "openenv",
+        "",
+        ("env", "add", "game", "--kind", "openenv", "--url", "http://127.0.0.1:9"),
+        "'openenv' is no kind of world that is known here",
+    ),
+    ("sandbox", '[operation.sandbox]\nenvironments = ["desk"]\n', NEW, "nothing here can confine an environment"),
+    ("seal", '[[curriculum.stages]]\ninterface = "seal-full"\n', NEW, "'seal-full' names no function"),
+    ("feedback", "", ("feedback", "list", "run"), "feedback"),
+    ("environments", "", ("env", "generate", "w"), "generate"),
+    ("simulation", "", ("data", "draw", "tasks.jsonl"), "draw"),
+    ("simulation", "[source]\ndrawn = 0.5\n", NEW, "run.toml: source: unknown key"),
+    ("simulation", '[simulation]\nuser = "model"\n', NEW, "run.toml: simulation: unknown key"),
+    ("simulation", "", ("env", "check", "repository"), "unknown environment"),
+    ("simulation", "", ("env", "check", "documents/"), "nothing that is installed reads such a description"),
+]
+CONFIG = """
+sync = "lockstep"
+[data]
+tasks = "desk"
+train = 8
+held_out = 4
+[policy]
+kind = "simulated"
+[rollouts]
+rollouts_per_task = 4
+[training]
+batch_tasks = 4
+steps = 6
+checkpoint_steps = 3
+[selection]
+seeds_per_step = 2
+[operation]
+deadline_seconds = 120
+"""
+# In every process, since Python imports it at each start and `rods up` hands its path on.
+HOOK = """
+import sys
+
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if any(name == refused or name.startswith(refused + ".") for refused in {refused!r}):
+            raise ModuleNotFoundError(f"{{name}} is taken out", name=name)
+
+sys.meta_path.insert(0, Refusing())
+"""
+IMPORTS = """
+import importlib, pkgutil, rods
+
+for module in pkgutil.walk_packages(rods.__path__, "rods."):
+    if not module.name.endswith("__main__"):
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as error:  # of an extra that is not installed
+            if (error.name or "rods").startswith("rods"):
+                raise
+print(rods.__file__)
+"""
+
+
+def run(folder: Path, path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Python with `path` before all others, in `folder`."""
+    environment = {**os.environ, "PYTHONPATH": str(path), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
+
+
+def live(folder: Path, path: Path) -> None:
+    """A run of the core from its configuration to its end, and what is said of it."""
+    (folder / "run.toml").write_text(CONFIG)
+    for verb in (["up", "run", "--config", "run.toml"], ["verify", "run", "--replay"], ["status", "run"]):
+        done = run(folder, path, "-m", "rods.console", *verb)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert list(read(folder / "run" / EXPANDED)), "the daemon has written variants"
+
+
+def ask_for(gone: Sequence[str], folder: Path, path: Path) -> None:
+    """Asks `rods` for what needs the parts that are gone."""
+    for part, added, asked, said in ASKED:
+        if part in gone:
+            (folder / "run.toml").write_text(CONFIG + added)
+            done = run(folder, path, "-m", "rods.console", *asked)
+            assert done.returncode == EXIT_USER and said in done.stderr, done.stdout + done.stderr
+            assert not (folder / "refused").exists()
+
+
+@pytest.mark.parametrize(
+    "part", [part if part in QUICK else pytest.param(part, marks=pytest.mark.slow) for part in PARTS]
+)
+def test_a_run_of_the_core_imports_nothing_of_a_part(part: str, tmp_path: Path) -> None:
+    hook = tmp_path / "hook"
+    hook.mkdir()
+    refused = [f"rods.{folder.replace('/', '.')}" for folder in PARTS[part]]
+    (hook / "sitecustomize.py").write_text(HOOK.format(refused=refused))
+    assert "is taken out" in run(tmp_path, hook, "-c", f"import {refused[0]}").stderr
+    live(tmp_path, hook)
+    if PARTS[part][0].startswith("family"):  # worlds and benchmarks are read from their folders, which are still there
+        ask_for([part], tmp_path, hook)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("gone", [*([part] for part in PARTS), list(PARTS)], ids="+".join)
+def test_the_core_works_where_the_folders_are_gone(gone: list[str], tmp_path: Path) -> None:
+    """Without any of them its story passes and all other tests can be collected; with WHOLE=1 they are run."""
+    tree = tmp_path / "tree"
+    folders = tuple(f"{folder}/" for part in gone for folder in PARTS[part])
+    for name in subprocess.check_output(["git", "ls-files"], text=True, cwd=ROOT).splitlines():
+        if not name.startswith(folders) and (ROOT / name).exists():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tree / name, follow_symlinks=False)
+    done = run(tmp_path, tree, "-c", IMPORTS)
+    assert done.returncode == 0 and done.stdout.strip() == str(tree / "rods" / "__init__.py"), done.stderr
+    live(tmp_path, tree)
+    ask_for(gone, tmp_path, tree)
+    if len(gone) == len(PARTS) or os.environ.get(WHOLE):
+        subprocess.run("git init -q && git add .", shell=True, cwd=tree, check=True)  # which pages and files there are
+        tests = ["-m", "not slow"] if os.environ.get(WHOLE) else ["tests/test_story.py"]
+        for asked in (tests, ["--collect-only"]):
+            done = run(tree, tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *asked)
+            assert done.returncode == 0, done.stdout[-3000:] + done.stderr

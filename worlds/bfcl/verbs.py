@@ -1,0 +1,79 @@
+"""The verbs of `rods` that are about BFCL's data: fetch them, write and read BFCL's own format."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+from cyclopts import Parameter
+
+from rods.commands import Json
+
+Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into this file.")]
+
+
+def fetch_bfcl(*, out: Out = None, as_json: Json = False) -> None:
+    """Fetch the pinned wheel of BFCL's data once, check its hash, and convert its 800 multi-turn tasks.
+
+    The wheel (1.9 MB) is kept in the cache and read from there; `[data] tasks = "bfcl"` needs nothing else.
+    """
+    from rods.tasks import task_lines
+    from rods.worlds import bfcl
+    from rods.worlds.bfcl import wheel
+
+    file = bfcl.fetch()
+    tasks = bfcl.tasks()
+    if out is not None:
+        out.write_bytes(task_lines(tasks))
+    splits, types = Counter(task.split for task in tasks), Counter(task.type for task in tasks)
+    if as_json:
+        facts = {"wheel": str(file), "version": wheel.VERSION, "sha256": wheel.SHA256}
+        _print_json({**facts, "tasks": len(tasks), "splits": splits, "types": types, "out": out})
+        return
+    held_out = len(tasks) - splits["train"]
+    print(f"{wheel.PACKAGE} {wheel.VERSION}: {len(tasks)} tasks, {splits['train']} to train on, {held_out} held out")
+    print(f"  {', '.join(f'{count} {kind}' for kind, count in types.items())}")
+    print(f"  kept in {file}" + (f"; written to {out}" if out else ""))
+
+
+def export_bfcl(
+    file: Annotated[Path, Parameter(help="A JSONL file of BFCL tasks.")],
+    folder: Annotated[Path, Parameter(help="Where to write questions, answers and tool documents.")],
+    /,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Write tasks in BFCL's own format, so that its tools read them."""
+    from rods.tasks import read_tasks
+    from rods.worlds.bfcl import export
+
+    counts = export.write(list(read_tasks(file)), folder)
+    if as_json:
+        _print_json({"folder": folder, "tasks": counts.total(), "types": counts})
+        return
+    print(f"{counts.total()} tasks in {folder}: {', '.join(f'{count} {kind}' for kind, count in counts.items())}")
+
+
+def import_bfcl(
+    folder: Annotated[Path, Parameter(help="A folder in BFCL's own format.")],
+    out: Annotated[Path, Parameter(help="The JSONL file of tasks to write.")],
+    /,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Read tasks in BFCL's own format and write them as JSONL, for `rods data check` and `[data] tasks`."""
+    from rods.tasks import write_task_file
+    from rods.worlds.bfcl import export
+
+    tasks = export.read(folder)
+    write_task_file(tasks, out)
+    if as_json:
+        _print_json({"tasks": len(tasks), "out": out})
+        return
+    print(f"{len(tasks)} tasks in {out}")
+
+
+def _print_json(found: dict[str, Any]) -> None:
+    print(orjson.dumps(found, default=str).decode())

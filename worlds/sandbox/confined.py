@@ -1,0 +1,208 @@
+"""Makes a confined environment in the highest tier that this machine offers, or refuses where that is too low.
+
+Three tiers; which of them there are is tried, not looked up:
+
+- `bubblewrap`: namespaces of its own (files, processes, network, users), and inside them all of the next tier.
+- `landlock`: the kernel refuses all files that are not named, sockets, other programs and processes, and signals.
+  Nothing can be written.
+- `limits`: memory, files and time are bounded, and nothing else. Not for code that is not trusted.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from rods.config import Sandbox
+from rods.deadlines import SLOW_CALL
+from rods.environments.workers.worker import Confinement, Pool, Spares
+from rods.errors import Finding, UserError
+from rods.worlds.sandbox import confining, seccomp
+from rods.worlds.sandbox.environment import Sandboxed
+
+Tier = Literal["limits", "landlock", "bubblewrap"]
+TIERS: tuple[Tier, ...] = ("limits", "landlock", "bubblewrap")  # from the lowest to the highest
+WORLDS, CONFINE = "rods.worlds", "rods.worlds.sandbox.confining:confine"
+SCRATCH_BYTES = 64 << 20  # of the private /tmp, which bubblewrap has in memory
+_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
+
+
+class Confiner:
+    """Confines the environments of one program or run as `settings` say; their processes share one pool."""
+
+    def __init__(self, settings: Sandbox) -> None:
+        self._settings, self._pool = settings, Pool(settings.processes)
+        self._spares = Spares(settings.workers, self._pool, ahead=True)  # for generated worlds, whichever is next
+
+    def confine(self, factory: str, source: str | None = None) -> Sandboxed:
+        """See `confined`; a `source` is the text of a generated world."""
+        settings = self._settings
+        return confined(
+            factory,
+            source=source,
+            lowest_tier=settings.lowest_tier,
+            workers=settings.workers,
+            seconds=settings.seconds,
+            memory=settings.memory_bytes,
+            readable=settings.readable,
+            spares=Spares(settings.workers, self._pool) if source is None else self._spares,
+        )
+
+
+def confined(
+    factory: str,
+    *,
+    source: str | None = None,
+    lowest_tier: Tier = "landlock",
+    workers: int = 2,
+    seconds: float = SLOW_CALL,
+    memory: int = 512 << 20,
+    readable: Sequence[str] = (),
+    spares: Spares | None = None,
+    tier: Tier | None = None,
+) -> Sandboxed:
+    """The environment made by `factory` ("package.module:function"), locked in as well as this machine can, or just
+    as well as `tier` says. With `source`, the text of its file, no such file is read. Raises UserError when the tier is
+    below `lowest_tier`, or there is no such module."""
+    offer = offered()
+    tier = tier or offer.tier
+    if not reaches(tier, lowest_tier):
+        reasons = "; ".join(f"{name}: {why}" for name, why in offer.missing.items())
+        raise UserError(
+            f"the sandbox of this machine is only of tier {tier!r} ({reasons})",
+            where=f"environment {factory!r}",
+            remedy=f"install bubblewrap, or accept that the code can do what this user can: lowest_tier = {tier!r}",
+        )
+    kept_in = confinement(factory if source is None else None, tier, readable)
+    return Sandboxed(factory, kept_in, source=source, workers=workers, seconds=seconds, memory=memory, spares=spares)
+
+
+def confinement(factory: str | None, tier: Tier, readable: Sequence[str] = ()) -> Confinement:
+    """What a process for `factory` may read: the system's libraries, Python and its packages, this package, and the
+    top-level package, module or file (whole path) of the factory, if it has one (with `readable`), and nothing else."""
+    own = [_place("rods")]
+    if factory is not None:
+        module = factory.rpartition(":")[0]
+        own.append(Path(module) if module.endswith(".py") else _place(module.partition(".")[0]))
+    linked = _place(WORLDS).resolve()  # where `rods/worlds` leads in a checkout
+    libraries = [Path(entry) for entry in sys.path if _is_library(Path(entry))]
+    path = dict.fromkeys(map(str, [*libraries, *(place.parent for place in own)]))
+    more = [Path(each).absolute() for each in readable]
+    places = _outermost([*system_paths(), Path(sys.base_prefix), *libraries, *own, linked, *more])
+    command: list[str] = []
+    writable = ["/dev/null"]
+    if tier == "bubblewrap":
+        command = bubblewrap(places)
+        writable.append("/tmp")
+    files = {"readable": [*map(str, places), *_DEVICES], "writable": writable}
+    return Confinement(tuple(command), tuple(path), None if tier == "limits" else files, CONFINE)
+
+
+def _place(name: str) -> Path:
+    """The folder or file of a top-level package or module, found without running any of it."""
+    found = PathFinder.find_spec(name) or find_spec(name)
+    if found is not None and found.submodule_search_locations:
+        return Path(next(iter(found.submodule_search_locations))).absolute()
+    if found is None or not found.origin or not Path(found.origin).exists():
+        raise UserError(f"no module {name!r}", where="sandbox", remedy="install it beside rods")
+    return Path(found.origin).absolute()
+
+
+def _is_library(entry: Path) -> bool:
+    """Whether an entry of sys.path holds Python's own modules, or installed packages."""
+    if entry.name in ("site-packages", "dist-packages"):
+        return entry.exists()
+    return entry.exists() and entry.resolve().is_relative_to(Path(sys.base_prefix).resolve())
+
+
+def _outermost(places: Sequence[Path]) -> list[Path]:
+    """Without what lies below another one."""
+    kept: list[Path] = []
+    for place in sorted(set(places), key=lambda place: len(place.parts)):
+        if not any(place.is_relative_to(each) for each in kept):
+            kept.append(place)
+    return kept
+
+
+class Offer(NamedTuple):
+    """A tier of this machine, and for each higher one why it is not to be had."""
+
+    tier: Tier
+    missing: dict[str, str]
+
+
+@cache
+def offered() -> Offer:
+    """What this machine can do. Tried once a process, not looked up."""
+    missing: dict[str, str] = {}
+    if (why := _without_bubblewrap()) is None:
+        return Offer("bubblewrap", missing)
+    missing["bubblewrap"] = why
+    if confining.landlock_version() and seccomp.available():
+        return Offer("landlock", missing)
+    missing["landlock"] = "needs Linux 5.13 with Landlock enabled, and a processor whose system calls are known here"
+    return Offer("limits", missing)
+
+
+def finding() -> Finding:
+    """For `rods doctor`: the best tier of this machine, what a better one lacks, and what this kernel leaves to a
+    single lock (docs/sandbox.md)."""
+    tier, missing = offered()
+    text = f"tier {tier!r}" + "".join(f"; no {name}: {why}" for name, why in missing.items())
+    if tier != "limits" and not seccomp.available():
+        text += "; no seccomp for this processor: namespaces alone keep it from sockets and other processes"
+    elif tier != "limits" and (single := confining.left_to_seccomp()):
+        text += f"; Landlock {confining.landlock_version()} leaves to seccomp alone: {', '.join(single)}"
+    remedy = "install bubblewrap, or ask for user namespaces" if missing else ""
+    return Finding("sandbox", None if missing else True, text, remedy)
+
+
+def reaches(tier: Tier, lowest: Tier) -> bool:
+    return TIERS.index(tier) >= TIERS.index(lowest)
+
+
+def system_paths() -> tuple[Path, ...]:
+    """What programs need of the system, to be read."""
+    return tuple(path for path in map(Path, _SYSTEM) if path.exists())
+
+
+def bubblewrap(readable: Sequence[Path]) -> list[str]:
+    """The command that goes before another one: a new world with nothing in it but `readable` (system paths among
+    them), devices, and a small /tmp in memory."""
+    command = [
+        shutil.which("bwrap") or "bwrap",
+        *("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"),
+        *("--cap-drop", "ALL", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--dev", "/dev"),
+        *("--size", str(SCRATCH_BYTES), "--tmpfs", "/tmp"),
+    ]
+    if not (confining.landlock_version() and seccomp.available()):
+        # A terminal is out of reach by these two already, and the scheduler of a busy machine treats another session as
+        # a group of its own: calls between two sessions took three times as long there.
+        command.append("--new-session")
+    for path in readable:
+        if path.is_symlink():
+            command += ["--symlink", str(path.readlink()), str(path)]
+        else:
+            command += ["--ro-bind", str(path), str(path)]
+    return [*command, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
+
+
+def _without_bubblewrap() -> str | None:
+    """Why bubblewrap cannot be used, or None: it is started for real, since user namespaces may be forbidden."""
+    if shutil.which("bwrap") is None:
+        return "bwrap is not installed (package bubblewrap)"
+    try:
+        done = subprocess.run(
+            [*bubblewrap(system_paths()), "/usr/bin/true"], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bwrap cannot be started: {error}"
+    return None if done.returncode == 0 else f"bwrap is refused: {done.stderr.strip()[:200]}"

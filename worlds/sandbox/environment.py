@@ -1,0 +1,270 @@
+"""An environment whose instances run in confined worker processes, behind the same seam as any other.
+
+Instances of the same initial state share a worker. When a request outlasts its deadline, ends the process or exceeds
+its memory, the worker is replaced and the call raises InfrastructureError, which never counts as the policy's failure.
+The other instances of that worker are remade from their state and calls when they are next used, if the environment is
+deterministic, and are lost otherwise.
+
+Whatever the code raises inside, callers see BrokenEnvironment, an InfrastructureError, or what the seam provides for:
+ValueError in `reset`, and Unsupported for an ability that the environment declares it lacks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from pydantic import TypeAdapter
+
+from rods.calls import Call
+from rods.deadlines import SLOW_CALL, WORLD_REMADE
+from rods.environments.base import Features, Instance, Result, Tool
+from rods.environments.workers.serving import dumps
+from rods.environments.workers.worker import Confinement, Overrun, Replaced, Spares, Worker
+from rods.errors import BrokenEnvironment, InfrastructureError, RodsError, Unsupported
+from rods.faults import CALL_ERRORS
+from rods.worlds.sandbox.host import REFUSAL, TARGET, of
+
+_TRIES = 5  # of one request, when its worker is lost for another's sake before it is asked
+_FAILURE = 100_000  # characters of the text of a call that failed
+_NAME = 1_000  # characters of an environment's name and of its hash
+_TOOLS = TypeAdapter(list[tuple[str, Tool]])  # a worker may send anything
+_ANSWERS = {"reset": type(None), "replay": type(None), "fork": type(None), "same": bool, "snapshot": dict}
+
+
+class StateRefused(BrokenEnvironment):
+    """The environment refused an initial state: a ValueError with this `text` where a world is first made, and the
+    machinery's failure where one is made anew."""
+
+    def __init__(self, factory: str, text: str) -> None:
+        super().__init__(f"environment {factory!r} refused a state that it had taken before: {text}")
+        self.text = text
+
+
+class Sandboxed:
+    """The environment made by `factory` ("package.module:function"; "file.py:function", perhaps with the file's text as
+    `source`), in `workers` processes.
+
+    `seconds` a request may take, `memory` bytes of address space a process, `reply_bytes` of JSON in an answer.
+    `spares` (by default as many again) wait to replace lost processes: with the environment loaded, or with a `source`
+    ready to load any, so that several environments may share them. Raises InfrastructureError when they do not start,
+    with what the factory raised.
+    """
+
+    def __init__(
+        self,
+        factory: str,
+        confinement: Confinement,
+        *,
+        source: str | None = None,
+        workers: int = 2,
+        seconds: float = SLOW_CALL,
+        memory: int = 512 << 20,
+        reply_bytes: int = 4 << 20,
+        spares: Spares | None = None,
+    ) -> None:
+        self.factory = factory
+        self._generated = source is not None
+        self._spares = spares or Spares(workers)
+        load: list[Any] = [[], "load", factory, source]
+        self._cells = [
+            _Cell(
+                Worker(
+                    TARGET,
+                    seconds=seconds,
+                    memory=memory,
+                    reply_bytes=reply_bytes,
+                    opening=load if source is None else [[], "prepare"],
+                    loading=None if source is None else load,
+                    confinement=confinement,
+                    spares=self._spares,
+                ),
+                factory,
+            )
+            for _ in range(workers)
+        ]
+        try:
+            told = self._cells[0].worker.open()
+            self.name, self.hash = (of(told[key], str) for key in ("name", "hash"))
+            deterministic, snapshot, fork, visible = (of(each, bool) for each in of(told["features"], list))
+            if max(len(self.name), len(self.hash)) > _NAME:
+                raise ValueError(f"a name or hash of more than {_NAME} characters")
+            self._tools, self._checks = (
+                dict(_TOOLS.validate_json(orjson.dumps(told.get(kind, [])), strict=True))
+                for kind in ("tools", "checks")
+            )
+        except (ValueError, TypeError, KeyError) as error:
+            raise InfrastructureError(f"environment {factory!r} is not one: {error}") from error
+        self.features = Features(deterministic, snapshot, fork, visible)
+        abilities = {"snapshot": snapshot, "fork": fork, "same": visible}
+        for cell in self._cells:
+            cell.repeatable = deterministic
+            cell.lacking = frozenset(name for name, able in abilities.items() if not able)
+
+    def parameters(self) -> Mapping[str, Any]:
+        """What a run's record says of it (rods.environments.base.parameters)."""
+        if not self._generated:
+            return {"kind": "python"}
+        return {"kind": "generated", "file": self.name.rpartition(":")[0]}
+
+    def tools(self) -> Mapping[str, Tool]:
+        return self._tools
+
+    def checks(self) -> Mapping[str, Tool]:
+        return self._checks
+
+    def reset(self, state: Mapping[str, Any] | None) -> ConfinedWorld:
+        content = dumps(state)
+        cell = self._cells[zlib.crc32(content) % len(self._cells)]
+        world = ConfinedWorld(cell, state, [])
+        try:
+            world.make()
+        except StateRefused as error:
+            raise ValueError(error.text) from None
+        return world
+
+    def warm(self) -> None:
+        """Starts all processes now."""
+        for cell in self._cells:
+            cell.worker.open()
+
+    def close(self) -> None:
+        for cell in self._cells:
+            cell.worker.close()
+        self._spares.close()
+
+
+class _Cell:
+    """One worker, and the numbers of the worlds in it that are no longer referenced here."""
+
+    def __init__(self, worker: Worker, factory: str) -> None:
+        self.worker, self.factory = worker, factory
+        self.repeatable = True
+        self.lacking: frozenset[str] = frozenset()  # requests that the environment declares it cannot answer
+        self.gone: list[int] = []
+        self.living: set[int] = set()  # worlds that were made, and may be among the `gone`
+        self.numbers = itertools.count()
+        worker.held = self._held
+
+    def ask(self, generation: int, until: float, *request: Any, seconds: float | None = None) -> Any:
+        """Raises Replaced, Unsupported, StateRefused (a refused state), BrokenEnvironment, or InfrastructureError where
+        the process cannot be started or was killed from outside."""
+        gone: list[int] = []
+        while self.gone:
+            gone.append(self.gone.pop())
+        self.living.difference_update(gone)
+        do = request[0]
+        try:
+            answer = self.worker.call([gone, *request], generation=generation, seconds=seconds, until=until)
+        except Overrun as error:
+            raise BrokenEnvironment(f"environment {self.factory!r}: {error} ({error.kind})") from error
+        except RuntimeError as error:
+            raise BrokenEnvironment(f"environment {self.factory!r} raised {error}") from error
+        if do == "call" or type(answer) is _ANSWERS[do]:
+            return answer
+        if type(answer) is list and len(answer) == 1 and type(answer[0]) is str and len(answer[0]) <= REFUSAL:
+            raise self._refusal(do, answer[0])
+        raise self.disbelieve(do)
+
+    def _held(self) -> bool:
+        """Whether a world would be lost with the process."""
+        return not self.repeatable and not self.living.issubset(self.gone)
+
+    def _refusal(self, do: str, text: str) -> RodsError:
+        """An honest `host` refuses nothing else than the first two; but its process is that of foreign code."""
+        if do == "reset":
+            return StateRefused(self.factory, text)
+        if do in self.lacking:
+            return Unsupported(text)
+        return BrokenEnvironment(f"environment {self.factory!r} refused {do!r}: {text}")
+
+    def disbelieve(self, do: str) -> BrokenEnvironment:
+        """The error of an answer that is not what it should be. Whatever else this process says is not believed."""
+        self.worker.discard(self.worker.generation)
+        return BrokenEnvironment(f"environment {self.factory!r} gave something else than the answer to {do!r}")
+
+
+class ConfinedWorld:
+    """One episode's world (`Instance`), known to its worker by a number."""
+
+    __slots__ = ("_calls", "_cell", "_generation", "_number", "_state")
+
+    def __init__(self, cell: _Cell, state: Mapping[str, Any] | None, calls: list[list[Any]]) -> None:
+        self._cell, self._state, self._calls = cell, state, calls
+        self._number = next(cell.numbers)
+        self._generation = -1  # not made yet
+
+    def __del__(self) -> None:
+        self._cell.gone.append(self._number)
+
+    def call(self, call: Call) -> Result:
+        with self._cell.worker.turn:
+            answer = self._ask("call", self._number, call.name, call.arguments)
+            if type(answer) is list and 1 <= len(answer) <= 3:
+                text, value, error = (*answer, None, None)[:3]
+                if type(text) is str and (error is None or _is_failure(text, error)):
+                    self._calls.append([call.name, call.arguments])
+                    return Result(text, value, error)
+            raise self._cell.disbelieve("call")
+
+    def snapshot(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._ask("snapshot", self._number)
+        return found
+
+    def fork(self) -> ConfinedWorld:
+        fresh = ConfinedWorld(self._cell, self._state, self._calls.copy())
+        with self._cell.worker.turn:
+            self._ask("fork", self._number, fresh._number)
+            fresh._generation = self._generation
+            self._cell.living.add(fresh._number)
+        return fresh
+
+    def same_state(self, other: Instance) -> bool:
+        if not isinstance(other, ConfinedWorld) or other._cell.factory != self._cell.factory:
+            return False
+        if other._cell is not self._cell:  # only worlds in one process can be compared
+            other = ConfinedWorld(self._cell, other._state, other._calls.copy())
+        return self._ask("same", self._number, other._number, beside=other) is True
+
+    def make(self) -> None:
+        """Makes the world. Raises StateRefused for an illegal state."""
+        self._ask()
+
+    def _ask(self, *request: Any, beside: ConfinedWorld | None = None) -> Any:
+        """The answer to `request`, once this world (and the one `beside` it) is there. Takes `seconds`, and where
+        processes have to be replaced and worlds made anew, at most deadlines.WORLD_REMADE more; what other requests to
+        the same process take before it is its turn is not counted."""
+        cell = self._cell
+        with cell.worker.turn:
+            until = time.monotonic() + cell.worker.seconds + WORLD_REMADE
+            for _ in range(_TRIES):
+                try:
+                    for world in (self, beside):
+                        if world is not None and world._generation != cell.worker.generation:
+                            world._remake(until)
+                    return cell.ask(self._generation, until, *request) if request else None
+                except Replaced:
+                    continue
+        raise InfrastructureError("worker processes were replaced again and again")
+
+    def _remake(self, until: float) -> None:
+        """Makes the world, or makes it anew after its worker was replaced: from its state, and the calls that it has
+        lived through. Raises Replaced, and StateRefused for an illegal state."""
+        cell = self._cell
+        if self._generation >= 0 and not cell.repeatable:
+            raise InfrastructureError(f"environment {cell.factory!r}: a world was lost with its worker process")
+        generation = cell.worker.generation
+        cell.ask(generation, until, "reset", self._number, self._state)
+        if self._calls:
+            patience = min(cell.worker.seconds * (1 + len(self._calls)), WORLD_REMADE)
+            cell.ask(generation, until, "replay", self._number, self._calls, seconds=patience)
+        self._generation = generation
+        cell.living.add(self._number)
+
+
+def _is_failure(text: str, error: Any) -> bool:
+    return type(error) is str and error in CALL_ERRORS and len(text) <= _FAILURE

@@ -1,0 +1,116 @@
+"""Inside a confined worker: one environment and the worlds made of it, each known by a number.
+
+Requests are lists: ["prepare"], ["load", "package.module:factory", text of its file or null], ["reset", world, state],
+["call", world, tool, arguments], ["replay", world, [[tool, arguments], …]], ["fork", world, new], ["same", world,
+other], ["snapshot", world], each with the numbers of worlds that are no longer referenced in front. A refusal that
+belongs to the environment's contract comes back as [text], which no answer but a call's looks like.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from rods.calls import Call
+from rods.environments.base import Environment, Instance, Result, Tool, checks
+from rods.errors import Unsupported
+from rods.functions import named_function
+
+TARGET = "rods.worlds.sandbox.host:answer"
+REFUSAL = 2_000  # characters of a refusal
+_worlds: dict[int, Instance] = {}
+_environment: Environment
+# what an environment may raise, by request; anything else is its failure
+_REFUSALS: dict[str, type[Exception]] = {
+    "reset": ValueError,
+    "fork": Unsupported,
+    "same": Unsupported,
+    "snapshot": Unsupported,
+}
+
+
+def answer(request: list[Any]) -> Any:
+    gone, do, *rest = request
+    for world in gone:
+        _worlds.pop(world, None)
+    if do == "call":
+        world, tool, arguments = rest
+        return _result(_worlds[world].call(Call(tool, arguments)))
+    try:
+        return _answer(do, *rest)
+    except _REFUSALS.get(do, ()) as error:
+        return [str(error)[:REFUSAL].encode("utf-8", "replace").decode()]
+
+
+def _answer(do: str, *given: Any) -> Any:
+    if do == "prepare":
+        return _prepare()
+    if do == "load":
+        return _load(*given)
+    world, *rest = given
+    if do == "snapshot":
+        return _worlds[world].snapshot()
+    (other,) = rest
+    if do == "same":
+        return bool(_worlds[world].same_state(_worlds[other]))
+    if do == "reset":
+        _worlds[world] = _environment.reset(other)
+    elif do == "replay":
+        for tool, arguments in other:
+            _worlds[world].call(Call(tool, arguments))
+    elif do == "fork":
+        _worlds[other] = _worlds[world].fork()
+    return None
+
+
+def _result(result: Result) -> orjson.Fragment:
+    """[text], [text, value], or [text, value, error]: what is None is mostly left out, to be quick."""
+    text, value, error = result.text, result.value, result.error
+    parts = [text, value, error] if error is not None else [text] if value is None else [text, value]
+    try:
+        return orjson.Fragment(orjson.dumps(parts))
+    except TypeError:  # half a surrogate, a number beyond 64 bits, no JSON at all: the trainer could not write it down
+        text = text.encode("utf-8", "replace").decode() if type(text) is str else repr(text)
+        return orjson.Fragment(orjson.dumps([text, None, error]))
+
+
+def _load(factory: str, source: str | None = None) -> dict[str, Any]:
+    global _environment
+    _environment = named_function(factory, where="sandbox", source=source)()
+    able = _environment.features
+    return {
+        "name": _environment.name,
+        "hash": _environment.hash,
+        "features": [bool(each) for each in (able.deterministic, able.snapshot, able.fork, able.state_visible)],
+        "tools": _plain(_environment.tools()),
+        "checks": _plain(checks(_environment)),
+    }
+
+
+def _plain(tools: Mapping[str, Tool]) -> list[Any]:
+    """As the parent process reads them."""
+    listed: list[Any] = orjson.loads(orjson.dumps(list(tools.items()), default=dict))
+    return listed
+
+
+@dataclass
+class _Anything:
+    number: int = 0
+
+
+def _prepare() -> None:
+    """Imports what generated worlds are made of, before any of them is known: pydantic has some forty modules that it
+    imports when it sees the first dataclass."""
+    typed = importlib.import_module("rods.environments.typed")
+    typed.TypedEnvironment("", _Anything, behaviour=0)
+
+
+def of(value: Any, kind: type) -> Any:
+    """The value, if it is of just this type. Raises ValueError otherwise."""
+    if type(value) is not kind:
+        raise ValueError(f"{value!r:.80} should be a {kind.__name__}")
+    return value
