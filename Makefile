@@ -17,7 +17,7 @@ help:
 	@echo "make bench  measure what the project claims"
 	@echo "make faults sweep kills, full disks, power cuts and damage over everything that is written; about an hour"
 	@echo "make llm-server  serve a small language model on this machine's CPU (about 4 GB, once)"
-	@echo "make llm-smoke   test against that server (18 GB of memory)"
+	@echo "make llm-smoke   test against that server (12 GB of memory)"
 	@echo "make mcp-servers  fetch MCP servers that others wrote (200 MB, needs npm) and test against them"
 	@echo "make openenv  fetch OpenEnv's package (475 MB) and test against it, both ways"
 
@@ -80,10 +80,12 @@ llm-smoke:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl
 	@sh bench/fixtures/llm_server/setup.sh
-# First what asks how fast a server answers, then the others side by side, a file a process: one server answers all of
-# them (a single reply keeps it waiting for memory) but the last, which trains what it serves.
-	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 $(BIN)/python -m bench.fixtures.llm_server sh -c "\
+# Files side by side, since one server answers all of them (a single reply keeps it waiting for memory), but what asks
+# how fast it answers goes first. Then what trains: it takes all cores itself, and serves what it trains.
+	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 $(BIN)/python -m bench.fixtures.llm_server --threads $$(nproc) sh -c "\
 	  $(BIN)/python -m pytest tests/rods/llm/test_real_server.py && \
-	  $(BIN)/python -m pytest -n 6 --dist loadfile tests/family/simulation/test_real_model.py tests/daemon/test_real_model.py \
-	  tests/family/environments/written/test_real_model.py tests/evaluation/bfcl/test_real_server.py \
-	  tests/trainer/test_smollm2.py tests/trainer/test_real_server.py"
+	  $(BIN)/python -m pytest -n 4 --dist loadfile tests/family/simulation/test_real_model.py \
+	  tests/daemon/test_real_model.py tests/family/environments/written/test_real_model.py \
+	  tests/evaluation/bfcl/test_real_server.py"
+	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile \
+	  tests/trainer/test_smollm2.py tests/trainer/test_real_server.py

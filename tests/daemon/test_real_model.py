@@ -13,11 +13,11 @@ import pytest
 from bench.fixtures.synthesis import make_run, seeds, synthesise
 from rods.config import Endpoint
 
-COUNT = 6
-SECONDS = 800.0  # about 150 on two idle cores
+COUNT = 4
+SECONDS = 1_200.0  # about 200 on two idle cores
 
 
-@pytest.mark.timeout(1_000)
+@pytest.mark.timeout(1_500)
 async def test_a_small_model_carries_seeds_to_a_ground_truth_that_runs(served: Endpoint, tmp_path: Path) -> None:
     frugal = {"attempts": 1, "planner_retries": 3, "answer_tries": 2}
     budgets = {"operation": {"budgets": {"variant_calls": 12}}}
