@@ -19,7 +19,7 @@ from rods.conversations import Persona
 from rods.environments.loading import Environments
 from rods.episode.engine import Message, Outcome, StepTrace, Trace, TurnTrace
 from rods.errors import EXIT_OK, EXIT_USER
-from rods.evaluation.main import run as rods_eval
+from rods.family.benchmarks.main import run as rods_eval
 from rods.tasks import OpenTask, scripted, task_lines
 from rods.trainer import torch_settings
 from rods.trainer.chat import Chat
