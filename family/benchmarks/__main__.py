@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import sys
+
 from rods.errors import EXIT_REQUEUE
-from rods.signals import leave_at_once
+from rods.signals import ignore, leave_at_once
 
 
 def main() -> None:
+    """Exits with the code of rods.errors."""
     leave_at_once(EXIT_REQUEUE)
-    from rods.family.benchmarks.main import main as evaluate
+    from rods.family.benchmarks.main import run
 
-    evaluate()
+    code = run(sys.argv[1:])
+    ignore()
+    raise SystemExit(code)
 
 
 if __name__ == "__main__":

@@ -79,21 +79,12 @@ class Benchmark(Protocol):
 Scores = dict[tuple[str, int], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """What was evaluated in a folder: the content of its evaluation.json, and the `settings` in it."""
-
-    record: dict[str, Any]
-    settings: Settings
-    benchmark: Benchmark | None  # whose tasks these are; None: those of a file
-
-
-def opened(folder: Path) -> Evaluation:
-    """The evaluation in `folder`. Raises UserError for a folder that is none, RefusedError for data that no installed
+def opened(folder: Path) -> tuple[dict[str, Any], Settings, Benchmark | None]:
+    """The content of the evaluation.json in `folder`, the settings in it, and the benchmark whose tasks they are about;
+    None: those of a file. Raises UserError for a folder that is no evaluation, RefusedError for data that no installed
     benchmark scores."""
-    record, settings = recorded_settings(folder)
-    benchmark = None if settings.tasks else _of_data(record.get("data", {}), folder / SETTINGS)
-    return Evaluation(record, settings, benchmark)
+    content, settings = recorded_settings(folder)
+    return content, settings, None if settings.tasks else _of_data(content.get("data", {}), folder / SETTINGS)
 
 
 def named(name: str = "") -> Benchmark:

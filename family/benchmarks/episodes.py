@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 RANDOM_SEED = 0  # of all draws; a task's samples are keyed by their number
 RENDERING_SECONDS = 30.0  # for a server's answer
+SPENT = "the budget is spent"
 ASIDE = "<think>\nOne after the other.\n</think>\n\n"
 Slot = tuple[AnyTask, int]  # a task and the number of its sample
 
@@ -119,18 +120,15 @@ async def play_endpoint(
     Begins no more when `asked` says to stop, and gives up those that are running."""
     waiting = iter(slots)
     stopped: Counter[str] = Counter()
-    spent = False
 
     async def worker() -> None:
-        nonlocal spent
         for task, sample in waiting:
-            if spent:
-                stopped["the budget is spent"] += 1
+            if stopped[SPENT]:
+                stopped[SPENT] += 1
                 continue
             calls = _EpisodeCalls(client, maker.settings, maker.job(task), sample)
             trace = await run_episode(calls.job, calls.reply)
             if trace.end == "infrastructure":
-                spent |= calls.spent
                 stopped[calls.trouble or "the environment's machinery failed"] += 1
             else:
                 done(maker.episode(calls.job, sample, trace, calls.cut))
@@ -150,19 +148,18 @@ async def play_endpoint(
 
 
 class _EpisodeCalls:
-    """The requests of one episode and their replies. `trouble`: what has ended it; `spent`: that was the budget; `cut`:
-    outputs that were cut and yet taken."""
+    """The requests of one episode and their replies. `trouble`: what has ended it; `cut`: outputs that were cut and yet
+    taken."""
 
     def __init__(self, client: Client, settings: Settings, job: Job, sample: int) -> None:
         self.client, self.settings, self.job, self.sample = client, settings, job, sample
-        self.trouble, self.spent, self.cut, self._asked = "", False, 0, 0
+        self.trouble, self.cut, self._asked = "", 0, 0
 
     async def reply(self, need: NeedText) -> Reply:
         try:
             completion = await self.client.complete(self._request(need))
         except (BudgetSpent, InfrastructureError) as error:
-            self.spent = isinstance(error, BudgetSpent)
-            self.trouble = "the budget is spent" if self.spent else str(error)
+            self.trouble = SPENT if isinstance(error, BudgetSpent) else str(error)
             return Reply("", "infrastructure")
         text = completion.text
         if isinstance(self.job.dialect, NativeCalls):

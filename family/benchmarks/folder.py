@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -97,18 +97,13 @@ class Settings:
             chosen += fitting
         return chosen
 
-    def identity(self, benchmark: Mapping[str, Any]) -> dict[str, Any]:
-        """The content of evaluation.json: these settings, and what a `benchmark` says of its data, if one is played."""
-        record: dict[str, Any] = orjson.loads(orjson.dumps(asdict(self)))
-        if benchmark:
-            del record["tasks"]
-        return {"format": 1, **benchmark, **record}
-
 
 def open_folder(folder: Path, settings: Settings, benchmark: Mapping[str, Any]) -> None:
     """Makes `folder` for `settings` and `benchmark`, or finds it made for the same. Raises RefusedError with what
     differs, UserError for a folder that is something else."""
-    ours = settings.identity(benchmark)
+    ours = {"format": 1, **benchmark, **orjson.loads(orjson.dumps(settings))}
+    if benchmark:
+        del ours["tasks"]
     if not (folder / SETTINGS).exists():
         if folder.exists() and any(folder.iterdir()):
             raise UserError("is no evaluation, and not empty", where=str(folder), remedy="name a new folder")

@@ -53,19 +53,12 @@ from rods.family.benchmarks.episodes import (
 from rods.family.benchmarks.folder import EPISODES, SETTINGS, Episode, Journal, open_folder
 from rods.family.benchmarks.sources import Options, Source
 from rods.llm import Budget, Client
-from rods.signals import Interrupted, StopRequest, ignore
+from rods.signals import Interrupted, StopRequest
 from rods.tasks import AnyTask, read_tasks, scripted
 
 Folder = Annotated[Path, Parameter(help="the evaluation's folder")]
 DEFAULTS = Options()
 SAY_SECONDS = 10.0  # between two lines about progress
-
-
-def main() -> None:
-    """The console script, behind __main__.py. Exits with the code of rods.errors."""
-    code = run(sys.argv[1:])
-    ignore()
-    raise SystemExit(code)
 
 
 def run(arguments: list[str]) -> int:

@@ -3,7 +3,7 @@ or null, "calls": [[name, arguments as text], …]}, their results a JSON list o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import orjson
@@ -31,39 +31,28 @@ def reply_text(content: str | None, calls: Sequence[tuple[str, str]]) -> str:
 def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
     """A conversation of the native form as chat-completion messages. Calls whose arguments are no JSON object, which
     servers would refuse to take back, are shown as the assistant's text, and their results as the user's."""
-    found: list[dict[str, Any]] = []
-    identifiers: list[str] = []
+    shown: list[dict[str, Any]] = []
     for message in conversation:
         if message.role == "assistant":
             reply = orjson.loads(message.content)
-            identifiers = [f"call_{len(found)}_{index}" for index in range(len(reply["calls"]))]
-            found.append(_assistant(reply, identifiers))
-        elif message.role == "tool":
-            texts = orjson.loads(message.content)
-            if "tool_calls" not in found[-1]:
-                found.append({"role": "user", "content": "\n".join(texts)})
-                continue
-            found += [
-                {"role": "tool", "tool_call_id": identifier, "content": text}
-                for identifier, text in zip(identifiers, texts, strict=False)
+            calls = [
+                {"id": f"call_{len(shown)}_{index}", "type": "function", "function": {"name": name, "arguments": text}}
+                for index, (name, text) in enumerate(reply["calls"])
             ]
+            content = reply["content"]
+            if not all(_is_object(text) for _, text in reply["calls"]):
+                lines = "\n".join(f"{name} {text}" for name, text in reply["calls"])
+                content, calls = "\n".join(filter(None, [content, lines])), []
+            shown.append({"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {}))
+        elif message.role == "tool":
+            texts, calls = orjson.loads(message.content), shown[-1].get("tool_calls", [])
+            if not calls:
+                shown.append({"role": "user", "content": "\n".join(texts)})
+            for call, text in zip(calls, texts, strict=False):
+                shown.append({"role": "tool", "tool_call_id": call["id"], "content": text})
         elif message.content:
-            found.append({"role": message.role, "content": message.content})
-    return found
-
-
-def _assistant(reply: Mapping[str, Any], identifiers: Sequence[str]) -> dict[str, Any]:
-    calls = reply["calls"]
-    if not all(_is_object(arguments) for _, arguments in calls):
-        shown = "\n".join(f"{name} {arguments}" for name, arguments in calls)
-        return {"role": "assistant", "content": "\n".join(filter(None, [reply["content"], shown]))}
-    message: dict[str, Any] = {"role": "assistant", "content": reply["content"]}
-    if calls:
-        message["tool_calls"] = [
-            {"id": identifier, "type": "function", "function": {"name": name, "arguments": arguments}}
-            for identifier, (name, arguments) in zip(identifiers, calls, strict=True)
-        ]
-    return message
+            shown.append({"role": message.role, "content": message.content})
+    return shown
 
 
 def _is_object(text: str) -> bool:

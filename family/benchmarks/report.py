@@ -14,8 +14,8 @@ from rods.console.output import estimated
 from rods.errors import UserError
 from rods.evaluation import card
 from rods.evaluation.scoring import by_task, differences, rollout_scores, share, too_few
-from rods.family.benchmarks.benchmarks import Benchmark, Evaluation, Judged, opened
-from rods.family.benchmarks.folder import PARTS, Episode, Part, cards, episodes
+from rods.family.benchmarks.benchmarks import Benchmark, Judged, opened
+from rods.family.benchmarks.folder import PARTS, Episode, Part, Settings, cards, episodes
 from rods.observations import Rollout
 
 SHOWN = 20  # differences from the official scorer that are listed
@@ -32,11 +32,11 @@ _NAMES = {
 def report(folder: Path) -> dict[str, Any]:
     """The scores of the evaluation in `folder` from its recorded episodes, whose result files it writes. Raises
     UserError, RefusedError."""
-    evaluation = opened(folder)
-    _write_results(folder, evaluation)
-    settings, benchmark = evaluation.settings, evaluation.benchmark
+    content, settings, benchmark = opened(folder)
+    if benchmark is not None:
+        _write_results(folder, settings, benchmark)
     done, means, known = list(episodes(folder)), _per_task(folder, benchmark), cards(folder)
-    about: dict[str, Any] = {"settings": evaluation.record}
+    about: dict[str, Any] = {"settings": content}
     if benchmark is None:
         tasks = (settings.tasks or {})["count"]
         types = {episode.task: episode.result["type"] for episode in sorted(done, key=lambda one: one.result["type"])}
@@ -81,7 +81,7 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     if tasks := settings.get("tasks"):
         data = f"{tasks['count']} tasks ({tasks['hash']}), environments {', '.join(tasks['environments'])}"
     else:
-        benchmark = opened(Path(found["folder"])).benchmark
+        *_, benchmark = opened(Path(found["folder"]))
         assert benchmark is not None, "tasks of no file are a benchmark's"
         data = benchmark.about(found)
     calls = "native tool calls" if settings["form"] == "native" else "prompt mode"
@@ -123,7 +123,7 @@ def _cell(estimate: Mapping[str, Any]) -> str:
 def compare(before: Path, after: Path) -> dict[str, Any]:
     """Two evaluations of the same tasks, after − before in pairs by task: {"differences": by measure, "left_out",
     "cards_differ"}. Raises UserError where no task was played in both, RefusedError for other data."""
-    old, new = (_per_task(folder, opened(folder).benchmark) for folder in (before, after))
+    old, new = (_per_task(folder, opened(folder)[-1]) for folder in (before, after))
     pairs = differences(old, new)
     if not pairs:
         raise UserError("no task was played in both", where=f"{before}, {after}", remedy="evaluate the same tasks")
@@ -152,13 +152,12 @@ def check(folder: Path, package: Path | None = None) -> dict[str, Any]:
     """Both verdicts on every recorded episode: {"episodes", "valid", "equal", "different": [[id, sample, ours], …]}.
     `package` is the file whose scorer is asked (default: the pinned one). Raises RefusedError for another version than
     the outputs belong to, UserError for a folder that is no evaluation on a benchmark."""
-    evaluation = opened(folder)
-    benchmark = evaluation.benchmark
+    _, settings, benchmark = opened(folder)
     if benchmark is None:
         remedy = "a benchmark's scorer knows its own tasks alone"
         raise UserError("is no evaluation on a benchmark", where=str(folder), remedy=remedy)
     ours = {key: judged.official for key, judged in _verdicts(folder, benchmark).items()}
-    theirs = benchmark.scored(_write_results(folder, evaluation), evaluation.settings.results_form, package)
+    theirs = benchmark.scored(_write_results(folder, settings, benchmark), settings.results_form, package)
     different = [[*key, ours[key]] for key in sorted(ours) if ours[key] != theirs.get(key)]
     return {
         "data": benchmark.identity()["data"],
@@ -193,15 +192,13 @@ def _verdicts(folder: Path, benchmark: Benchmark) -> dict[tuple[str, int], Judge
     return {episode.key: benchmark.judge(by_name[episode.task], episode) for episode in episodes(folder)}
 
 
-def _write_results(folder: Path, evaluation: Evaluation) -> list[tuple[int, list[Path]]]:
+def _write_results(folder: Path, settings: Settings, benchmark: Benchmark) -> list[tuple[int, list[Path]]]:
     """Writes the recorded episodes as the benchmark's result files, a folder a sample; returns sample and files."""
-    if evaluation.benchmark is None:
-        return []  # its tools know its own tasks alone
     samples: dict[int, list[Episode]] = defaultdict(list)
     for episode in episodes(folder):
         samples[episode.sample].append(episode)
-    place, write = folder / evaluation.benchmark.name, evaluation.benchmark.write
+    place = folder / benchmark.name
     return [
-        (sample, write(place / (f"result_{sample}" if sample else "result"), evaluation.settings, found))
+        (sample, benchmark.write(place / (f"result_{sample}" if sample else "result"), settings, found))
         for sample, found in sorted(samples.items())
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -184,42 +184,39 @@ def _made(kind: Any, **fields: Any) -> Any:
 
 
 def _weights(path: Path, options: Options) -> Source:
-    operation = _computed(Operation(), options)
     about = {"kind": "weights", "name": options.name or path.resolve().name, "path": str(path.resolve())}
-    return Source("weights", about | _limits(operation, options), path, operation=operation)
+    return _computed(Source("weights", about, path), options)
 
 
 def _checkpoint(run: Path, options: Options) -> Source:
     """A run's policy, in the dialect and with the prompt that it was trained with."""
     opened, checkpoint = heldout.checkpoint(run, "end" if options.step is None else options.step)
-    config = opened.config
+    config, position = opened.config, checkpoint.position
     if config.policy.kind == "simulated":
         raise UserError("a simulated policy says nothing", where=str(run), remedy="evaluate a run with weights")
-    position = checkpoint.position
-    operation = _computed(config.operation, options)
     name = options.name or f"{run.resolve().name}_step_{position.step}"
     about = {"kind": "run", "name": name, "run": str(run.resolve()), "step": position.step, "attempt": position.attempt}
-    return Source(
+    source = Source(
         "weights",
-        about | _limits(operation, options),
+        about,
         checkpoint.policy,
-        operation=operation,
+        operation=config.operation,
         protocol=config.policy.dialect,
         system_prompt=config.curriculum.stages[-1].prompt,
     )
+    return _computed(source, options)
 
 
-def _computed(operation: Operation, options: Options) -> Operation:
-    """`operation` with the number format and threads of the command line."""
-    said = {"precision": options.precision, "threads": options.threads}
-    return operation.model_copy(update={name: value for name, value in said.items() if value is not None})
-
-
-def _limits(operation: Operation, options: Options) -> dict[str, Any]:
-    """What else the scores of local weights depend on: the number format that `auto` means here, and the context."""
+def _computed(source: Source, options: Options) -> Source:
+    """`source` with the number format and threads of the command line; and, about it, what else the scores of local
+    weights depend on: the number format that `auto` means here, and the context."""
     from rods.trainer import torch_settings  # torch only where weights are
 
-    return {"precision": "bf16" if torch_settings.bf16(operation) else "float32", "max_context": options.max_context}
+    said = {"precision": options.precision, "threads": options.threads}
+    operation = source.operation.model_copy(update={name: value for name, value in said.items() if value is not None})
+    precision = "bf16" if torch_settings.bf16(operation) else "float32"
+    about = {**source.about, "precision": precision, "max_context": options.max_context}
+    return replace(source, about=about, operation=operation)
 
 
 def _files(path: Path, options: Options) -> Source:

@@ -30,7 +30,7 @@ from rods.trainer.supervised import Encoded, encode, encode_rounds, fit, in_batc
 from rods.worlds import desk
 from rods.worlds.sources import load_tasks
 from tests.environments import ENVIRONMENTS
-from tests.evaluation.test_tasks import answering
+from tests.family.benchmarks.test_tasks import answering
 from tests.family.environments.procedural.drawn import drawn_tasks
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import write_config

@@ -33,13 +33,9 @@ from rods.worlds.bfcl import wheel
 
 VERSION_FILE = "data_version.json"
 _PREFIX = "BFCL_v4_multi_turn_"
-CUT = frozenset({"length", "context"})  # the turn that such an end has cut short does not count
 REFUSED = "refused_"  # before the name of a call that was not carried out: no tool is called so
 _NO_NAME = re.compile(r"\W")
-
-
-#: id of the task, result (a list of turns, or the text of an error), how the episode ended
-Recorded = tuple[str, Any, str]
+Recorded = tuple[str, Any, str]  # id of the task, result (a list of turns, or the text of an error), end of the episode
 
 
 def data_version() -> dict[str, str]:
@@ -98,12 +94,11 @@ def files(path: Path) -> list[Path]:
 def read(path: Path, tasks: Mapping[str, Task], form: Form) -> Iterator[Recorded]:
     """The outputs in a trainer's traces or the result files at `path` that belong to `tasks` (by BFCL's id). Raises
     UserError for what is neither, RefusedError for outputs of other data."""
-    if are_traces(path):
-        yield from _read_traces(path, tasks)
+    if traces := trace_files(path):
+        yield from _read_traces(traces, tasks)
         return
     for file in files(path):
-        version = version_file(file)
-        if version is not None:
+        if version := version_file(file):
             check_version(orjson.loads(read_regular(version)), version)
         for number, line in enumerate(read_regular(file).decode().split("\n"), start=1):
             if line.strip():
@@ -133,14 +128,13 @@ def _check_questions(task: Task, log: Any, where: str) -> None:
     turns = [part for part in log if isinstance(part, dict)] if isinstance(log, list) else []
     for said, text in zip(turns, task.script, strict=False):
         query = said.get("begin_of_turn_query")
-        if isinstance(query, list) and text != RETURN_SENTENCE and _users(query) != text:
-            what = f"was asked something else than the task of {wheel.PACKAGE} {wheel.VERSION}: {_users(query)[:80]!r}"
-            remedy = "these outputs belong to another version of the data; score them with that one"
-            raise RefusedError(what, where=where, remedy=remedy)
-
-
-def _users(query: Sequence[Any]) -> str:
-    return " ".join(str(m.get("content")) for m in query if isinstance(m, dict) and m.get("role") == "user")
+        if isinstance(query, list) and text != RETURN_SENTENCE:
+            messages = (message for message in query if isinstance(message, dict) and message.get("role") == "user")
+            asked = " ".join(str(message.get("content")) for message in messages)
+            if asked != text:
+                what = f"was asked something else than the task of {wheel.PACKAGE} {wheel.VERSION}: {asked[:80]!r}"
+                remedy = "these outputs belong to another version of the data; score them with that one"
+                raise RefusedError(what, where=where, remedy=remedy)
 
 
 def outputs(trace: Trace, dialect: Dialect) -> list[list[Any]]:
@@ -154,31 +148,23 @@ def outputs(trace: Trace, dialect: Dialect) -> list[list[Any]]:
     return [[output(step) for step in turn.steps] for turn in trace.turns]
 
 
-def scored_turns(result: Any, end: str) -> Any:
-    """What is judged of an episode that ended so. A forced end after too many steps leaves its turn in, as the
-    harness does."""
-    return result[:-1] if end in CUT and isinstance(result, list) else result
-
-
-def official_result(result: Any, end: str) -> Any:
-    """The result as the harness would have written it: the error alone where an episode ended early."""
-    return f"Error during inference: the episode ended early ({end})" if end in CUT else result
-
-
-def are_traces(path: Path) -> bool:
-    """Whether `path` is a file or folder of a trainer's traces rather than of BFCL's results."""
-    return path.name.startswith("step_") if path.is_file() else next(path.glob("step_*.jsonl.gz"), None) is not None
-
-
 def trace_files(path: Path) -> list[Path]:
-    return [path] if path.is_file() else sorted(path.glob("step_*.jsonl.gz"))
+    """A trainer's traces, where `path` is a file or a folder of them rather than of BFCL's results."""
+    if path.is_file():
+        return [path] if path.name.startswith("step_") else []
+    return sorted(path.glob("step_*.jsonl.gz"))
 
 
-def _read_traces(path: Path, tasks: Mapping[str, Task]) -> Iterator[Recorded]:
+def _read_traces(files: Sequence[Path], tasks: Mapping[str, Task]) -> Iterator[Recorded]:
     """The episodes of a trainer's traces; what met an infrastructure failure is left out."""
     ours = {task.id: name for name, task in tasks.items()}
-    for file in trace_files(path):
-        for number, line in enumerate(_lines(file), start=1):
+    for file in files:
+        try:
+            data = read_regular(file)
+            lines = (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines()
+        except (OSError, EOFError, zlib.error) as error:
+            raise UserError(f"cannot be read ({error})", where=str(file), remedy="check the file") from error
+        for number, line in enumerate(lines, start=1):
             try:
                 trace = orjson.loads(line)
                 result = [[_recorded(step) for step in turn["steps"]] for turn in trace["turns"]]
@@ -198,11 +184,3 @@ def _recorded(step: Mapping[str, Any]) -> Any:
         name = call["name"] if result["error"] != "unknown_tool" else REFUSED + _NO_NAME.sub("_", call["name"])
         calls.append({name: orjson.dumps(call["arguments"]).decode()})
     return calls or step["text"]
-
-
-def _lines(file: Path) -> list[bytes]:
-    try:
-        data = read_regular(file)
-        return (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines()
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"cannot be read ({error})", where=str(file), remedy="check the file") from error

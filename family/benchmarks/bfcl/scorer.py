@@ -34,7 +34,6 @@ from rods.files import read_regular
 from rods.worlds.bfcl import wheel
 
 SCORER = "rods.family.benchmarks.bfcl.scorer:answer"
-FUNCTIONS = "multi_turn_func_doc"
 _PACKAGE = "bfcl_eval.eval_checker.multi_turn_eval"
 _REAL = frozenset({"bfcl_eval", "mpmath", "filelock", "rods"})
 _HOUR = 3_600.0
@@ -123,8 +122,7 @@ class _Kind(type):
     __ror__ = __or__
 
 
-class _Nothing(metaclass=_Kind):
-    pass
+class _Nothing(metaclass=_Kind): ...
 
 
 class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -132,18 +130,16 @@ class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         top = name.split(".")[0]
-        real = top in sys.stdlib_module_names or top in _REAL or (top in sys.modules and not _stands_in(top))
-        return None if real else importlib.machinery.ModuleSpec(name, self, is_package=True)
+        here = top in sys.modules and not isinstance(sys.modules[top], _Anything)
+        if here or top in sys.stdlib_module_names or top in _REAL:
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         return _Anything(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
         pass
-
-
-def _stands_in(name: str) -> bool:
-    return isinstance(sys.modules[name], _Anything)
 
 
 class Scorer:
@@ -171,30 +167,17 @@ class Scorer:
         self.official = Official(wheel)  # the same modules: it knows how to forget and mend what they share
 
     @cache  # noqa: B019 it lives as long as the process
-    def tasks(self, category: str, data: Path | None = None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """The scorer's prompts and answers of a category: the wheel's, or those of an export in the folder `data`."""
-        paths = {"PROMPT_PATH": "", "POSSIBLE_ANSWER_PATH": "possible_answer", "MULTI_TURN_FUNC_DOC_PATH": FUNCTIONS}
-        own = {name: getattr(self.utils, name) for name in paths}
-        try:
-            if data is not None:
-                for name, place in paths.items():
-                    setattr(self.utils, name, data / place)
-            prompts = self.utils.load_dataset_entry(
-                category, include_prereq=False, include_language_specific_hint=False
-            )
-            for prompt in prompts:
-                del prompt["function"]  # as the scorer does
-            return prompts, self.utils.load_ground_truth_entry(category)
-        finally:
-            for name, path in own.items():
-                setattr(self.utils, name, path)
+    def tasks(self, category: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The scorer's prompts and answers of a category."""
+        prompts = self.utils.load_dataset_entry(category, include_prereq=False, include_language_specific_hint=False)
+        for prompt in prompts:
+            del prompt["function"]  # as the scorer does
+        return prompts, self.utils.load_ground_truth_entry(category)
 
-    def verdicts(self, form: str, category: str, file: Path, data: Path | None = None) -> dict[str, bool]:
+    def verdicts(self, form: str, category: str, file: Path) -> dict[str, bool]:
         """The scorer's verdict on each entry of a result file, by id."""
         results = self.utils.load_file(file, sort_by_id=True)
-        prompts, answers = self.runner._subset_entries_by_model_ids(
-            results, *self.tasks(category, data), allow_missing=True
-        )
+        prompts, answers = self.runner._subset_entries_by_model_ids(results, *self.tasks(category), allow_missing=True)
         valid: dict[str, bool] = {}
         for result, prompt, answer in zip(results, prompts, answers, strict=True):
             self.official.mend()
@@ -206,26 +189,12 @@ class Scorer:
         self.official.mend()
         return valid
 
-    def decoded(self, form: str, steps: Sequence[Any]) -> list[list[str] | None]:
-        """The call strings of outputs, None where the handler's decoder raises."""
-        decoded: list[list[str] | None] = []
-        for step in steps:
-            try:
-                decoded.append(self.handlers[form].decode_execute(step, has_tool_call_tag=False))
-            except Exception:  # noqa: BLE001 as the harness has it
-                decoded.append(None)
-        return decoded
-
 
 _made = cache(Scorer)
 
 
-def answer(request: dict[str, Any]) -> Any:
-    """{"wheel", "form", "category", "file"} → verdicts by id, with {"data": folder} on exported tasks (`rods data
-    export`); {"wheel", "form", "steps"} → call strings."""
+def answer(request: dict[str, Any]) -> dict[str, bool]:
+    """{"wheel", "form", "category", "file"} → verdicts by id."""
     scorer = _made(request["wheel"])
     with contextlib.redirect_stdout(sys.stderr):
-        if "steps" in request:
-            return scorer.decoded(request["form"], request["steps"])
-        data = Path(request["data"]) if "data" in request else None
-        return scorer.verdicts(request["form"], request["category"], Path(request["file"]), data)
+        return scorer.verdicts(request["form"], request["category"], Path(request["file"]))

@@ -11,9 +11,9 @@ from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.environments.workers.worker import Worker
 from rods.family.benchmarks.bfcl.decoding import decode, executed, written
-from rods.family.benchmarks.bfcl.scorer import SCORER
 from rods.tasks import Task
 from rods.worlds.bfcl.world import Bfcl
+from tests.family.benchmarks.bfcl.official_scorer import TARGET
 
 OWNERS = {"cd": "GorillaFileSystem", "ls": "GorillaFileSystem", "mean": "MathAPI"}
 # The harness computes or calls here; we do neither. In the first three it calls what the policy has named.
@@ -31,7 +31,7 @@ NOT_EVALUATED = (
 @pytest.fixture(scope="module")
 def theirs(bfcl: Bfcl) -> Any:
     """BFCL's decoder: (outputs, form) → call strings."""
-    worker = Worker(SCORER, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28)
+    worker = Worker(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28)
 
     def ask(steps: list[Any], form: str) -> list[Any]:
         asked = {"wheel": str(bfcl.file), "form": form, "steps": steps}

@@ -8,9 +8,9 @@ from rods.calls import Call
 from rods.environments.base import Result
 from rods.environments.workers.worker import Worker
 from rods.episode.engine import Message
+from rods.family.benchmarks.bfcl.benchmark import EpisodeJudge
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import Harness, harness
-from rods.family.benchmarks.bfcl.judging import EpisodeJudge
 from rods.family.benchmarks.protocol import messages, reply_text
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds.bfcl.world import Bfcl

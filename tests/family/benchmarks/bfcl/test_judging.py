@@ -8,8 +8,7 @@ import pytest
 from bench.fixtures.scorer_parity import compare
 from rods.episode.drivers import run_lockstep
 from rods.episode.engine import Reply
-from rods.family.benchmarks.bfcl.benchmark import EpisodeMaker
-from rods.family.benchmarks.bfcl.judging import EpisodeJudge
+from rods.family.benchmarks.bfcl.benchmark import EpisodeJudge, EpisodeMaker
 from rods.family.benchmarks.folder import Settings
 from rods.tasks import Task
 from rods.worlds.bfcl.world import Bfcl
