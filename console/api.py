@@ -43,7 +43,8 @@ def play(
 ) -> Trace:
     """One episode of `task`: its replies, calls, results and verdicts, turn by turn. The text of calls is in the form
     of `dialect`, which the system message explains to the policy."""
-    return _play([_job(task, dialect, environments or Environments())], policy)[0]
+    job = Players(environments or Environments()).job(task, dialects.load(dialect), max_steps=MAX_STEPS)
+    return _play([job], policy)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,8 @@ def evaluate(
     if callable(tasks):
         raise TypeError("evaluate(tasks, policy): the tasks come first")
     given = list(read_tasks(Path(tasks))) if isinstance(tasks, (str, Path)) else list(tasks)
-    worlds = environments or Environments()
-    made = [_job(task, dialect, worlds) for task in given]
+    players = Players(environments or Environments())
+    made = [players.job(task, dialects.load(dialect), max_steps=MAX_STEPS) for task in given]
     played = _play([job for job in made for _ in range(rollouts)], policy)
     groups = tuple(tuple(played[start : start + rollouts]) for start in range(0, len(played), rollouts))
     valid = [[scored(trace, "progress") for trace in group if trace.end != "infrastructure"] for group in groups]
@@ -191,11 +192,6 @@ class _Files:
 
 def _nothing(folder: Path) -> None:
     """What saves and loads a policy that does not change."""
-
-
-def _job(task: AnyTask, dialect: DialectName, environments: Environments) -> Job:
-    """An episode of a task of any environment, as in training, without hints."""
-    return Players(environments).job(task, dialects.load(dialect), max_steps=MAX_STEPS)
 
 
 def _play(made: Sequence[Job], policy: PolicyFunction) -> list[Trace]:

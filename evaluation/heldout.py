@@ -198,15 +198,14 @@ def summary(file: Path) -> dict[str, Any]:
     if not means:
         raise InfrastructureError(f"{file}: every rollout met an infrastructure failure; nothing was scored")
     types = {record["task"]: record["type"] for record in records}
-    by_type: dict[str, list[float]] = {}
-    for task, value in means["progress"].items():
-        by_type.setdefault(types[task], []).append(value)
+    progress = [(types[task], value) for task, value in means["progress"].items()]
+    by_type = {kind: [value for own, value in progress if own == kind] for kind in sorted(dict(progress))}
     return {
         "step": records[0]["step"],
         "attempt": records[0]["attempt"],
         "rollouts_per_task": len(records) // len(types),
         **{measure: share(list(values.values())).as_json() for measure, values in means.items()},
-        "progress_by_type": {name: share(values).as_json() for name, values in sorted(by_type.items())},
+        "progress_by_type": {name: share(values).as_json() for name, values in by_type.items()},
         "versions": sorted({record["version"] for record in records}),
         "card": card,
         "file": str(file),
@@ -226,11 +225,8 @@ def checkpoint(path: Path, which: Which) -> tuple[Run, Checkpoint]:
         chosen = next((item for item in reversed(named) if item.position.step == step and item.intact()), None)
     if chosen is None:
         steps = ", ".join(str(item.position.step) for item in named) or "none yet"
-        raise UserError(
-            f"no checkpoint for {which!r} (there are: {steps})",
-            where=str(path),
-            remedy="start `rods-train` on the run first, or name one of these steps",
-        )
+        remedy = "start `rods-train` on the run first, or name one of these steps"
+        raise UserError(f"no checkpoint for {which!r} (there are: {steps})", where=str(path), remedy=remedy)
     return run, chosen
 
 

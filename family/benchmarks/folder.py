@@ -21,7 +21,6 @@ from rods.buffers.log.records import record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.canonical import keyed_random
-from rods.config import Rollouts
 from rods.errors import RefusedError, UserError
 from rods.evaluation.card import Card
 from rods.family.benchmarks.protocol import Documents, Form
@@ -76,15 +75,6 @@ class Settings:
     def results_form(self) -> Form:
         """The form in which outputs are recorded; the calls of a training dialect are kept as native ones."""
         return self.form if self.protocol == "official" else "native"
-
-    def limits(self, max_context: int) -> Rollouts:
-        """The limits of an episode of local weights; `max_context` in tokens."""
-        return Rollouts(
-            temperature=max(self.temperature, COLDEST),
-            top_p=self.top_p,
-            max_reply_tokens=self.max_tokens,
-            max_context_tokens=max_context,
-        )
 
     def choose(self, tasks: Sequence[T]) -> list[T]:
         """The tasks of the evaluation, in their types' order; fewer of a type by a draw that never changes."""

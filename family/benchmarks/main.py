@@ -33,24 +33,15 @@ from rods.buffers.run.runfolder import LOGS
 from rods.buffers.usage import UsageLog
 from rods.canonical import content_id
 from rods.commands import Json
+from rods.config import Rollouts
 from rods.console.output import print_result
 from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain
 from rods.evaluation import card as cards
-from rods.family.benchmarks import report, sources
+from rods.family.benchmarks import episodes, report, sources
 from rods.family.benchmarks.benchmarks import Benchmark, named, opened
-from rods.family.benchmarks.episodes import (
-    RANDOM_SEED,
-    Maker,
-    Slot,
-    TaskMaker,
-    play_batches,
-    play_endpoint,
-    rendered_template,
-    shown,
-)
-from rods.family.benchmarks.folder import EPISODES, SETTINGS, Episode, Journal, open_folder
+from rods.family.benchmarks.folder import COLDEST, EPISODES, SETTINGS, Episode, Journal, open_folder
 from rods.family.benchmarks.sources import Options, Source
 from rods.llm import Budget, Client
 from rods.signals import Interrupted, StopRequest
@@ -88,14 +79,14 @@ def _run(
     chosen = settings.choose(benchmark.tasks() if benchmark else list(read_tasks(options.tasks or Path())))
     if not chosen:
         raise UserError("no task fits", where="--split, --types", remedy="ask for less")
-    maker: Maker
+    maker: episodes.Maker
     if benchmark is not None:
         maker = benchmark.maker(settings)
     else:
         folders = (options.tasks.parent if options.tasks else None, options.run)
         worlds = Environments(source.operation.sandbox, *filter(None, folders))
         settings = replace(settings, tasks=_described(chosen, worlds))
-        maker = TaskMaker(worlds, settings)
+        maker = episodes.TaskMaker(worlds, settings)
     if (folder / SETTINGS).exists():
         opened(folder)  # which refuses other data
     open_folder(folder, settings, benchmark.identity() if benchmark else {})
@@ -161,7 +152,7 @@ class _Session:
 
     folder: Path
     source: Source
-    maker: Maker
+    maker: episodes.Maker
     benchmark: Benchmark | None
     chosen: Sequence[AnyTask]
     asked: Callable[[], bool]
@@ -189,9 +180,14 @@ class _Session:
         elif slots:
             from rods.trainer.engines.local import LocalEngine  # torch only where weights are
 
-            limits = self.settings.limits(options.max_context)
+            limits = Rollouts(
+                temperature=max(self.settings.temperature, COLDEST),
+                top_p=self.settings.top_p,
+                max_reply_tokens=self.settings.max_tokens,
+                max_context_tokens=options.max_context,
+            )
             engine = LocalEngine.load_alone(source.path, limits, source.operation, "transformers")
-            play_batches(engine, self.maker, slots, in_flight, self._done, self.asked)
+            episodes.play_batches(engine, self.maker, slots, in_flight, self._done, self.asked)
 
     def code(self) -> int:
         """The exit code of this start; says what is left out and why on standard error."""
@@ -213,15 +209,15 @@ class _Session:
         card = cards.card(
             self.chosen,
             settings.part,
-            [] if recorded else [shown(self.maker.job(task)) for task in self.chosen],
+            [] if recorded else [episodes.shown(self.maker.job(task)) for task in self.chosen],
             history="recorded" if recorded else "tokens" if self.source.kind == "weights" else "messages",
             template=template,
-            random_seeds={} if recorded else {"rollouts": RANDOM_SEED},
+            random_seeds={} if recorded else {"rollouts": episodes.RANDOM_SEED},
             sampling={"samples_per_task": settings.samples, **sampling},
         )
         self.journal.describe(card)
 
-    async def _ask(self, slots: list[Slot], in_flight: int) -> None:
+    async def _ask(self, slots: list[episodes.Slot], in_flight: int) -> None:
         endpoint = self.source.endpoint
         assert endpoint is not None
         async with UsageLog(self.folder, "evaluation") as usage:
@@ -229,8 +225,10 @@ class _Session:
             async with Client([endpoint], budget=budget, sink=usage) as client:
                 servers = [base for status in client.status() for base in status["servers"]]
                 ours = self.settings.protocol != "official"
-                self._describe(await rendered_template(endpoint.model, servers, keeps_reasoning=ours))
-                self.stopped = await play_endpoint(client, self.maker, slots, in_flight, self._done, self.asked)
+                self._describe(await episodes.rendered_template(endpoint.model, servers, keeps_reasoning=ours))
+                self.stopped = await episodes.play_endpoint(
+                    client, self.maker, slots, in_flight, self._done, self.asked
+                )
 
     def _take(self) -> None:
         """Records outputs that exist. Traces may hold several episodes of a task: the first `samples` count."""

@@ -107,7 +107,9 @@ def find(options: Options) -> Source:
         if path is not None and not path.exists():
             raise UserError("there is no such file or folder", where=str(path), remedy="check the path")
     if options.weights is not None:
-        return _weights(options.weights, options)
+        path = options.weights.resolve()
+        about = {"kind": "weights", "name": options.name or path.name, "path": str(path)}
+        return _computed(Source("weights", about, options.weights), options)
     if options.run is not None:
         return _checkpoint(options.run, options)
     return _endpoint(options) if options.recorded is None else _files(options.recorded, options)
@@ -181,11 +183,6 @@ def _made(kind: Any, **fields: Any) -> Any:
     except ValidationError as error:
         wrong = "; ".join(f"{one['msg']}: {one['input']!r}" for one in error.errors())
         raise UserError(wrong, where="the command line", remedy="see docs/endpoints.md") from None
-
-
-def _weights(path: Path, options: Options) -> Source:
-    about = {"kind": "weights", "name": options.name or path.resolve().name, "path": str(path.resolve())}
-    return _computed(Source("weights", about, path), options)
 
 
 def _checkpoint(run: Path, options: Options) -> Source:

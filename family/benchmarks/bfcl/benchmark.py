@@ -37,7 +37,7 @@ class BfclBenchmark:
     recorded = staticmethod(results.read)
 
     def identity(self) -> dict[str, Any]:
-        return {"data": results.data_version(), "environment": bfcl.environment().hash}
+        return {"data": results.DATA, "environment": bfcl.environment().hash}
 
     def about(self, report: Mapping[str, Any]) -> str:
         data = report["data"]
@@ -81,26 +81,19 @@ class EpisodeMaker:
         self.harness = harness(bfcl.file)
 
     def job(self, task: AnyTask) -> Job:
-        official, known = self.settings.protocol == "official", scripted(task, "BFCL's evaluation")
-        return Job(
-            known,
-            self.judge.bfcl,
-            self._dialect(known),
-            self.judge.goal(known),
-            max_steps=self.harness.steps if official else MAX_STEPS,
-            visible_only=False,
-        )
+        settings, known = self.settings, scripted(task, "BFCL's evaluation")
+        dialect: Dialect
+        if settings.protocol == "official":
+            kind = Native if settings.form == "native" else Prompted
+            dialect, steps = kind(self.harness, self.judge.owners(known), settings.documents), self.harness.steps
+        else:
+            dialect, steps = dialects.load(settings.protocol, settings.system_prompt), MAX_STEPS
+        goal = self.judge.goal(known)
+        return Job(known, self.judge.bfcl, dialect, goal, max_steps=steps, visible_only=False)
 
     def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
         result = results.outputs(trace, job.dialect)
         return Episode(job.task.provenance["id"], sample, self.settings.results_form, result, trace.end, cut)
-
-    def _dialect(self, task: Task) -> Dialect:
-        settings = self.settings
-        if settings.protocol != "official":
-            return dialects.load(settings.protocol, settings.system_prompt)
-        kind = Native if settings.form == "native" else Prompted
-        return kind(self.harness, self.judge.owners(task), settings.documents)
 
 
 class EpisodeJudge:

@@ -79,10 +79,7 @@ class Harness:
         return tools
 
 
-@cache
-def harness(file: Path) -> Harness:
-    """The harness of the wheel `file` (a path from `wheel.path`), made once a process."""
-    return Harness(file)
+harness = cache(Harness)  # of a wheel (a path from `wheel.path`), made once a process
 
 
 def _taken(

@@ -31,6 +31,7 @@ from rods.files import read_regular
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds.bfcl import wheel
 
+DATA = {"package": wheel.PACKAGE, "version": wheel.VERSION, "sha256": wheel.SHA256}  # that this program runs and scores
 VERSION_FILE = "data_version.json"
 _PREFIX = "BFCL_v4_multi_turn_"
 REFUSED = "refused_"  # before the name of a call that was not carried out: no tool is called so
@@ -38,18 +39,12 @@ _NO_NAME = re.compile(r"\W")
 Recorded = tuple[str, Any, str]  # id of the task, result (a list of turns, or the text of an error), end of the episode
 
 
-def data_version() -> dict[str, str]:
-    """The data that this program runs and scores."""
-    return {"package": wheel.PACKAGE, "version": wheel.VERSION, "sha256": wheel.SHA256}
-
-
 def check_version(found: Mapping[str, Any], where: Path | str) -> None:
-    """Raises RefusedError when `found` names other data than `data_version`."""
-    ours = data_version()
-    if {key: found.get(key) for key in ours} != ours:
+    """Raises RefusedError when `found` names other data than `DATA`."""
+    if {key: found.get(key) for key in DATA} != DATA:
         raise RefusedError(
             f"belongs to the data of {found.get('package')} {found.get('version')}; "
-            f"this program scores {ours['package']} {ours['version']}, whose tasks differ",
+            f"this program scores {wheel.PACKAGE} {wheel.VERSION}, whose tasks differ",
             where=str(where),
             remedy="score it with the version that made it; scores of different data are never mixed",
         )
@@ -57,20 +52,17 @@ def check_version(found: Mapping[str, Any], where: Path | str) -> None:
 
 def write(folder: Path, model: str, entries: Iterable[tuple[str, Any]], form: Form) -> list[Path]:
     """Writes (id, result) pairs into `folder`, a file a category, each replaced as a whole; returns the files."""
-    lines: dict[str, list[tuple[int, bytes]]] = {}
+    base = folder / model.replace("/", "_")  # as BFCL names it
+    lines: dict[Path, list[tuple[int, bytes]]] = {}
     for identifier, result in entries:
         category, number = identifier.rsplit("_", 1)
-        line = json.dumps({"id": identifier, "result": result}).encode()
-        lines.setdefault(category.removeprefix("multi_turn_"), []).append((int(number), line))
-    base = folder / model.replace("/", "_")  # as BFCL names it
+        line = json.dumps({"id": identifier, "result": result}).encode() + b"\n"
+        lines.setdefault(base / "multi_turn" / f"BFCL_v4_{category}_result.json", []).append((int(number), line))
     (base / "multi_turn").mkdir(parents=True, exist_ok=True)
-    replace(base / VERSION_FILE, orjson.dumps({**data_version(), "form": form}) + b"\n")
-    files = []
-    for kind, found in sorted(lines.items()):
-        path = base / "multi_turn" / f"{_PREFIX}{kind}_result.json"
-        replace(path, b"".join(line + b"\n" for _, line in sorted(found)))
-        files.append(path)
-    return files
+    replace(base / VERSION_FILE, orjson.dumps({**DATA, "form": form}) + b"\n")
+    for file, numbered in lines.items():
+        replace(file, b"".join(line for _, line in sorted(numbered)))
+    return sorted(lines)
 
 
 def version_file(file: Path) -> Path | None:
