@@ -20,7 +20,7 @@ from bench.fixtures.faulty_turns import DIALECTS, FaultyEpisode, FaultyTurns, pl
 from rods.environments.loading import Environments
 from rods.episode.diagnosis import diagnose
 from rods.episode.engine import Trace
-from rods.evaluation.bfcl.scorer import start
+from rods.family.benchmarks.bfcl.scorer import start
 from rods.faults import LABELS, SUCCESSES, Label
 from rods.tasks import Task
 from rods.worlds.bfcl import tasks, wheel

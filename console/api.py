@@ -22,11 +22,11 @@ from rods.buffers.state import read_state as state_of
 from rods.config import Config
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode, run_lockstep
-from rods.episode.engine import Message, NeedText, Reply, Trace
+from rods.episode.engine import MAX_STEPS, Message, NeedText, Reply, Trace
 from rods.episode.rewards import score as scored
-from rods.evaluation.episodes import task_job
 from rods.evaluation.scoring import Estimate, rollout_scores, share
 from rods.observations import Group, Rollout
+from rods.players import Players
 from rods.tasks import AnyTask, read_tasks
 from rods.trainer.batches import by_slot, jobs, scoring_jobs
 from rods.trainer.batches import groups as groups_of
@@ -43,7 +43,8 @@ def play(
 ) -> Trace:
     """One episode of `task`: its replies, calls, results and verdicts, turn by turn. The text of calls is in the form
     of `dialect`, which the system message explains to the policy."""
-    return _play([task_job(task, dialects.load(dialect), environments or Environments())], policy)[0]
+    job = Players(environments or Environments()).job(task, dialects.load(dialect), max_steps=MAX_STEPS)
+    return _play([job], policy)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +71,12 @@ def evaluate(
     if callable(tasks):
         raise TypeError("evaluate(tasks, policy): the tasks come first")
     given = list(read_tasks(Path(tasks))) if isinstance(tasks, (str, Path)) else list(tasks)
-    worlds = environments or Environments()
-    made = [task_job(task, dialects.load(dialect), worlds) for task in given]
+    players = Players(environments or Environments())
+    made = [players.job(task, dialects.load(dialect), max_steps=MAX_STEPS) for task in given]
     played = _play([job for job in made for _ in range(rollouts)], policy)
     groups = tuple(tuple(played[start : start + rollouts]) for start in range(0, len(played), rollouts))
     valid = [[scored(trace, "progress") for trace in group if trace.end != "infrastructure"] for group in groups]
-    means = rollout_scores({str(place): group for place, group in enumerate(valid) if group})
+    means = rollout_scores((str(place), rollout) for place, group in enumerate(valid) for rollout in group)
     return Evaluation(
         share(list(means["progress"].values())),
         share(list(means["solved"].values())),

@@ -8,7 +8,7 @@ from sphinx.application import Sphinx
 
 import rods.console.main
 import rods.daemon.main
-import rods.evaluation.main
+import rods.family.benchmarks.main
 import rods.trainer.main
 
 project = html_title = "RODS"
@@ -37,7 +37,7 @@ def command_lines(app: Sphinx, page: str, source: list[str]) -> None:
     if page == "docs/commands":
         programs = [
             each.application()
-            for each in (rods.console.main, rods.trainer.main, rods.daemon.main, rods.evaluation.main)
+            for each in (rods.console.main, rods.trainer.main, rods.daemon.main, rods.family.benchmarks.main)
         ]
         shown = [generate_markdown_docs(each, heading_level=2, generate_toc=False) for each in programs]
         source[0] += "\n".join(shown)

@@ -4,7 +4,7 @@ the random seed (docs/evaluation.md has figures), so none is printed without the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,6 @@ from rods.canonical import content_id
 from rods.environments.base import Result
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText
-from rods.evaluation.protocol import NativeCalls
 from rods.evaluation.scoring import too_few
 from rods.tasks import AnyTask
 
@@ -34,26 +33,35 @@ Card = dict[str, Any]
 def card(
     tasks: Sequence[AnyTask],
     split: str,
-    jobs: Iterable[Job],
+    prompts: Sequence[Any],
     *,
     history: History,
     template: str | None,
     random_seeds: Mapping[str, int],
     sampling: Mapping[str, Any],
 ) -> Card:
-    """The card of a score on `tasks`, which `split` names, played as `jobs` (none: without prompts). `template` is a
-    hash of the chat template, None where it is not known; `sampling` says how replies are drawn, and how many."""
-    shown = [_shown(job) for job in jobs]
+    """The card of a score on `tasks`, which `split` names; `prompts`: what is `shown` in each, if anything is.
+    `template` is a hash of the chat template, None where it is not known; `sampling` says how replies are drawn, and
+    how many."""
     return {
         "data": sorted({version(task) for task in tasks}),
         "split": {"name": split, "tasks": len(tasks), "hash": content_id(sorted(task.id for task in tasks))},
-        "prompts": content_id(shown) if shown else None,
+        "prompts": content_id(prompts) if prompts else None,
         "template": template,
         "history": history,
         "random_seeds": dict(random_seeds),
         "sampling": dict(sampling),
         "interval": INTERVAL,
     }
+
+
+def shown(job: Job) -> list[Any]:
+    """What the policy reads before its first reply, what answers a malformed one, and how a result is shown."""
+    asked = next(job.engine())
+    assert isinstance(asked, NeedText)
+    result = job.dialect.observation([Call("tool", {"value": 1})], [Result("result")])
+    messages = [[message.role, message.content] for message in asked.messages]
+    return [messages, list(job.dialect.complaint("error")), list(result)]
 
 
 def version(task: AnyTask) -> str:
@@ -64,48 +72,30 @@ def version(task: AnyTask) -> str:
 
 def template_of(folder: Path) -> str | None:
     """A hash of the chat template that transformers would load from `folder`; None where there is none."""
-    for name, read in (("chat_template.jinja", bytes), ("tokenizer_config.json", _template_in)):
-        if (folder / name).exists() and (found := read((folder / name).read_bytes())):
-            return sha256(found).hexdigest()[:20]
-    return None
+    file, config = folder / "chat_template.jinja", folder / "tokenizer_config.json"
+    template = file.read_bytes() if file.exists() else b""
+    if not template and config.exists():
+        inside = orjson.loads(config.read_bytes()).get("chat_template")
+        template = inside.encode() if isinstance(inside, str) else orjson.dumps(inside) if inside else b""
+    return sha256(template).hexdigest()[:20] if template else None
 
 
-def lines(found: Card | None, tasks: int) -> Iterator[str]:
+def lines(card: Card | None, tasks: int) -> Iterator[str]:
     """The card in a few lines; `tasks` are those that the intervals are over."""
-    if found is None:
+    if card is None:
         yield "card: none, this was scored before there were cards"
         return
-    split, seeds = found["split"], found["random_seeds"]
-    yield f"card: data {'; '.join(found['data'])}"
+    split = card["split"]
+    yield f"card: data {'; '.join(card['data'])}"
     yield f"  split {split['name']}, {split['tasks']} tasks, {split['hash']}"
-    yield f"  prompts {found['prompts'] or 'none'}, chat template {found['template'] or 'not known'}"
-    yield f"  history {HISTORY[found['history']]}"
-    told = ", ".join(f"{name} {value}" for name, value in {**seeds, **found["sampling"]}.items())
+    yield f"  prompts {card['prompts'] or 'none'}, chat template {card['template'] or 'not known'}"
+    yield f"  history {HISTORY[card['history']]}"
+    told = ", ".join(f"{name} {value}" for name, value in {**card["random_seeds"], **card["sampling"]}.items())
     yield f"  random seeds and sampling: {told}"
-    few = too_few(tasks)
-    yield f"  interval {found['interval']}, {tasks} of them" + (f" ({few})" if few else "")
+    few = f" ({few})" if (few := too_few(tasks)) else ""
+    yield f"  interval {card['interval']}, {tasks} of them{few}"
 
 
 def different(one: Card | None, other: Card | None) -> list[str]:
     """The fields in which two cards differ, by name; both must be known."""
-    if one is None or other is None:
-        return []
-    return [name for name in one if one[name] != other.get(name)]
-
-
-def _shown(job: Job) -> list[Any]:
-    """What the policy reads before its first reply, what answers a malformed one, and how a result is shown."""
-    asked = next(job.engine())
-    assert isinstance(asked, NeedText)
-    dialect = job.dialect
-    result = dialect.observation([Call("tool", {"value": 1})], [Result("result")])
-    shown = [[[one.role, one.content] for one in asked.messages], list(dialect.complaint("error")), list(result)]
-    if isinstance(dialect, NativeCalls):
-        held_out = [name for _, names in sorted(job.task.held_out.items()) for name in names]
-        shown.append(dialect.tools(job.task.tools_at(0), held_out))
-    return shown
-
-
-def _template_in(config: bytes) -> bytes:
-    found = orjson.loads(config).get("chat_template")
-    return found.encode() if isinstance(found, str) else orjson.dumps(found) if found else b""
+    return [] if one is None or other is None else [name for name in one if one[name] != other.get(name)]

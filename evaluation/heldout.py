@@ -8,7 +8,6 @@ tasks with the same draws through the identity interface, so that differences ar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +22,14 @@ from rods.buffers.run.run import Run
 from rods.buffers.state import lineage
 from rods.canonical import keyed_random
 from rods.config import Config
+from rods.environments.registry import having
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.errors import InfrastructureError, UserError
 from rods.evaluation import card as cards
-from rods.evaluation.benchmarks import of_environment
-from rods.evaluation.scoring import differences, share
+from rods.evaluation.scoring import by_task, differences, share
 from rods.files import read_regular
+from rods.functions import named_function
 from rods.observations import Rollout
 from rods.players import Players
 from rods.tasks import AnyTask, Task
@@ -56,23 +56,20 @@ def score_run(path: Path, which: Which) -> dict[str, Any]:
     run, chosen = checkpoint(path, which)
     position = chosen.position
     file = path / runfolder.EVALUATION / f"heldout_step_{position.step:08d}.a{position.attempt}.jsonl"
-    again = None  # the tasks with a rollout that broke and may be tried again
-    if file.exists():
-        broken = filter(_lost, _records(file))
-        again = frozenset(record["task"] for record in broken if record.get("tries", 1) < TRIES)
-    if again is None or again:
+    records, recorded = _read(file) if file.exists() else ([], None)
+    broken = {record["task"] for record in records if _lost(record) and record.get("tries", 1) < TRIES}
+    if broken or not file.exists():
         run.check_environments()
-        tasks = run.held_out
-        if not tasks:
-            raise UserError(
-                "the run has no held-out tasks", where=str(path), remedy="create a run with data.held_out above 0"
-            )
+        if not run.held_out:
+            remedy = "create a run with data.held_out above 0"
+            raise UserError("the run has no held-out tasks", where=str(path), remedy=remedy)
         count = run.config.training.heldout_rollouts
-        made = _card(run, chosen, count)
-        if again is not None and cards.different(recorded_card(file), made):
-            again = None
+        card = _card(run, chosen, count)
+        kept = [] if cards.different(recorded, card) else records
+        again = frozenset(broken) if kept else None
         with run.playing("scoring"):
-            _write(file, chosen, roll_out(run.config, chosen.policy, run.players, tasks, count, again), made)
+            rolled_out = roll_out(run.config, chosen.policy, run.players, run.held_out, count, again)
+            _write(file, chosen, rolled_out, kept, card)
     return summary(file)
 
 
@@ -86,7 +83,7 @@ def _card(run: Run, checkpoint: Checkpoint, count: int) -> cards.Card:
     return cards.card(
         run.held_out,
         "held out of the run",
-        jobs,
+        [cards.shown(job) for job in jobs],
         history="tokens" if jobs else "none",
         template=cards.template_of(checkpoint.policy) if jobs else None,
         random_seeds={"rollouts": config.random_seeds.rollouts, "data": config.data.random_seed},
@@ -115,13 +112,6 @@ def scored(path: Path) -> dict[str, Any] | None:
     return _compared(summary(found[0][-1]), summary(found[-1][-1]))
 
 
-def recorded_card(file: Path) -> cards.Card | None:
-    """The card of a file of scores; None for one that was made before there were cards."""
-    _records(file)  # which says what is wrong with another file
-    last = [orjson.loads(line) for line in read_regular(file).splitlines()[-1:]]
-    return last[0].get("card") if last else None
-
-
 def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
     files = Path(start["file"]), Path(end["file"])
     before, after = map(per_task, files)
@@ -132,23 +122,24 @@ def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
         "start": start,
         "end": end,
         "difference": differences(before, after),
-        "left_out": len({record["task"] for file in files for record in _records(file)} - both),
+        "left_out": len({record["task"] for file in files for record in _read(file)[0]} - both),
         "cards_differ": cards.different(start["card"], end["card"]),
     }
 
 
-def _records(file: Path) -> list[dict[str, Any]]:
+def _read(file: Path) -> tuple[list[dict[str, Any]], cards.Card | None]:
+    """The rollouts in a file of scores and their card, None in one that was made before there were cards."""
     try:
         lines: list[dict[str, Any]] = [orjson.loads(line) for line in read_regular(file).splitlines()]
         records = [record for record in lines if record.keys() != {"card"}]
         for record in records:
-            if record["end"] != "infrastructure" and not 0 <= int(record["resolved"]) <= int(record["expected"]) > 0:
+            if not _lost(record) and not 0 <= int(record["resolved"]) <= int(record["expected"]) > 0:
                 raise ValueError("no such number of turns")
             hash((record["task"], record["type"]))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         remedy = "move the file aside and score again"
         raise UserError(f"holds a line that is no rollout ({error})", where=str(file), remedy=remedy) from error
-    return records
+    return records, lines[-1].get("card") if lines else None
 
 
 def roll_out(
@@ -191,33 +182,34 @@ def roll_out(
 
 
 def _official(task: AnyTask, trace: Trace) -> bool | None:
-    """The verdict of the benchmark that the task belongs to, None where none does."""
-    benchmark = of_environment(task.environment.name) if isinstance(task, Task) else None
-    return None if benchmark is None or not isinstance(task, Task) else benchmark.verdict(task, trace)
+    """The verdict of the benchmark that the task belongs to, None where it belongs to none."""
+    verdict = having("verdict").get(task.environment.name)
+    if verdict is None or not isinstance(task, Task):
+        return None
+    return bool(named_function(verdict, where=f"the verdict on {task.environment.name}")(task, trace))
 
 
 def summary(file: Path) -> dict[str, Any]:
     """The means of one file of scores with their 95 % intervals over tasks; progress also by type. `versions` names the
     environments and their data, `broken` counts infrastructure failures, which are in no mean. Raises
     InfrastructureError when no rollout counts."""
-    means = per_task(file)
+    records, card = _read(file)
+    means = _means(records)
     if not means:
         raise InfrastructureError(f"{file}: every rollout met an infrastructure failure; nothing was scored")
-    lines = _records(file)
-    types = {line["task"]: line["type"] for line in lines}
-    by_type: dict[str, list[float]] = {}
-    for task, value in means["progress"].items():
-        by_type.setdefault(types[task], []).append(value)
+    types = {record["task"]: record["type"] for record in records}
+    progress = [(types[task], value) for task, value in means["progress"].items()]
+    by_type = {kind: [value for own, value in progress if own == kind] for kind in sorted(dict(progress))}
     return {
-        "step": lines[0]["step"],
-        "attempt": lines[0]["attempt"],
-        "rollouts_per_task": len(lines) // len(types),
+        "step": records[0]["step"],
+        "attempt": records[0]["attempt"],
+        "rollouts_per_task": len(records) // len(types),
         **{measure: share(list(values.values())).as_json() for measure, values in means.items()},
-        "progress_by_type": {name: share(values).as_json() for name, values in sorted(by_type.items())},
-        "versions": sorted({line["version"] for line in lines}),
-        "card": recorded_card(file),
+        "progress_by_type": {name: share(values).as_json() for name, values in by_type.items()},
+        "versions": sorted({record["version"] for record in records}),
+        "card": card,
         "file": str(file),
-        "broken": sum(map(_lost, lines)),
+        "broken": sum(map(_lost, records)),
     }
 
 
@@ -233,30 +225,30 @@ def checkpoint(path: Path, which: Which) -> tuple[Run, Checkpoint]:
         chosen = next((item for item in reversed(named) if item.position.step == step and item.intact()), None)
     if chosen is None:
         steps = ", ".join(str(item.position.step) for item in named) or "none yet"
-        raise UserError(
-            f"no checkpoint for {which!r} (there are: {steps})",
-            where=str(path),
-            remedy="start `rods-train` on the run first, or name one of these steps",
-        )
+        remedy = "start `rods-train` on the run first, or name one of these steps"
+        raise UserError(f"no checkpoint for {which!r} (there are: {steps})", where=str(path), remedy=remedy)
     return run, chosen
 
 
 def _write(
-    file: Path, checkpoint: Checkpoint, rolled_out: Iterator[tuple[AnyTask, list[Scored]]], card: cards.Card
+    file: Path,
+    checkpoint: Checkpoint,
+    rolled_out: Iterator[tuple[AnyTask, list[Scored]]],
+    kept: Sequence[dict[str, Any]],
+    card: cards.Card,
 ) -> None:
     """Writes one line a rollout and one for the card, all or none. What is not rolled out, and a rollout that breaks
-    now, keeps its line of an earlier file with that card. `tries` counts how often a broken one was tried. Raises
+    now, has its line of those `kept` with that card. `tries` counts how often a broken one was tried. Raises
     InfrastructureError, and leaves what was there, when every rollout broke."""
     file.parent.mkdir(exist_ok=True)
     head = {"step": checkpoint.position.step, "attempt": checkpoint.position.attempt}
-    kept = file.exists() and not cards.different(recorded_card(file), card)
-    records = {(record["task"], record["rollout"]): record for record in (_records(file) if kept else ())}
+    records = {(record["task"], record["rollout"]): record for record in kept}
     for task, rollouts in rolled_out:
         about = {"task": task.id, "type": task.type, "split": task.split, "version": cards.version(task), **head}
         for index, scored in enumerate(rollouts):
             official = {} if scored.official is None else {"official": int(scored.official)}
             record = {**about, "rollout": index, **scored.rollout.as_json(), **official}
-            if record["end"] == "infrastructure" and (earlier := records.get((task.id, index))):
+            if _lost(record) and (earlier := records.get((task.id, index))):
                 record = {**earlier, "tries": earlier.get("tries", 1) + 1} if _lost(earlier) else earlier
             records[task.id, index] = record
     if all(map(_lost, records.values())):
@@ -270,15 +262,9 @@ def _lost(record: dict[str, Any]) -> bool:
 
 def per_task(file: Path) -> dict[str, dict[str, float]]:
     """The mean of each measure by task, over rollouts without infrastructure failure."""
-    values: dict[str, dict[str, list[float]]] = {measure: {} for measure in MEASURES}
-    for record in _records(file):
-        if record["end"] != "infrastructure":
-            earned = {**record, "progress": record["resolved"] / record["expected"]}
-            for measure, tasks in values.items():
-                if measure in earned:
-                    tasks.setdefault(record["task"], []).append(earned[measure])
-    return {
-        measure: {task: math.fsum(found) / len(found) for task, found in tasks.items()}
-        for measure, tasks in values.items()
-        if tasks
-    }
+    return _means(_read(file)[0])
+
+
+def _means(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    scores = ((r["task"], {**r, "progress": r["resolved"] / r["expected"]}) for r in records if not _lost(r))
+    return {measure: tasks for measure, tasks in by_task(MEASURES, scores).items() if tasks}

@@ -6,7 +6,7 @@ to [-1, 1]."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,24 +92,33 @@ def differences(
     """`paired` as JSON by measure, of those that both have, over the tasks that both score."""
     pairs = {}
     for measure in (measure for measure in before if measure in after):
-        both = before[measure].keys() & after[measure].keys()
-        if both:
-            ends = ({task: scores[measure][task] for task in both} for scores in (before, after))
-            pairs[measure] = paired(*ends).as_json()
+        old, new = before[measure], after[measure]
+        if both := old.keys() & new.keys():
+            pairs[measure] = paired({task: old[task] for task in both}, {task: new[task] for task in both}).as_json()
     return pairs
 
 
-def rollout_scores(rollouts: Mapping[str, Sequence[Rollout]]) -> dict[str, dict[str, float]]:
-    """The mean over the rollouts of each task, by measure and task: `progress`, the share of turns resolved, and
-    `solved`, the share of rollouts with all of them resolved."""
+def by_task(
+    measures: Sequence[str], rollouts: Iterable[tuple[str, Mapping[str, float]]]
+) -> dict[str, dict[str, float]]:
+    """The mean over the rollouts of each task, by measure and task. `rollouts`: the task of each, and what it scores in
+    those measures that it has."""
+    values: dict[str, dict[str, list[float]]] = {measure: {} for measure in measures}
+    for task, scores in rollouts:
+        for measure in measures:
+            if measure in scores:
+                values[measure].setdefault(task, []).append(scores[measure])
     return {
-        "progress": {task: mean([one.resolved / one.expected for one in played]) for task, played in rollouts.items()},
-        "solved": {task: mean([one.binary for one in played]) for task, played in rollouts.items()},
+        measure: {task: math.fsum(scores) / len(scores) for task, scores in tasks.items()}
+        for measure, tasks in values.items()
     }
 
 
-def mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
+def rollout_scores(rollouts: Iterable[tuple[str, Rollout]]) -> dict[str, dict[str, float]]:
+    """`by_task` of what training sees in rollouts: `progress`, the share of turns resolved, and `solved`, whether all
+    of them are."""
+    scores = ((task, {"progress": one.resolved / one.expected, "solved": one.binary}) for task, one in rollouts)
+    return by_task(("progress", "solved"), scores)
 
 
 def too_few(tasks: int) -> str:

@@ -27,14 +27,11 @@ settings.load_profile("rods")
 SMOKE = "RODS_LLM_SMOKE"
 WHOLE = "RODS_WHOLE"  # set by `make test-all WHOLE=1`: nothing is tested by a part of it
 ROOT = Path(__file__).parent.parent
-_IMPORTS = re.compile(
-    r"^from ((?:rods\.worlds|rods\.evaluation|rods\.family|tests|bench)[\w.]*) import (.+)$", re.MULTILINE
-)
+_IMPORTS = re.compile(r"^from ((?:rods\.worlds|rods\.family|tests|bench)[\w.]*) import (.+)$", re.MULTILINE)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leaves out a file of tests that imports a folder of worlds/, evaluation/ or family/ that is gone, itself or by
-    helpers."""
+    """Leaves out a file of tests that imports a folder of worlds/ or family/ that is gone, itself or by helpers."""
     return True if re.fullmatch(r"test_.*\.py", collection_path.name) and _lacks(collection_path) else None
 
 
@@ -56,7 +53,7 @@ def _imported(file: Path) -> tuple[frozenset[Path], bool]:
     helpers: set[Path | None] = set()
     for module, names in _IMPORTS.findall(file.read_text(encoding="utf-8")):
         inner = [_file(f"{module}.{name.split()[0]}") for name in names.strip("() ").split(",") if name.strip()]
-        if _file(module) is None or (module in ("rods.worlds", "rods.evaluation", "rods.family") and None in inner):
+        if _file(module) is None or (module in ("rods.worlds", "rods.family") and None in inner):
             return frozenset(), False
         helpers |= set() if module.startswith("rods.") else {_file(module), *inner}
     return frozenset(path for path in helpers if path is not None), True

@@ -33,7 +33,6 @@ from pydantic import BaseModel
 
 import rods.console.main
 import rods.daemon.main
-import rods.evaluation.main
 import rods.trainer.main
 from rods import commands
 from rods.config import Config, parse_config
@@ -46,8 +45,11 @@ PROGRAMS: dict[str, Callable[[], App]] = {
     "rods": rods.console.main.application,
     "rods-train": rods.trainer.main.application,
     "rods-daemon": rods.daemon.main.application,
-    "rods-eval": rods.evaluation.main.application,
 }
+if find_spec("rods.family.benchmarks"):  # which can be taken out
+    from rods.family.benchmarks.main import application
+
+    PROGRAMS["rods-eval"] = application
 PROGRAM = r"\.|rods|rods-\w+|make|cd|sh|git|jq|for|echo|python|accelerate|\S*vllm|sbatch|pip"
 SHELL = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:{PROGRAM})\s")
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")

@@ -21,10 +21,11 @@ from tests.conftest import WHOLE
 
 ROOT = Path(__file__).parent.parent
 PARTS: dict[str, tuple[str, ...]] = {  # its folders
-    "bfcl": ("worlds/bfcl", "evaluation/bfcl"),
+    "bfcl": ("worlds/bfcl", "family/benchmarks/bfcl"),
     "mcp": ("worlds/mcp",),
     "openenv": ("worlds/openenv",),
     "sandbox": ("worlds/sandbox",),
+    "benchmarks": ("family/benchmarks",),
     "seal": ("family/seal",),
     "feedback": ("family/feedback",),
     "environments": ("family/environments",),

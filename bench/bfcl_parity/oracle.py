@@ -3,8 +3,8 @@
 It runs in a `Worker`, because the executor evaluates text; it is sent only calls that this project wrote. The official
 checker stops at the first failing turn; here its parts (`state_checker`, `response_checker`, the emptiness rule) run
 for every turn, and then the whole checker as it is. Within a rollout the policy's and the ground truth's worlds share
-the objects that `rods.evaluation.bfcl.scorer` tells of; `isolated` separates the two, so that a difference that comes
-from nothing else can be told from a real one.
+the objects that `rods.family.benchmarks.bfcl.scorer` tells of; `isolated` separates the two, so that a difference that
+comes from nothing else can be told from a real one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rods.evaluation.bfcl.scorer import Official
+from rods.family.benchmarks.bfcl.scorer import Official
 from rods.tasks import TASK_TYPES
 from rods.worlds.bfcl.tasks import records
 

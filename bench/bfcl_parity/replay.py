@@ -19,11 +19,11 @@ from bench.bfcl_parity.mutations import MutatedRollout, Mutations
 from rods.calls import Call
 from rods.episode.engine import NeedVerdict, Verdict
 from rods.episode.goals import GroundTruth
-from rods.evaluation.bfcl.judging import official_verdict, strict_verdict
-from rods.evaluation.bfcl.scorer import start
+from rods.family.benchmarks.bfcl.scorer import start
 from rods.tasks import Task
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.tasks import tasks
+from rods.worlds.bfcl.verdicts import official_verdict, strict_verdict
 from rods.worlds.bfcl.world import environment
 
 MUTATIONS = 10_000

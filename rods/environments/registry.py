@@ -1,5 +1,5 @@
-"""What the folders of rods/worlds and rods/evaluation bring, as their declarations say: world.toml, benchmark.toml. A
-folder is known by this file alone; its code is imported when something of it is asked for by name."""
+"""What the folders of rods/worlds bring, as their declarations (world.toml) say. A folder is known by this file alone;
+its code is imported when something of it is asked for by name."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class WorldPackage:
     unconfined: Mapping[str, str] = field(default_factory=dict)  # `why` this environment cannot be, and the `remedy`
     tasks: str = ""  # gives the tasks of `[data] tasks = "<name>"`
     format: str = ""  # writes tasks into a folder in a format of its own: `rods export --format <name>`
+    verdict: str = ""  # says of a task and its trace whether the benchmark that both belong to accepts it
     scenario: str = ""  # the key of a state that alone makes tasks near duplicates (rods.gates.similarity)
     licence: str = ""  # of the tasks that come along
     doctor: str = ""  # tries what it needs of this machine, and gives a Finding for `rods doctor`

@@ -9,7 +9,7 @@ from bench.bfcl_parity import speed
 from bench.bfcl_parity.mutations import MutatedRollout, Mutations
 from bench.bfcl_parity.replay import replay
 from rods.calls import Call
-from rods.evaluation.bfcl.judging import official_verdict
+from rods.worlds.bfcl.verdicts import official_verdict
 from rods.worlds.bfcl.world import BfclWorld
 
 

@@ -64,12 +64,13 @@ def test_instead_of_a_file_of_events(run_copy: Path, program: str, name: str, pu
 
 @pytest.mark.parametrize("put", [fifo, device])
 def test_instead_of_what_is_evaluated(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    pytest.importorskip("rods.family.benchmarks")
     name = "evaluation.json", "outputs/BFCL_v4_multi_turn_base_result.json", "traces.jsonl"
     (tmp_path / "outputs").mkdir()
     for path in (tmp_path / one for one in name):
         put(path)
     recorded = [("run", tmp_path / "new", "--recorded", tmp_path / one) for one in ("outputs", "traces.jsonl")]
     for arguments in (("report", tmp_path), *recorded):
-        command = [sys.executable, "-m", "rods.evaluation", *map(str, arguments)]
+        command = [sys.executable, "-m", "rods.family.benchmarks", *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert done.returncode == EXIT_USER and "Traceback" not in done.stderr and " → " in done.stderr, done

@@ -11,7 +11,7 @@ import pytest
 from rods import dialects
 from rods.episode.drivers import Job
 from rods.episode.goals import SharedGroundTruth
-from rods.evaluation.card import Card, card, different, lines, template_of
+from rods.evaluation.card import Card, card, different, lines, shown, template_of
 from rods.tasks import Task
 from rods.trainer.nano import model
 from rods.worlds import desk
@@ -28,7 +28,7 @@ def jobs(tasks: Sequence[Task], name: Any = "tags", prompt: Any = "plain") -> li
 
 def made(tasks: Sequence[Task] = HELD_OUT, name: Any = "tags", prompt: Any = "plain", **more: Any) -> Card:
     settings = {"history": "tokens", "template": "t", "random_seeds": {"rollouts": 1}, "sampling": {"temperature": 1.0}}
-    return card(tasks, "held-out", jobs(tasks, name, prompt), **{**settings, **more})
+    return card(tasks, "held-out", list(map(shown, jobs(tasks, name, prompt))), **{**settings, **more})
 
 
 def test_each_hash_moves_with_what_it_is_of_and_with_nothing_else() -> None:

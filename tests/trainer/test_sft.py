@@ -19,7 +19,7 @@ from rods.conversations import Persona
 from rods.environments.loading import Environments
 from rods.episode.engine import Message, Outcome, StepTrace, Trace, TurnTrace
 from rods.errors import EXIT_OK, EXIT_USER
-from rods.evaluation.main import run as rods_eval
+from rods.family.benchmarks.main import run as rods_eval
 from rods.tasks import OpenTask, scripted, task_lines
 from rods.trainer import torch_settings
 from rods.trainer.chat import Chat
@@ -30,7 +30,7 @@ from rods.trainer.supervised import Encoded, encode, encode_rounds, fit, in_batc
 from rods.worlds import desk
 from rods.worlds.sources import load_tasks
 from tests.environments import ENVIRONMENTS
-from tests.evaluation.test_tasks import answering
+from tests.family.benchmarks.test_tasks import answering
 from tests.family.environments.procedural.drawn import drawn_tasks
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import write_config

@@ -19,7 +19,7 @@ from bench.fixtures.llm_server.server import MODEL
 from rods.errors import EXIT_OK
 from rods.trainer.advantages import AdvantageEstimate
 from rods.trainer.main import run as rods_train
-from tests.evaluation.bfcl.runs import evaluate
+from tests.family.benchmarks.bfcl.runs import evaluate
 from tests.trainer.runs import live_steps, write_config
 
 pytestmark = [

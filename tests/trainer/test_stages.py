@@ -18,9 +18,9 @@ from rods.console import api
 from rods.dialects.base import Parsed
 from rods.dialects.compact import Compact
 from rods.episode.drivers import Job
-from rods.evaluation.bfcl.benchmark import EpisodeMaker
-from rods.evaluation.folder import Settings
 from rods.evaluation.heldout import roll_out
+from rods.family.benchmarks.bfcl.benchmark import EpisodeMaker
+from rods.family.benchmarks.folder import Settings
 from rods.family.feedback.hints import Hints
 from rods.interfaces.base import IDENTITY, Identity
 from rods.players import Players

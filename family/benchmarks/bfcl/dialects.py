@@ -1,0 +1,115 @@
+"""BFCL's protocol as two dialects of the episode engine: calls in the text of a prompt, and native tool calls.
+
+An output that cannot be decoded, or decodes to no call, ends the turn; nothing is ever complained about. Run these
+with `Harness.steps` replies a turn and without `visible_only`: the official executor answers for hidden tools, too.
+
+Native replies are text, too (rods.family.benchmarks.protocol). A dialect serves one task, because the tools of its
+classes decide how a call string is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from rods.calls import Call
+from rods.dialects.base import Parsed, RoleAndText
+from rods.environments.base import Result, Tool
+from rods.family.benchmarks.bfcl.decoding import decode, executed, written
+from rods.family.benchmarks.bfcl.harness import Harness
+from rods.family.benchmarks.protocol import Documents, Form, reply_text
+from rods.tasks import RETURN_SENTENCE
+
+
+class _Official:
+    """What both have in common. `owners`: the class of every callable tool."""
+
+    name = "official"
+    form: Form
+
+    def __init__(self, harness: Harness, owners: Mapping[str, str], documents: Documents = "full") -> None:
+        self.harness, self.owners, self.documents = harness, owners, documents
+
+    def parse(self, text: str) -> Parsed:
+        strings = decode(self.step(text), self.form)
+        if not strings:
+            return Parsed(answer=text)
+        return Parsed(calls=tuple(executed(string, self.owners) for string in strings))
+
+    def step(self, text: str) -> Any:
+        """The reply as BFCL's result files keep it."""
+        return text
+
+    def complaint(self, error: str) -> RoleAndText:
+        return "user", error
+
+    def answer(self, text: str) -> str:
+        return text
+
+
+class Prompted(_Official):
+    """Prompt mode: tool documents in the system prompt, calls as a Python list, results in a user's message."""
+
+    form = "prompt"
+
+    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
+        prompt: str = self.harness.system_prompt(self._shown(tools, returned=False))
+        return f"{prompt}\n\n{guidelines}" if guidelines else prompt
+
+    def user(self, text: str, returned: Sequence[Tool]) -> str:
+        return self.harness.returned_prompt(self._shown(returned, returned=True)) if returned else text
+
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
+        return "user", self.harness.results_prompt([written(call) for call in calls], [r.text for r in results])
+
+    def write(self, calls: Sequence[Call]) -> str:
+        return f"[{', '.join(map(str, calls))}]"
+
+    def _shown(self, tools: Sequence[Tool], *, returned: bool) -> Sequence[Any]:
+        if self.documents == "signatures":
+            return [tool.signature() for tool in tools]
+        return self.harness.documents([tool.name for tool in tools], returned=returned)
+
+
+class Native(_Official):
+    """Native tool calls: no system prompt; tools travel beside the messages (`tools`)."""
+
+    form = "native"
+
+    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
+        return guidelines
+
+    def user(self, text: str, returned: Sequence[Tool]) -> str:
+        return self.harness.returned_native if returned and text == RETURN_SENTENCE else text
+
+    def step(self, text: str) -> Any:
+        reply = orjson.loads(text)
+        return [{name: arguments} for name, arguments in reply["calls"]] or reply["content"]
+
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
+        return "tool", orjson.dumps([result.text for result in results]).decode()
+
+    def write(self, calls: Sequence[Call]) -> str:
+        return reply_text(None, [(call.name, orjson.dumps(call.arguments).decode()) for call in calls])
+
+    def answer(self, text: str) -> str:
+        return reply_text(text, [])
+
+    def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
+        """The tools of a request: those visible from the start, then those that have returned."""
+        documents = [*self.harness.documents(visible), *self.harness.documents(returned, returned=True)]
+        if self.documents == "signatures":
+            documents = [
+                {"name": full["name"], "description": "", "parameters": _bare(full["parameters"])} for full in documents
+            ]
+        return self.harness.native_tools(documents)
+
+
+def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema without descriptions: arguments and types."""
+    found = {key: value for key, value in schema.items() if key not in ("description", "properties")}
+    if "properties" in schema:
+        found["properties"] = {name: _bare(part) | {"description": ""} for name, part in schema["properties"].items()}
+    return found

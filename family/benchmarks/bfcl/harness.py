@@ -1,0 +1,98 @@
+"""The prompts and tool documents of BFCL's own harness, made by its own functions: the few that make prompts are taken,
+by name, out of the wheel whose hash is checked, and run under private names. The rest (which evaluates model text, and
+imports dozens of packages) is left where it is."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import copy
+import json
+import re
+import types
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rods.worlds.bfcl import wheel
+from rods.worlds.bfcl.classes import MODULES
+
+_PROMPTING = (
+    "_cast_to_openai_type",
+    "convert_to_tool",
+    "formulate_system_prompt",
+    "parse_prompt_variation_params",
+    "format_function_doc",
+    "format_execution_results_prompting",
+)
+_HINTING = ("is_java", "is_js", "_get_language_specific_hint", "_func_doc_language_specific_pre_processing")
+_CATEGORY = "multi_turn_base"  # all four have the same hint in their documents
+
+
+class Harness:
+    """The prompts of one wheel. `steps` is how many replies a turn may have: one more than the limit of steps with
+    calls, after which the harness ends the episode."""
+
+    def __init__(self, file: Path) -> None:
+        constants = _taken(file, "constants/default_prompts.py")
+        enums = _taken(file, "constants/enums.py")
+        self._mapping = _taken(file, "constants/type_mappings.py")["GORILLA_TO_OPENAPI"]
+        known = constants | enums | {"copy": copy, "json": json, "re": re, "GORILLA_TO_OPENAPI": self._mapping}
+        self._made = _taken(file, "model_handler/utils.py", _PROMPTING, known)
+        self._style = enums["ModelStyle"].OPENAI_COMPLETIONS
+        self._format: str = constants["DEFAULT_SYSTEM_PROMPT_FORMAT"]
+        self._returned: str = constants["DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_PROMPTING"]
+        self.returned_native: str = constants["DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_FC"]
+        self.steps: int = constants["MAXIMUM_STEP_LIMIT"] + 1
+        self._raw = {
+            document["name"]: document
+            for module in MODULES.values()
+            for document in wheel.read_json_lines(file, f"data/multi_turn_func_doc/{module}.json")
+        }
+        hint = _taken(file, "utils.py", _HINTING)[_HINTING[-1]]
+        hinted = hint(copy.deepcopy(list(self._raw.values())), _CATEGORY)
+        self._hinted = {document["name"]: document for document in hinted}
+
+    def documents(self, names: Sequence[str], *, returned: bool = False) -> list[dict[str, Any]]:
+        """The tool documents as the harness shows them; those that return later lack a hint that the others have."""
+        source = self._raw if returned else self._hinted
+        return [source[name] for name in names]
+
+    def system_prompt(self, documents: Sequence[Any]) -> str:
+        """The system prompt of prompt mode, in the leaderboard's default format."""
+        made = self._made["formulate_system_prompt"]
+        return str(made(format_sensitivity_config=self._format, functions=list(documents)))
+
+    def returned_prompt(self, documents: Sequence[Any]) -> str:
+        """What the user says in prompt mode when held-out tools return."""
+        return self._returned.format(functions=list(documents))
+
+    def results_prompt(self, strings: Sequence[str], results: Sequence[str]) -> str:
+        """The message in which prompt mode shows results beside the call strings."""
+        made = self._made["format_execution_results_prompting"]
+        return str(made({}, list(results), {"model_responses_decoded": list(strings)}))
+
+    def native_tools(self, documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The documents as OpenAI-style tools, with BFCL's types converted as the harness does."""
+        tools: list[dict[str, Any]] = self._made["convert_to_tool"](list(documents), self._mapping, self._style)
+        return tools
+
+
+harness = cache(Harness)  # of a wheel (a path from `wheel.path`), made once a process
+
+
+def _taken(
+    file: Path, member: str, names: Sequence[str] | None = None, known: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What a module of the wheel defines: functions by name, with `known` as all that they can refer to, or all of one
+    that imports nothing but the standard library."""
+    tree = ast.parse(wheel.read(file, member))
+    if names is not None:
+        tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
+    module = types.ModuleType(f"{__name__}.{Path(member).stem}")
+    vars(module).update(known or {})
+    flags = __future__.annotations.compiler_flag  # annotations name what was left behind
+    code = compile(tree, f"{file}/bfcl_eval/{member}", "exec", flags=flags, dont_inherit=True)
+    exec(code, vars(module))  # noqa: S102 the wheel's hash is checked
+    return vars(module)

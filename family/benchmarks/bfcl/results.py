@@ -1,0 +1,178 @@
+"""Outputs as files: BFCL's result format, written and read, and a trainer's traces, read.
+
+    <folder>/<model>/multi_turn/BFCL_v4_multi_turn_<type>_result.json      one entry a line: {"id", "result", …}
+    <folder>/<model>/data_version.json                                     ours: which wheel the outputs belong to
+
+The format does not say which version of the data it belongs to, and versions differ in their tasks. So
+data_version.json is written beside it, and where the harness has logged what the user said (it does by default), that
+is compared with the tasks: outputs of another version are refused, never scored. Entries of other categories are
+skipped.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from rods.buffers.log.disk import replace
+from rods.dialects.base import Dialect
+from rods.episode.engine import StepTrace, Trace
+from rods.errors import RefusedError, UserError
+from rods.family.benchmarks.bfcl.dialects import Native, Prompted
+from rods.family.benchmarks.protocol import Form
+from rods.files import read_regular
+from rods.tasks import RETURN_SENTENCE, Task
+from rods.worlds.bfcl import wheel
+
+DATA = {"package": wheel.PACKAGE, "version": wheel.VERSION, "sha256": wheel.SHA256}  # that this program runs and scores
+VERSION_FILE = "data_version.json"
+_PREFIX = "BFCL_v4_multi_turn_"
+REFUSED = "refused_"  # before the name of a call that was not carried out: no tool is called so
+_NO_NAME = re.compile(r"\W")
+Recorded = tuple[str, Any, str]  # id of the task, result (a list of turns, or the text of an error), end of the episode
+
+
+def check_version(found: Mapping[str, Any], where: Path | str) -> None:
+    """Raises RefusedError when `found` names other data than `DATA`."""
+    if {key: found.get(key) for key in DATA} != DATA:
+        raise RefusedError(
+            f"belongs to the data of {found.get('package')} {found.get('version')}; "
+            f"this program scores {wheel.PACKAGE} {wheel.VERSION}, whose tasks differ",
+            where=str(where),
+            remedy="score it with the version that made it; scores of different data are never mixed",
+        )
+
+
+def write(folder: Path, model: str, entries: Iterable[tuple[str, Any]], form: Form) -> list[Path]:
+    """Writes (id, result) pairs into `folder`, a file a category, each replaced as a whole; returns the files."""
+    base = folder / model.replace("/", "_")  # as BFCL names it
+    lines: dict[Path, list[tuple[int, bytes]]] = {}
+    for identifier, result in entries:
+        category, number = identifier.rsplit("_", 1)
+        line = json.dumps({"id": identifier, "result": result}).encode() + b"\n"
+        lines.setdefault(base / "multi_turn" / f"BFCL_v4_{category}_result.json", []).append((int(number), line))
+    (base / "multi_turn").mkdir(parents=True, exist_ok=True)
+    replace(base / VERSION_FILE, orjson.dumps({**DATA, "form": form}) + b"\n")
+    for file, numbered in lines.items():
+        replace(file, b"".join(line for _, line in sorted(numbered)))
+    return sorted(lines)
+
+
+def version_file(file: Path) -> Path | None:
+    """The file that says which data a result file belongs to, if it is there."""
+    return next((p for p in (file.parent / VERSION_FILE, file.parent.parent / VERSION_FILE) if p.is_file()), None)
+
+
+def files(path: Path) -> list[Path]:
+    """The result files that `path` is or holds. Raises UserError when there is none, or when they are of BFCL V3."""
+    found = [path] if path.is_file() else sorted(path.rglob("BFCL_*multi_turn_*_result.json"))
+    if not found:
+        remedy = f"it should hold {_PREFIX}base_result.json or alike"
+        raise UserError("holds no BFCL result files", where=str(path), remedy=remedy)
+    for file in found:
+        if not file.name.startswith(_PREFIX):
+            remedy = f"this program scores {wheel.PACKAGE} {wheel.VERSION}, whose files are called {_PREFIX}…"
+            raise RefusedError("a result file of another version of BFCL", where=str(file), remedy=remedy)
+    return found
+
+
+def read(path: Path, tasks: Mapping[str, Task], form: Form) -> Iterator[Recorded]:
+    """The outputs in a trainer's traces or the result files at `path` that belong to `tasks` (by BFCL's id). Raises
+    UserError for what is neither, RefusedError for outputs of other data."""
+    if traces := trace_files(path):
+        yield from _read_traces(traces, tasks)
+        return
+    for file in files(path):
+        if version := version_file(file):
+            check_version(orjson.loads(read_regular(version)), version)
+        for number, line in enumerate(read_regular(file).decode().split("\n"), start=1):
+            if line.strip():
+                yield from _entry(line, f"{file}:{number}", tasks, form)
+
+
+def _entry(line: str, where: str, tasks: Mapping[str, Task], form: Form) -> Iterator[Recorded]:
+    remedy = "mend or remove the line"
+    try:
+        record = json.loads(line)
+        identifier, result = record["id"], record["result"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"no entry of a result file ({error})", where=where, remedy=remedy) from error
+    if not isinstance(identifier, str) or identifier not in tasks:
+        return
+    if isinstance(result, list):
+        if not all(isinstance(turn, list) for turn in result):
+            raise UserError("'result' must be a list of turns", where=where, remedy=remedy)
+        if form == "prompt" and any(isinstance(step, (list, dict)) for turn in result for step in turn):
+            raise UserError("holds native tool calls", where=where, remedy="say --calls native")
+    _check_questions(tasks[identifier], record.get("inference_log"), where)
+    yield identifier, result, "finished"
+
+
+def _check_questions(task: Task, log: Any, where: str) -> None:
+    """Compares the user's messages in the log with the task. Raises RefusedError where they differ."""
+    turns = [part for part in log if isinstance(part, dict)] if isinstance(log, list) else []
+    for said, text in zip(turns, task.script, strict=False):
+        query = said.get("begin_of_turn_query")
+        if isinstance(query, list) and text != RETURN_SENTENCE:
+            messages = (message for message in query if isinstance(message, dict) and message.get("role") == "user")
+            asked = " ".join(str(message.get("content")) for message in messages)
+            if asked != text:
+                what = f"was asked something else than the task of {wheel.PACKAGE} {wheel.VERSION}: {asked[:80]!r}"
+                remedy = "these outputs belong to another version of the data; score them with that one"
+                raise RefusedError(what, where=where, remedy=remedy)
+
+
+def outputs(trace: Trace, dialect: Dialect) -> list[list[Any]]:
+    """The outputs of an episode by turn. In a training dialect the calls stand as native ones, whatever their text."""
+
+    def output(step: StepTrace) -> Any:
+        if isinstance(dialect, (Prompted, Native)):
+            return dialect.step(step.text)
+        return [{call.name: orjson.dumps(call.arguments).decode()} for call in step.calls] or step.text
+
+    return [[output(step) for step in turn.steps] for turn in trace.turns]
+
+
+def trace_files(path: Path) -> list[Path]:
+    """A trainer's traces, where `path` is a file or a folder of them rather than of BFCL's results."""
+    if path.is_file():
+        return [path] if path.name.startswith("step_") else []
+    return sorted(path.glob("step_*.jsonl.gz"))
+
+
+def _read_traces(files: Sequence[Path], tasks: Mapping[str, Task]) -> Iterator[Recorded]:
+    """The episodes of a trainer's traces; what met an infrastructure failure is left out."""
+    ours = {task.id: name for name, task in tasks.items()}
+    for file in files:
+        try:
+            data = read_regular(file)
+            lines = (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines()
+        except (OSError, EOFError, zlib.error) as error:
+            raise UserError(f"cannot be read ({error})", where=str(file), remedy="check the file") from error
+        for number, line in enumerate(lines, start=1):
+            try:
+                trace = orjson.loads(line)
+                result = [[_recorded(step) for step in turn["steps"]] for turn in trace["turns"]]
+                task, end = trace["task"], trace["end"]
+            except (ValueError, KeyError, TypeError) as error:
+                where = f"{file}:{number}"
+                raise UserError(f"no trace of an episode ({error})", where=where, remedy="give traces/…") from error
+            if task in ours and end != "infrastructure":
+                yield ours[task], result, end
+
+
+def _recorded(step: Mapping[str, Any]) -> Any:
+    """A kept step as native calls. Training does not execute a call of a hidden tool, while the executor that judges
+    would: such a call keeps its place, since a call was tried, under a name that is no tool's."""
+    calls = []
+    for call, result in zip(step["calls"], step["results"], strict=True):
+        name = call["name"] if result["error"] != "unknown_tool" else REFUSED + _NO_NAME.sub("_", call["name"])
+        calls.append({name: orjson.dumps(call["arguments"]).decode()})
+    return calls or step["text"]

@@ -1,0 +1,200 @@
+"""BFCL's own scorer in a process of its own: `rods-eval check` compares our verdicts with its.
+
+It runs in a `Worker`, because its executor evaluates what policies wrote. Result files, decoding, execution and
+checking are the wheel's own code, unpacked into a temporary folder. The scorer imports the handlers of every model that
+BFCL knows, and with them dozens of packages that only call models: a stand-in whose attributes do nothing is imported
+in their place. The official classes share some objects between all instances (the default lists of `post_tweet`, the
+cards and bookings that pad long contexts): `mend` restores them before each entry."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import copy
+import hashlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import os
+import re
+import sys
+import tempfile
+import types
+import zipfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rods.environments.workers.worker import Worker
+from rods.errors import UserError
+from rods.family.benchmarks.bfcl import results
+from rods.family.benchmarks.protocol import Form
+from rods.files import read_regular
+from rods.worlds.bfcl import wheel
+
+SCORER = "rods.family.benchmarks.bfcl.scorer:answer"
+_PACKAGE = "bfcl_eval.eval_checker.multi_turn_eval"
+_REAL = frozenset({"bfcl_eval", "mpmath", "filelock", "rods"})
+_HOUR = 3_600.0
+_VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE)
+
+
+def verdicts(samples: Sequence[tuple[int, Sequence[Path]]], form: Form, file: Path) -> dict[tuple[str, int], bool]:
+    """The verdicts of the scorer of the wheel `file` on result files, each of a sample, by id and sample."""
+    valid: dict[tuple[str, int], bool] = {}
+    with contextlib.closing(start(SCORER)) as scorer:
+        for sample, path in ((sample, path) for sample, files in samples for path in files):
+            category = path.name.removeprefix("BFCL_v4_").removesuffix("_result.json")
+            answer = scorer.call({"wheel": str(file), "form": form, "category": category, "file": str(path)})
+            valid |= {(name, sample): verdict for name, verdict in answer.items()}
+    return valid
+
+
+def known_wheel(file: Path | None) -> Path:
+    """The wheel to ask, by default the pinned one in the cache. Raises RefusedError for another version, UserError for
+    what is no wheel of BFCL."""
+    if file is None:
+        return wheel.path()
+    try:
+        sha256 = hashlib.sha256(read_regular(file)).hexdigest()
+        with zipfile.ZipFile(file) as archive:
+            names = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+            version = _VERSION.search(archive.read(names[0]).decode())
+    except (OSError, zipfile.BadZipFile, IndexError) as error:
+        raise UserError(f"is no wheel ({error})", where=str(file), remedy=f"give one of {wheel.PACKAGE}") from error
+    stated = version[1] if version else "of no known version"
+    results.check_version({"package": wheel.PACKAGE, "version": stated, "sha256": sha256}, file)
+    return file
+
+
+def start(target: str) -> Worker:
+    """A process that answers the requests of `target`, with an hour for each."""
+    return Worker(target, seconds=_HOUR, memory=1 << 33, reply_bytes=1 << 28)
+
+
+class Official:
+    """The modules of the wheel."""
+
+    def __init__(self, wheel: str) -> None:
+        sys.path.insert(0, wheel)
+        self.utils: Any = importlib.import_module(f"{_PACKAGE}.multi_turn_utils")
+        self.checker: Any = importlib.import_module(f"{_PACKAGE}.multi_turn_checker")
+        sources = f"{_PACKAGE}.func_source_code"
+        self.posting: Any = importlib.import_module(f"{sources}.posting_api").TwitterAPI
+        self.travel: Any = importlib.import_module(f"{sources}.travel_booking")
+        self.padding = copy.deepcopy((self.travel.CREDIT_CARD_EXTENSION, self.travel.BOOKING_RECORD_EXTENSION))
+
+    def mend(self) -> None:
+        """Gives the classes their shared objects back as they were at first."""
+        self.posting.post_tweet.__defaults__ = ([], [])
+        self.travel.CREDIT_CARD_EXTENSION, self.travel.BOOKING_RECORD_EXTENSION = copy.deepcopy(self.padding)
+
+    def forget(self) -> None:
+        """Removes the instances that the executor keeps in its module."""
+        names = vars(self.utils)
+        for name in [name for name in names if name.endswith("_instance")]:
+            del names[name]
+
+
+class _Anything(types.ModuleType):
+    """A stand-in: every attribute is a class that can be called, subclassed, combined, and does nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Nothing
+
+
+class _Kind(type):
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return cls
+
+    def __call__(cls, *given: Any, **named: Any) -> Any:
+        """As a decorator it gives back what it decorates."""
+        return given[0] if len(given) == 1 and not named and callable(given[0]) else cls
+
+    def __or__(cls, other: Any) -> Any:
+        return cls
+
+    __ror__ = __or__
+
+
+class _Nothing(metaclass=_Kind): ...
+
+
+class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds, before all other finders, a stand-in for whatever scoring does not need, installed or not."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        top = name.split(".")[0]
+        here = top in sys.modules and not isinstance(sys.modules[top], _Anything)
+        if here or top in sys.stdlib_module_names or top in _REAL:
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return _Anything(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        pass
+
+
+class Scorer:
+    """The wheel's modules, ready to judge."""
+
+    def __init__(self, wheel: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="rods-bfcl-")
+        root = Path(self._folder.name)
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(root / "wheel")
+        os.environ["BFCL_PROJECT_ROOT"] = str(root / "project")
+        sys.path.insert(0, str(root / "wheel"))
+        sys.meta_path.insert(0, _StandIns())
+        for name in ("NameConstant", "Ellipsis"):  # the decoder asks for them; Python 3.14 no longer has them
+            if not hasattr(ast, name):
+                setattr(ast, name, type(name, (ast.expr,), {}))
+        with contextlib.redirect_stdout(sys.stderr):
+            self.runner: Any = importlib.import_module("bfcl_eval.eval_checker.eval_runner")
+            handlers: Any = importlib.import_module("bfcl_eval.model_handler.api_inference.openai_completion")
+        self.utils: Any = importlib.import_module("bfcl_eval.utils")
+        self.handlers = {
+            form: handlers.OpenAICompletionsHandler("rods", 0.0, "rods", is_fc_model=form == "native")
+            for form in ("prompt", "native")
+        }
+        self.official = Official(wheel)  # the same modules: it knows how to forget and mend what they share
+
+    @cache  # noqa: B019 it lives as long as the process
+    def tasks(self, category: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The scorer's prompts and answers of a category."""
+        prompts = self.utils.load_dataset_entry(category, include_prereq=False, include_language_specific_hint=False)
+        for prompt in prompts:
+            del prompt["function"]  # as the scorer does
+        return prompts, self.utils.load_ground_truth_entry(category)
+
+    def verdicts(self, form: str, category: str, file: Path) -> dict[str, bool]:
+        """The scorer's verdict on each entry of a result file, by id."""
+        results = self.utils.load_file(file, sort_by_id=True)
+        prompts, answers = self.runner._subset_entries_by_model_ids(results, *self.tasks(category), allow_missing=True)
+        valid: dict[str, bool] = {}
+        for result, prompt, answer in zip(results, prompts, answers, strict=True):
+            self.official.mend()
+            verdict = self.runner._evaluate_single_multi_turn_entry(
+                self.handlers[form], result["id"], result["result"], answer["ground_truth"], prompt, "rods", category
+            )
+            self.official.forget()
+            valid[result["id"]] = bool(verdict["valid"])
+        self.official.mend()
+        return valid
+
+
+_made = cache(Scorer)
+
+
+def answer(request: dict[str, Any]) -> dict[str, bool]:
+    """{"wheel", "form", "category", "file"} → verdicts by id."""
+    scorer = _made(request["wheel"])
+    with contextlib.redirect_stdout(sys.stderr):
+        return scorer.verdicts(request["form"], request["category"], Path(request["file"]))

@@ -1,0 +1,225 @@
+"""Plays the episodes of an evaluation: tasks as jobs, with local weights in batches, or by a policy behind an
+OpenAI-compatible endpoint, many in flight, each asking as soon as it can.
+
+Behind an endpoint, an episode that meets a spent budget or an infrastructure failure is left out; the reason is
+counted, and the next start runs it again. A prompt that does not fit the context ends the episode, as in the official
+harness. An output that was cut at the token limit is taken as it is in the official protocol, and ends the episode
+elsewhere.
+
+Rollouts, loss and local weights keep the reasoning in earlier replies, since their history is tokens that are never
+rendered again. Behind an endpoint the server renders the history, and the chat templates of some reasoning models leave
+earlier reasoning out: such a policy would be scored on other conversations than it was trained on, so it is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rods import dialects
+from rods.canonical import content_id, keyed_random
+from rods.environments.loading import Environments
+from rods.episode.drivers import Job, run_episode
+from rods.episode.engine import MAX_STEPS, NeedText, Reply, Trace
+from rods.episode.rewards import score
+from rods.errors import InfrastructureError, UserError
+from rods.evaluation import card
+from rods.family.benchmarks.folder import Episode, Settings
+from rods.family.benchmarks.protocol import NativeCalls, messages, reply_text
+from rods.llm import BudgetSpent, Client, Request
+from rods.players import Players
+from rods.tasks import AnyTask
+
+if TYPE_CHECKING:
+    from rods.trainer.engines.local import LocalEngine
+
+RANDOM_SEED = 0  # of all draws; a task's samples are keyed by their number
+RENDERING_SECONDS = 30.0  # for a server's answer
+SPENT = "the budget is spent"
+ASIDE = "<think>\nOne after the other.\n</think>\n\n"
+Slot = tuple[AnyTask, int]  # a task and the number of its sample
+
+
+class Maker(Protocol):
+    """Makes jobs for tasks, and episodes out of their traces."""
+
+    settings: Settings
+
+    def job(self, task: AnyTask) -> Job: ...
+
+    def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
+        """The record of a finished job; `cut` of its outputs were taken although they were cut."""
+
+
+class TaskMaker:
+    """The `Maker` of tasks of any environment, as in training, without hints, in a training dialect. Verdicts are those
+    of training, and recorded with the conversation, which `rods-train sft --teacher` imitates."""
+
+    def __init__(self, environments: Environments, settings: Settings) -> None:
+        assert settings.protocol != "official"
+        self.settings, self._players = settings, Players(environments)
+        self._dialect = dialects.load(settings.protocol, settings.system_prompt)
+        self._jobs: dict[str, Job] = {}  # the samples of a task share its ground truth
+
+    def job(self, task: AnyTask) -> Job:
+        if task.id not in self._jobs:
+            self._jobs[task.id] = self._players.job(task, self._dialect, max_steps=MAX_STEPS)
+        return self._jobs[task.id]
+
+    def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
+        earned = score(trace, "progress").as_json()
+        result = {"type": job.task.type, "rollout": earned, "trace": trace.as_json()}
+        return Episode(job.task.id, sample, self.settings.results_form, result, trace.end, cut)
+
+
+def shown(job: Job) -> list[Any]:
+    """What the card's hash of the prompts is over (rods.evaluation.card.shown), with the tools beside native calls."""
+    if not isinstance(job.dialect, NativeCalls):
+        return card.shown(job)
+    return [*card.shown(job), job.dialect.tools(job.task.tools_at(0), _held_out(job.task))]
+
+
+def _held_out(task: AnyTask) -> list[str]:
+    """The tools that return in a later turn, in the order of their return."""
+    return [name for _, names in sorted(task.held_out.items()) for name in names]
+
+
+def play_batches(
+    engine: LocalEngine,
+    maker: Maker,
+    slots: Sequence[Slot],
+    in_flight: int,
+    done: Callable[[Episode], None],
+    asked: Callable[[], bool],
+) -> None:
+    """Plays `slots` with local weights in batches of `in_flight` and hands every finished episode to `done`. Begins no
+    other batch when `asked` says to stop. Native tool calls are parsed by servers, so there are none here."""
+    for first in range(0, len(slots), in_flight):
+        if asked():
+            return
+        part = slots[first : first + in_flight]
+        jobs = [maker.job(task) for task, _ in part]
+        key = keyed_random(RANDOM_SEED, "evaluation", *(f"{task.id} {sample}" for task, sample in part)).getrandbits(63)
+        played = engine.rollouts(jobs, random_seed=key, greedy=maker.settings.greedy)
+        for job, (_, sample), rollout in zip(jobs, part, played, strict=True):
+            if rollout.trace.end != "infrastructure":
+                done(maker.episode(job, sample, rollout.trace))
+
+
+async def play_endpoint(
+    client: Client,
+    maker: Maker,
+    slots: Sequence[Slot],
+    in_flight: int,
+    done: Callable[[Episode], None],
+    asked: Callable[[], bool],
+) -> Counter[str]:
+    """Plays `slots` through `client` and hands every finished episode to `done`; how many were left out, by reason.
+    Begins no more when `asked` says to stop, and gives up those that are running."""
+    waiting = iter(slots)
+    stopped: Counter[str] = Counter()
+
+    async def worker() -> None:
+        for task, sample in waiting:
+            if stopped[SPENT]:
+                stopped[SPENT] += 1
+                continue
+            calls = _EpisodeCalls(client, maker.settings, maker.job(task), sample)
+            trace = await run_episode(calls.job, calls.reply)
+            if trace.end == "infrastructure":
+                stopped[calls.trouble or "the environment's machinery failed"] += 1
+            else:
+                done(maker.episode(calls.job, sample, trace, calls.cut))
+
+    workers = [asyncio.create_task(worker()) for _ in range(min(in_flight, len(slots)))]
+    try:
+        together = asyncio.gather(*workers)
+        while not together.done() and not asked():  # a signal's handler cannot set an event of the loop
+            await asyncio.wait([together], timeout=0.2)
+        if together.done():
+            together.result()
+    finally:
+        for running in workers:
+            running.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+    return stopped
+
+
+class _EpisodeCalls:
+    """The requests of one episode and their replies. `trouble`: what has ended it; `cut`: outputs that were cut and yet
+    taken."""
+
+    def __init__(self, client: Client, settings: Settings, job: Job, sample: int) -> None:
+        self.client, self.settings, self.job, self.sample = client, settings, job, sample
+        self.trouble, self.cut, self._asked = "", 0, 0
+
+    async def reply(self, need: NeedText) -> Reply:
+        try:
+            completion = await self.client.complete(self._request(need))
+        except (BudgetSpent, InfrastructureError) as error:
+            self.trouble = SPENT if isinstance(error, BudgetSpent) else str(error)
+            return Reply("", "infrastructure")
+        text = completion.text
+        if isinstance(self.job.dialect, NativeCalls):
+            text = reply_text(text or None, [(call.name, call.arguments) for call in completion.tool_calls])
+        if completion.finish == "context" or (completion.finish == "length" and self.settings.protocol != "official"):
+            return Reply(text, completion.finish)
+        self.cut += completion.finish == "length"
+        return Reply(text)
+
+    def _request(self, need: NeedText) -> Request:
+        settings, task, dialect = self.settings, self.job.task, self.job.dialect
+        self._asked += 1
+        key = (RANDOM_SEED, "evaluation", task.id, self.sample, self._asked)
+        tools: Sequence[dict[str, Any]] = ()
+        if isinstance(dialect, NativeCalls):  # what is visible in this turn
+            first, now = task.tools_at(0), set(task.tools_at(need.turn))
+            tools = dialect.tools(first, [name for name in _held_out(task) if name in now and name not in first])
+            conversation = messages(need.messages)
+        else:
+            conversation = [{"role": message.role, "content": message.content} for message in need.messages]
+        return Request(
+            "evaluation",
+            conversation,
+            tools=tools,
+            max_tokens=settings.max_tokens,
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            random_seed=None if settings.greedy else keyed_random(*key).getrandbits(31),
+        )
+
+
+async def rendered_template(model: str, bases: Sequence[str], *, keeps_reasoning: bool) -> str | None:
+    """A hash of what the chat templates of the servers at `bases` (…/v1) make of a fixed conversation with reasoning in
+    it, its tokens; None where no server says (vLLM does). With `keeps_reasoning`, raises UserError where one leaves the
+    reasoning out."""
+    import aiohttp  # late, as in rods.llm.connections
+
+    async def tokens(base: str, reply: str) -> Any:
+        """The conversation as the server would prompt the policy with it; None where it does not say."""
+        said = (("user", "Begin."), ("assistant", reply), ("user", "Go on."))
+        asked = {"model": model, "messages": [{"role": role, "content": content} for role, content in said]}
+        try:
+            async with session.post(f"{base.removesuffix('/v1')}/tokenize", json=asked) as answer:
+                told = await answer.json(content_type=None) if answer.status == 200 else None
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+            return None  # the next request reports why
+        return told.get("tokens") if isinstance(told, dict) else None
+
+    rendered = set()
+    timeout = aiohttp.ClientTimeout(total=RENDERING_SECONDS)
+    async with aiohttp.ClientSession(trust_env=False, timeout=timeout) as session:
+        for base in bases:
+            whole = await tokens(base, f"{ASIDE}Done.")
+            if whole is None:
+                continue
+            if keeps_reasoning and whole == await tokens(base, "Done."):
+                raise UserError(
+                    "the server's chat template leaves out earlier reasoning, which the policy was trained to read",
+                    where=base,
+                    remedy="serve it with --chat-template and one that keeps it, or score the local weights",
+                )
+            rendered.add(content_id(whole))
+    return " and ".join(f"rendered {shown}" for shown in sorted(rendered)) or None

@@ -1,0 +1,175 @@
+"""The folder of an evaluation: its settings (evaluation.json) and the episodes done so far (episodes.jsonl).
+
+Settings are tasks, protocol, policy and sampling; a folder refuses others. Addresses, keys, concurrency and budgets may
+change at every start. episodes.jsonl has the card of the scores (rods.evaluation.card) whenever it becomes another, and
+one record an episode that the policy itself ended, durable before the next one counts. Outputs are kept as JSON text
+inside the record, since a policy's text may hold what a line of the log may not (lone surrogates, numbers of any size).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import orjson
+
+from rods.buffers.log.disk import replace
+from rods.buffers.log.records import record
+from rods.buffers.log.tail import read
+from rods.buffers.log.writer import LogWriter
+from rods.canonical import keyed_random
+from rods.errors import RefusedError, UserError
+from rods.evaluation.card import Card
+from rods.family.benchmarks.protocol import Documents, Form
+from rods.files import read_regular
+from rods.tasks import HELD_OUT_SPLITS, SPLITS, TASK_TYPES, AnyTask, Split, TaskType
+
+SETTINGS = "evaluation.json"
+EPISODES = "episodes.jsonl"
+T = TypeVar("T", bound=AnyTask)
+Protocol = Literal["official", "tags", "hermes", "compact"]
+SystemPrompt = Literal["plain", "resourceful"]
+Part = Literal["held-out", "test", "validation", "train", "all"]
+COLDEST = 0.001  # the harness's own temperature
+PARTS: dict[Part, tuple[Split, ...]] = {
+    "held-out": HELD_OUT_SPLITS,  # the 400 of the papers
+    "test": ("test",),  # the 300 of them that no transition between curriculum stages has seen
+    "validation": ("validation",),
+    "train": ("train",),
+    "all": SPLITS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`policy` says what is evaluated; `tasks_per_type` 0 takes all; `samples` are episodes a task. `tasks` describes a
+    file of tasks (its hash, how many are played, their environments); None: a benchmark's are."""
+
+    policy: dict[str, Any]
+    part: Part = "held-out"
+    types: tuple[TaskType, ...] = TASK_TYPES
+    tasks_per_type: int = 0
+    samples: int = 1
+    protocol: Protocol = "official"
+    system_prompt: SystemPrompt = "plain"  # of the tags dialect
+    form: Form = "prompt"
+    documents: Documents = "full"
+    temperature: float = COLDEST
+    top_p: float = 1.0
+    max_tokens: int = 4096  # of one output
+    tasks: dict[str, Any] | None = None
+
+    def name(self, task: AnyTask) -> str:
+        """What the journal calls `task`: the benchmark's id, or its own."""
+        return task.id if self.tasks else task.provenance["id"]
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the temperature is at most the harness's own, so that the likeliest token is taken."""
+        return self.temperature <= COLDEST
+
+    @property
+    def results_form(self) -> Form:
+        """The form in which outputs are recorded; the calls of a training dialect are kept as native ones."""
+        return self.form if self.protocol == "official" else "native"
+
+    def choose(self, tasks: Sequence[T]) -> list[T]:
+        """The tasks of the evaluation, in their types' order; fewer of a type by a draw that never changes."""
+        chosen: list[T] = []
+        for kind in self.types:
+            fitting = [task for task in tasks if task.type == kind and task.split in PARTS[self.part]]
+            if 0 < self.tasks_per_type < len(fitting):
+                drawn = keyed_random(0, "evaluation", kind).sample(range(len(fitting)), len(fitting))
+                fitting = [fitting[index] for index in sorted(drawn[: self.tasks_per_type])]
+            chosen += fitting
+        return chosen
+
+
+def open_folder(folder: Path, settings: Settings, benchmark: Mapping[str, Any]) -> None:
+    """Makes `folder` for `settings` and `benchmark`, or finds it made for the same. Raises RefusedError with what
+    differs, UserError for a folder that is something else."""
+    ours = {"format": 1, **benchmark, **orjson.loads(orjson.dumps(settings))}
+    if benchmark:
+        del ours["tasks"]
+    if not (folder / SETTINGS).exists():
+        if folder.exists() and any(folder.iterdir()):
+            raise UserError("is no evaluation, and not empty", where=str(folder), remedy="name a new folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        replace(folder / SETTINGS, orjson.dumps(ours, option=orjson.OPT_INDENT_2) + b"\n")
+        return
+    theirs, _ = recorded_settings(folder)
+    different = [key for key in sorted(ours.keys() | theirs.keys()) if ours.get(key) != theirs.get(key)]
+    if different:
+        shown = "; ".join(f"{key} is {theirs.get(key)!r} there, {ours.get(key)!r} now" for key in different)
+        remedy = "name a new folder, or the same settings"
+        raise RefusedError(f"was made with other settings: {shown}", where=str(folder), remedy=remedy)
+
+
+def recorded_settings(folder: Path) -> tuple[dict[str, Any], Settings]:
+    """The content of evaluation.json, and the settings in it. Raises UserError for a folder without it."""
+    try:
+        content: dict[str, Any] = orjson.loads(read_regular(folder / SETTINGS))
+        fields = {name: content[name] for name in Settings.__dataclass_fields__ if name in content}
+        return content, Settings(**{**fields, "types": tuple(content["types"])})
+    except (OSError, KeyError, TypeError, orjson.JSONDecodeError) as error:
+        raise UserError("is no evaluation", where=str(folder), remedy="`rods-eval run` makes one") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One finished episode. `task` is the benchmark's id, `result` what its result files hold (of other tasks the id,
+    and `TaskMaker.episode`); `cut` counts outputs that were cut at the token limit and yet taken."""
+
+    task: str
+    sample: int
+    form: Form
+    result: Any
+    end: str = "finished"
+    cut: int = 0
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.task, self.sample
+
+
+PLAIN_FIELDS = ("task", "sample", "form", "end", "cut")  # of a record; `result` is JSON text there
+
+
+class Journal:
+    """The one writer of an evaluation's episodes. Knows which are `done`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._writer = LogWriter(folder / EPISODES)  # which moves aside a line that a kill has cut short
+        self.done = {episode.key for episode in episodes(folder)}
+
+    def add(self, episode: Episode) -> None:
+        """Records an episode; on the disk when this returns. One that is done already is left as it is."""
+        if episode.key in self.done:
+            return
+        fields = {name: getattr(episode, name) for name in PLAIN_FIELDS}
+        self._writer.append([record("episode", **fields, result=json.dumps(episode.result))])
+        self.done.add(episode.key)
+
+    def describe(self, card: Card) -> None:
+        """Records the card of the episodes that follow, unless it is on record."""
+        if card not in cards(self.folder)[-1:]:
+            self._writer.append([record("card", card=card)])
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def episodes(folder: Path) -> Iterator[Episode]:
+    """The episodes on record, in the order in which they ended."""
+    for line in read(folder / EPISODES):
+        if line["kind"] == "episode":
+            yield Episode(**{name: line[name] for name in PLAIN_FIELDS}, result=json.loads(line["result"]))
+
+
+def cards(folder: Path) -> list[Card]:
+    """The cards on record, one for each time that it became another; none in a folder from before there were any."""
+    return [line["card"] for line in read(folder / EPISODES) if line["kind"] == "card"]

@@ -1,0 +1,248 @@
+"""`rods-eval`: a policy on a benchmark's tasks, with the official protocol and the official verdict; or on any
+environment's.
+
+    rods-eval run FOLDER --url http://host:8000/v1 --model NAME      the policy behind an endpoint
+    rods-eval run FOLDER --weights MODEL | --run RUN [--step N]      local weights, or a run's checkpoint
+    rods-eval run FOLDER --recorded RESULTS                          outputs that exist: its results, our traces
+    rods-eval run FOLDER --tasks FILE …                              tasks of any environment
+    rods-eval compare BEFORE AFTER                                   two policies on the same tasks, in pairs
+    rods-eval report FOLDER                                          the scores of what is there
+    rods-eval check FOLDER [--wheel FILE]                            the benchmark's own scorer over the same outputs
+
+Exit codes are those of `rods.errors`: 0 done, 1 a check found a difference (or recorded outputs lack tasks), 2 bad
+input, 3 refused (other settings, other data), 5 incomplete: a budget, an endpoint or a signal stopped it, and the same
+command goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from rods import commands, logs
+from rods.buffers.run.locks import Ownership
+from rods.buffers.run.runfolder import LOGS
+from rods.buffers.usage import UsageLog
+from rods.canonical import content_id
+from rods.commands import Json
+from rods.config import Rollouts
+from rods.console.output import print_result
+from rods.environments.base import reference
+from rods.environments.loading import Environments
+from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain
+from rods.evaluation import card as cards
+from rods.family.benchmarks import episodes, report, sources
+from rods.family.benchmarks.benchmarks import Benchmark, named, opened
+from rods.family.benchmarks.folder import COLDEST, EPISODES, SETTINGS, Episode, Journal, open_folder
+from rods.family.benchmarks.sources import Options, Source
+from rods.llm import Budget, Client
+from rods.signals import Interrupted, StopRequest
+from rods.tasks import AnyTask, read_tasks, scripted
+
+Folder = Annotated[Path, Parameter(help="the evaluation's folder")]
+DEFAULTS = Options()
+SAY_SECONDS = 10.0  # between two lines about progress
+
+
+def run(arguments: list[str]) -> int:
+    """One verb; returns the exit code (rods.commands.run). Without arguments: the help."""
+    return commands.run(application(), arguments or ["--help"], _interrupted)
+
+
+def application() -> App:
+    app = commands.application("rods-eval", "A policy on a benchmark's tasks, or on any environment's.")
+    app.command(_run, name="run", help="Run or go on with an evaluation, and print its scores.")
+    app.command(_report, name="report", help="Print the scores of what is recorded.")
+    app.command(_compare, name="compare", help="Pair two evaluations of the same tasks, task by task.")
+    app.command(_check, name="check", help="Compare with the verdicts of the benchmark's own scorer.")
+    return app
+
+
+def _interrupted(stopped: Interrupted) -> tuple[str, int]:
+    return "interrupted; the same command goes on with the episodes that are left", 128 + stopped.number
+
+
+def _run(
+    folder: Folder, /, *, options: Annotated[Options, Parameter(name="*")] = DEFAULTS, as_json: Json = False
+) -> int:
+    source = sources.find(options)
+    settings = sources.settings(source, options)
+    benchmark = None if options.tasks else named(options.benchmark)
+    chosen = settings.choose(benchmark.tasks() if benchmark else list(read_tasks(options.tasks or Path())))
+    if not chosen:
+        raise UserError("no task fits", where="--split, --types", remedy="ask for less")
+    maker: episodes.Maker
+    if benchmark is not None:
+        maker = benchmark.maker(settings)
+    else:
+        folders = (options.tasks.parent if options.tasks else None, options.run)
+        worlds = Environments(source.operation.sandbox, *filter(None, folders))
+        settings = replace(settings, tasks=_described(chosen, worlds))
+        maker = episodes.TaskMaker(worlds, settings)
+    if (folder / SETTINGS).exists():
+        opened(folder)  # which refuses other data
+    open_folder(folder, settings, benchmark.identity() if benchmark else {})
+    logs.configure("rods-eval", "warning", folder=folder / LOGS)
+    with StopRequest() as request, Ownership(folder, EPISODES, "rods-eval"):
+        session = _Session(folder, source, maker, benchmark, chosen, lambda: request.asked)
+        try:
+            session.run(options)
+        finally:
+            session.journal.close()
+        found = report.report(folder)
+        code = session.code()
+    print_result(as_json, found, report.lines(found))
+    return code
+
+
+def _report(folder: Folder, /, *, as_json: Json = False) -> None:
+    found = report.report(folder)
+    print_result(as_json, found, report.lines(found))
+
+
+def _compare(
+    before: Annotated[Path, Parameter(help="an evaluation's folder")],
+    after: Annotated[Path, Parameter(help="another's, of the same tasks")],
+    /,
+    *,
+    as_json: Json = False,
+) -> None:
+    differences = report.compare(before, after)
+    print_result(as_json, differences, report.compared_lines(differences))
+
+
+def _check(
+    folder: Folder,
+    /,
+    *,
+    wheel: Annotated[Path | None, Parameter(help="the scorer's package to ask; default: the pinned")] = None,
+    as_json: Json = False,
+) -> int:
+    found = report.check(folder, wheel)
+    print_result(as_json, found, report.checked_lines(found))
+    return EXIT_OK if found["equal"] == found["episodes"] else EXIT_FAILED
+
+
+def _described(tasks: Sequence[AnyTask], environments: Environments) -> dict[str, Any]:
+    """What evaluation.json says of `tasks` of a file. Raises UserError for one that was written for another version of
+    its environment."""
+    for task in tasks:
+        installed, written = environments.load(task.environment.name), task.environment
+        if reference(installed) != written:
+            raise UserError(
+                f"was written for version {written.hash} of {written.name!r}, but {installed.hash} is installed",
+                where=f"task {task.id}",
+                remedy="install that version, or `rods data rehash FILE`",
+            )
+    names = sorted({cards.version(task) for task in tasks})
+    return {"count": len(tasks), "hash": content_id(sorted(task.id for task in tasks)), "environments": names}
+
+
+@dataclass
+class _Session:
+    """One start of an evaluation. `stopped`: why how many episodes were left out."""
+
+    folder: Path
+    source: Source
+    maker: episodes.Maker
+    benchmark: Benchmark | None
+    chosen: Sequence[AnyTask]
+    asked: Callable[[], bool]
+    stopped: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.settings, self.journal = self.maker.settings, Journal(self.folder)
+        self.expected = len(self.chosen) * self.settings.samples
+        self._said = time.monotonic()
+
+    def run(self, options: Options) -> None:
+        source, in_flight = self.source, options.in_flight
+        slots = [
+            (task, sample)
+            for sample in range(self.settings.samples)
+            for task in self.chosen
+            if (self.settings.name(task), sample) not in self.journal.done
+        ]
+        if slots and source.kind != "endpoint":  # whose servers are to be asked first
+            self._describe(cards.template_of(source.path) if source.kind == "weights" else None)
+        if source.recorded:
+            self._take()
+        elif slots and source.kind == "endpoint":
+            asyncio.run(self._ask(slots, in_flight))
+        elif slots:
+            from rods.trainer.engines.local import LocalEngine  # torch only where weights are
+
+            limits = Rollouts(
+                temperature=max(self.settings.temperature, COLDEST),
+                top_p=self.settings.top_p,
+                max_reply_tokens=self.settings.max_tokens,
+                max_context_tokens=options.max_context,
+            )
+            engine = LocalEngine.load_alone(source.path, limits, source.operation, "transformers")
+            episodes.play_batches(engine, self.maker, slots, in_flight, self._done, self.asked)
+
+    def code(self) -> int:
+        """The exit code of this start; says what is left out and why on standard error."""
+        left = self.expected - len(self.journal.done)
+        if not left:
+            return EXIT_OK
+        for reason, count in self.stopped.most_common(5):
+            complain("rods-eval", f"{count} episodes left out: {reason}")
+        if self.source.recorded:
+            complain("rods-eval", f"the recorded outputs lack {left} of {self.expected} episodes")
+            return EXIT_FAILED
+        complain("rods-eval", f"{left} of {self.expected} episodes are left; the same command goes on")
+        return EXIT_REQUEUE
+
+    def _describe(self, template: str | None) -> None:
+        """Puts the card on record, before the first episode that it is about."""
+        settings, recorded = self.settings, self.source.recorded
+        sampling = {name: getattr(settings, name) for name in ("temperature", "top_p", "max_tokens")}
+        card = cards.card(
+            self.chosen,
+            settings.part,
+            [] if recorded else [episodes.shown(self.maker.job(task)) for task in self.chosen],
+            history="recorded" if recorded else "tokens" if self.source.kind == "weights" else "messages",
+            template=template,
+            random_seeds={} if recorded else {"rollouts": episodes.RANDOM_SEED},
+            sampling={"samples_per_task": settings.samples, **sampling},
+        )
+        self.journal.describe(card)
+
+    async def _ask(self, slots: list[episodes.Slot], in_flight: int) -> None:
+        endpoint = self.source.endpoint
+        assert endpoint is not None
+        async with UsageLog(self.folder, "evaluation") as usage:
+            budget = Budget(self.source.budgets, tokens=usage.tokens, requests=usage.requests)
+            async with Client([endpoint], budget=budget, sink=usage) as client:
+                servers = [base for status in client.status() for base in status["servers"]]
+                ours = self.settings.protocol != "official"
+                self._describe(await episodes.rendered_template(endpoint.model, servers, keeps_reasoning=ours))
+                self.stopped = await episodes.play_endpoint(
+                    client, self.maker, slots, in_flight, self._done, self.asked
+                )
+
+    def _take(self) -> None:
+        """Records outputs that exist. Traces may hold several episodes of a task: the first `samples` count."""
+        counted: Counter[str] = Counter()
+        assert self.benchmark is not None, "recorded outputs are of a benchmark's tasks"
+        by_name = {task.provenance["id"]: scripted(task, "a file of outputs") for task in self.chosen}
+        entries = self.benchmark.recorded(self.source.path, by_name, self.settings.form)
+        for task, result, end in list(entries):  # all are looked at before one is taken
+            if counted[task] < self.settings.samples:
+                self._done(Episode(task, counted[task], self.settings.form, result, end))
+            counted[task] += 1
+
+    def _done(self, episode: Episode) -> None:
+        self.journal.add(episode)
+        if time.monotonic() - self._said >= SAY_SECONDS:
+            self._said = time.monotonic()
+            print(f"rods-eval: {len(self.journal.done)} of {self.expected} episodes", file=sys.stderr, flush=True)

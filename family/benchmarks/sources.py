@@ -1,0 +1,224 @@
+"""The command line of `rods-eval run`, and the source of outputs that it names: an endpoint, local weights, a run's
+checkpoint, or files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Group, Parameter
+from pydantic import ValidationError
+
+from rods.config import Budgets, Endpoint, Operation, read_config
+from rods.errors import UserError
+from rods.evaluation import heldout
+from rods.family.benchmarks.benchmarks import named
+from rods.family.benchmarks.folder import COLDEST, Part, Protocol, Settings, SystemPrompt
+from rods.family.benchmarks.protocol import Documents, Form
+from rods.files import read_regular
+from rods.tasks import TASK_TYPES, TaskType
+
+Precision = Literal["auto", "float32", "bf16"]
+Kind = Literal["endpoint", "weights", "results", "traces"]
+
+
+def _options(title: str, place: int) -> Callable[..., Parameter]:
+    """What makes an option of this group of the help, out of its text."""
+    group = Group(title, sort_key=place)
+    return lambda text, **more: Parameter(group=group, help=text, negative="", **more)
+
+
+_policy = _options("The policy, one of these", 1)
+_about = _options("About the policy", 2)
+_tasks = _options("Tasks", 3)
+_protocol = _options("Protocol", 4)
+_limit = _options("Limits", 5)
+_SIGNATURES = "signatures: one line a tool, not the benchmark's documents, for contexts that these do not fit"
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line of `rods-eval run`."""
+
+    url: Annotated[tuple[str, ...], _policy("an OpenAI-compatible endpoint; several: replicas")] = ()
+    config: Annotated[Path | None, _policy("a configuration: its [operation] endpoint, budgets")] = None
+    weights: Annotated[Path | None, _policy("a folder with weights and tokenizer")] = None
+    run: Annotated[Path | None, _policy("a run's newest checkpoint, or that of --step")] = None
+    recorded: Annotated[Path | None, _policy("the benchmark's result files, or a trainer's traces")] = None
+
+    model: Annotated[str, _about("the model as the endpoint calls it")] = ""
+    name: Annotated[str, _about("what reports and the result folder call the policy")] = ""
+    key_env: Annotated[str, _about("the environment variable that holds the endpoint's key")] = ""
+    step: Annotated[int | None, _about("with --run: the checkpoint's step")] = None
+
+    benchmark: Annotated[str, _tasks("a folder of rods/family/benchmarks; default: the only one there is")] = ""
+    tasks: Annotated[Path | None, _tasks("a JSONL file of any environment's; default: the benchmark's")] = None
+    part: Annotated[Part | None, _tasks("which split; default: held-out, of a file all", name="--split")] = None
+    types: Annotated[tuple[TaskType, ...], _tasks("task types", consume_multiple=True)] = TASK_TYPES
+    tasks_per_type: Annotated[int, _tasks("at most so many of a type, by a fixed draw; 0: all")] = 0
+    samples: Annotated[int, _tasks("episodes a task")] = 1
+
+    protocol: Annotated[Protocol | None, _protocol("default: official, or what the run was trained with")] = None
+    form: Annotated[Form, _protocol("how calls are made", name="--calls")] = "prompt"
+    documents: Annotated[Documents, _protocol(_SIGNATURES)] = "full"
+    system_prompt: Annotated[SystemPrompt | None, _protocol("of the tags dialect")] = None
+    temperature: Annotated[float, _protocol("the default is the benchmark's")] = COLDEST
+    top_p: Annotated[float, _protocol("the nucleus")] = 1.0
+    max_tokens: Annotated[int, _protocol("of one output")] = 4096
+    max_context: Annotated[int, _protocol("tokens of an episode (local weights)")] = 32_768
+
+    in_flight: Annotated[int, _limit("episodes at a time")] = 64
+    precision: Annotated[Precision | None, _limit("local weights; default: the run's")] = None
+    threads: Annotated[int | None, _limit("torch threads of local weights; default: the run's")] = None
+    patience: Annotated[float, _limit("seconds to wait for an endpoint that is gone or fails")] = 600.0
+    budget_tokens: Annotated[int, _limit("prompt and answer tokens in all; 0: no limit")] = 0
+    budget_requests: Annotated[int, _limit("requests in all; 0: no limit")] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """`about` is the policy as evaluation.json records it; `protocol` and `system_prompt` are those it was trained
+    with; `operation` says how local weights are computed."""
+
+    kind: Kind
+    about: dict[str, Any]
+    path: Path = field(default_factory=Path)
+    endpoint: Endpoint | None = None
+    budgets: Budgets = field(default_factory=Budgets)
+    operation: Operation = field(default_factory=Operation)
+    protocol: Protocol = "official"
+    system_prompt: SystemPrompt = "plain"
+
+    @property
+    def recorded(self) -> bool:
+        return self.kind in ("results", "traces")
+
+
+def find(options: Options) -> Source:
+    """The policy that the options name. Raises UserError for none, several, or one that cannot be had."""
+    given = [f"--{name}" for name in ("url", "config", "weights", "run", "recorded") if getattr(options, name)]
+    if len(given) != 1:
+        what = f"several policies: {', '.join(given)}" if given else "no policy"
+        raise UserError(what, remedy="name one by --url, --config, --weights, --run or --recorded")
+    for path in (options.weights, options.recorded):
+        if path is not None and not path.exists():
+            raise UserError("there is no such file or folder", where=str(path), remedy="check the path")
+    if options.weights is not None:
+        path = options.weights.resolve()
+        about = {"kind": "weights", "name": options.name or path.name, "path": str(path)}
+        return _computed(Source("weights", about, options.weights), options)
+    if options.run is not None:
+        return _checkpoint(options.run, options)
+    return _endpoint(options) if options.recorded is None else _files(options.recorded, options)
+
+
+def settings(source: Source, options: Options) -> Settings:
+    """The settings of the evaluation. Raises UserError for options that contradict each other."""
+    own = "hermes" if options.tasks and source.protocol == "official" else source.protocol
+    protocol: Protocol = options.protocol or own
+    form: Form = "native" if source.kind == "traces" else options.form
+    native, official, served = form == "native", protocol == "official", source.kind == "endpoint"
+    for wrong, why in (
+        (source.recorded and options.protocol, "recorded outputs have had their protocol; leave --protocol out"),
+        (native and not official, "--calls native belongs to the official protocol"),
+        (native and source.kind == "weights", "native tool calls are parsed by a server; local weights have none"),
+        (options.tasks and options.benchmark, "--tasks and --benchmark name different tasks"),
+        (options.tasks and official, "the official protocol is the benchmark's: say --protocol hermes or tags"),
+        (options.tasks and source.recorded, "recorded outputs are judged on the benchmark's tasks alone"),
+        (options.documents != "full" and not official, "--documents belongs to the official protocol"),
+        (options.system_prompt and protocol != "tags", "--system-prompt belongs to the protocol tags"),
+        (protocol == "compact" and served, "the compact dialect's messages cannot be sent to a server"),
+        (options.samples < 1 or options.tasks_per_type < 0, "--samples starts at 1, --tasks-per-type at 0"),
+        (options.in_flight < 1 or options.max_tokens < 1, "--in-flight and --max-tokens start at 1"),
+        (not 0 <= options.temperature <= 2 or not 0 < options.top_p <= 1, "--temperature 0 to 2, --top-p above 0 to 1"),
+    ):
+        if wrong:
+            raise UserError(why, where="the command line", remedy="`rods-eval run --help` lists the options")
+    same = ("tasks_per_type", "samples", "documents", "temperature", "top_p", "max_tokens")
+    return Settings(
+        policy=source.about,
+        part=options.part or ("all" if options.tasks else "held-out"),
+        types=tuple(dict.fromkeys(options.types)),
+        protocol=protocol,
+        system_prompt=options.system_prompt or source.system_prompt,
+        form=form,
+        **{name: getattr(options, name) for name in same},
+    )
+
+
+def _endpoint(options: Options) -> Source:
+    budgets = {"tokens": options.budget_tokens, "requests": options.budget_requests}
+    operation = Operation()
+    if options.config is not None:
+        operation = read_config(options.config).operation
+        if len(operation.endpoints) != 1:
+            what = f"names {len(operation.endpoints)} endpoints; one policy is evaluated at a time"
+            remedy = "leave one [[operation.endpoints]], or give --url and --model"
+            raise UserError(what, where=str(options.config), remedy=remedy)
+        endpoint = operation.endpoints[0]
+        budgets = {name: value or getattr(operation.budgets, name) for name, value in budgets.items()}
+    elif not options.model:
+        raise UserError("no model", where="--url", remedy="say with --model what the endpoint calls it")
+    else:
+        endpoint = _made(
+            Endpoint,
+            model=options.model,
+            urls=tuple(options.url),
+            key_env=options.key_env,
+            concurrency=options.in_flight,
+            patience_seconds=options.patience,
+            retry_seconds=options.patience,
+        )
+    about: dict[str, Any] = {"kind": "endpoint", "name": options.name or endpoint.model, "model": endpoint.model}
+    about |= {"extra": endpoint.extra} if endpoint.extra else {}
+    return Source("endpoint", about, endpoint=endpoint, budgets=_made(Budgets, **budgets), operation=operation)
+
+
+def _made(kind: Any, **fields: Any) -> Any:
+    try:
+        return kind(**fields)
+    except ValidationError as error:
+        wrong = "; ".join(f"{one['msg']}: {one['input']!r}" for one in error.errors())
+        raise UserError(wrong, where="the command line", remedy="see docs/endpoints.md") from None
+
+
+def _checkpoint(run: Path, options: Options) -> Source:
+    """A run's policy, in the dialect and with the prompt that it was trained with."""
+    opened, checkpoint = heldout.checkpoint(run, "end" if options.step is None else options.step)
+    config, position = opened.config, checkpoint.position
+    if config.policy.kind == "simulated":
+        raise UserError("a simulated policy says nothing", where=str(run), remedy="evaluate a run with weights")
+    name = options.name or f"{run.resolve().name}_step_{position.step}"
+    about = {"kind": "run", "name": name, "run": str(run.resolve()), "step": position.step, "attempt": position.attempt}
+    source = Source(
+        "weights",
+        about,
+        checkpoint.policy,
+        operation=config.operation,
+        protocol=config.policy.dialect,
+        system_prompt=config.curriculum.stages[-1].prompt,
+    )
+    return _computed(source, options)
+
+
+def _computed(source: Source, options: Options) -> Source:
+    """`source` with the number format and threads of the command line; and, about it, what else the scores of local
+    weights depend on: the number format that `auto` means here, and the context."""
+    from rods.trainer import torch_settings  # torch only where weights are
+
+    said = {"precision": options.precision, "threads": options.threads}
+    operation = source.operation.model_copy(update={name: value for name, value in said.items() if value is not None})
+    precision = "bf16" if torch_settings.bf16(operation) else "float32"
+    about = {**source.about, "precision": precision, "max_context": options.max_context}
+    return replace(source, about=about, operation=operation)
+
+
+def _files(path: Path, options: Options) -> Source:
+    found = named(options.benchmark).outputs(path)
+    kind: Kind = "traces" if found.traces else "results"
+    digest = hashlib.sha256(b"".join(hashlib.sha256(read_regular(file)).digest() for file in found.files)).hexdigest()
+    name = options.name or path.resolve().name.split(".")[0]
+    return Source(kind, {"kind": kind, "name": name, "sha256": digest, "states_data": found.stated}, path)
