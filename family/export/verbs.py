@@ -31,7 +31,7 @@ from rods.functions import named_function
 
 Row = dict[str, Any]
 ROWS = 2_000  # written to Parquet at once
-TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+TABLES = tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
 FORMATS = "jsonl, parquet (what datasets and DuckDB read best)" + "".join(
     f", {name} (the pool in that benchmark's own)" for name in registry.having("format")
 )
