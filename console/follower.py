@@ -292,7 +292,7 @@ class Follower:
             self._reader, self._trouble, self.complete = None, trouble, trouble is None
             self._read = float("-inf")  # the sample knows nothing of what was read
 
-    def _take_live(self, step: ClosedStep, reward: float | None) -> None:
+    def _take_live(self, step: ClosedStep) -> None:
         """Takes a step that `Progress` has read, once the history before it is there."""
         if self.complete:
             self._take_update(self.state.update)

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Self
 
 from rods.console.output import print_json
@@ -73,7 +74,7 @@ class LiveView(ExitStack):
             return
         self._last, self._at = seen, time.monotonic()
         if self._json:
-            print_json({"event": "progress", **now.as_json()})
+            print_json({"event": "progress", **asdict(now)})
         else:
             print(seen)
         sys.stdout.flush()

@@ -80,8 +80,19 @@ class ProgressSample:
     finished: bool = False
     seconds_per_step: float | None = field(default=None, compare=False)
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+    def standing(self) -> dict[str, Any]:
+        """What `rods status --json` and the page say of it."""
+        return {name: value for name, value in asdict(self).items() if name not in ("seconds_per_step", "finished")}
+
+    def condition(self, life: str) -> str:
+        """The state of the run in a word, while its trainer's life is `life` (rods.buffers.run.heartbeat)."""
+        if life in ("running", "idle", "stuck"):
+            return "being written" if life != "stuck" else "stuck"
+        if self.step >= self.steps:
+            return "finished"
+        if life == "dead":
+            return "crashed"
+        return "stopped" if self.step else "empty"
 
     def pace(self) -> str:
         """Seconds a step and the time left, in words; empty before they are known."""
@@ -137,13 +148,12 @@ class ProgressSample:
 
 class Progress:
     """Follows one run. `step` is the last live step of the last poll. `see` is called with each live step as it is
-    read, at first with the recent ones at least, and its mean progress reward; `see_daemon` with each record of
-    seeds.jsonl and rejected.jsonl."""
+    read, at first with the recent ones at least; `see_daemon` with each record of seeds.jsonl and rejected.jsonl."""
 
     def __init__(
         self,
         path: Path,
-        see: Callable[[ClosedStep, float | None], None] = lambda step, reward: None,
+        see: Callable[[ClosedStep], None] = lambda step: None,
         see_daemon: Callable[[Record], None] = lambda record: None,
     ) -> None:
         self._see, self._see_daemon = see, see_daemon
@@ -152,10 +162,8 @@ class Progress:
         self.state = RunState(self.run, every_step=self._versions.evolves, recent=RECENT, by_number=True)
         self._seeds, self._rejected = self.state.follow(SEEDS), self.state.follow(REJECTED)
         self.asked = AskedChanges(path)
-        self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
-        self._labels: deque[Counter[str]] = deque(maxlen=RECENT)
-        self._dynamics: deque[Dynamics] = deque(maxlen=RECENT)
-        self._updates: deque[tuple[int, Update]] = deque(maxlen=RECENT)  # by step
+        self._recent: deque[tuple[float | None, Counter[str], Dynamics]] = deque(maxlen=RECENT)  # rewards, labels
+        self._updates: dict[int, Update] = {}  # by step
         self.totals = DaemonTotals()
         self._zones: dict[str, int] = {}
         self._clock: deque[tuple[float, int]] = deque(maxlen=40)
@@ -167,35 +175,27 @@ class Progress:
     def poll(self, *, finished: bool = False, daemon: bool = True) -> ProgressSample:
         """Reads what is new; of what the `daemon` has written only if that is asked for (`daemon_news` gives it in
         pieces). `finished` marks the last poll of all."""
-        state, steps = self.state, 0
-        rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
+        state = self.state
         latest: deque[ClosedStep] = deque(maxlen=RECENT)
-        updates = dict(self._updates)
         for step in state.steps():
-            steps += 1
             latest.append(step)
             self._versions.add(step, state.shown())
-            updates |= self._update()
-            found = [progress_moments(record) for record in step.records]
-            if (reward := step_reward(found)) is not None:
-                rewards.append((step.step, reward))
-            self._see(step, reward)
+            self._take_update()
+            self._see(step)
         if state.rewound:
-            self._rewards.clear()
-            self._labels.clear()
-            self._dynamics.clear()
+            self._recent.clear()
+            self._updates.clear()
             self._clock.clear()
             self._versions.forget(state.last_step)
-            updates = {}
-        self._rewards += rewards
         for step in latest:
-            self._labels.append(label_counts(step.records))
-            self._dynamics.append(dynamics(step.records))
-        self._updates = deque((updates | self._update()).items(), maxlen=RECENT)
-        played = sum(self._dynamics, Dynamics())
-        if steps or state.merged or state.rewound:
+            reward = step_reward(map(progress_moments, step.records))
+            self._recent.append((reward, label_counts(step.records), dynamics(step.records)))
+        self._take_update()
+        rewards = [reward for reward, _, _ in self._recent if reward is not None]
+        played = sum((went for _, _, went in self._recent), Dynamics())
+        if latest or state.merged or state.rewound:
             self._zones = state.zones()
-        if steps:
+        if latest:
             self._clock.append((time.monotonic(), self.step))
         if daemon:
             for take, records in self.daemon_news():
@@ -209,13 +209,13 @@ class Progress:
             epoch=max(0, state.epoch),
             stage=state.stage,
             attempt=state.attempt,
-            reward=self._rewards[-1][1] if self._rewards else None,
-            recent=sum(mean for _, mean in self._rewards) / len(self._rewards) if self._rewards else 0.0,
-            labels=dict(sum(self._labels, Counter())),
+            reward=rewards[-1] if rewards else None,
+            recent=sum(rewards) / len(rewards) if rewards else 0.0,
+            labels=dict(sum((labels for _, labels, _ in self._recent), Counter())),
             calling=played.calling_share,
             replies=played.replies_a_turn,
-            entropy=_mean(one.entropy for _, one in self._updates),
-            gradient_norm=_mean(one.gradient_norm for _, one in self._updates),
+            entropy=_mean(one.entropy for one in self._updates.values()),
+            gradient_norm=_mean(one.gradient_norm for one in self._updates.values()),
             interface=self._versions.found[-1] if self._versions.evolves and self._versions.found else None,
             difficulty=state.of_folds("status").get("difficulty"),
             zones=self._zones,
@@ -305,10 +305,12 @@ class Progress:
             **{key: beat[key] for key in ("endpoints", "budget") if key in beat},
         }
 
-    def _update(self) -> dict[int, Update]:
-        """The latest update that was read, by its step."""
-        update = self.state.update
-        return {update["step"]: Update.from_json(update)} if update else {}
+    def _take_update(self) -> None:
+        """Takes the latest update that was read."""
+        if update := self.state.update:
+            self._updates[update["step"]] = Update.from_json(update)
+            while len(self._updates) > RECENT:
+                del self._updates[next(iter(self._updates))]
 
     def daemon_news(self) -> News:
         """What the daemon has written since the last look, in pieces, and what takes them."""
@@ -322,7 +324,7 @@ class Progress:
 
     def _preparing(self) -> str:
         """What the trainer says it does before its first step; empty once there is a step."""
-        if self._rewards:
+        if self._recent:
             return ""
         beat = read_heartbeat(self.run.path, "trainer")
         done = beat.get("done")
@@ -361,7 +363,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return fmean(known) if known else None
 
 
-def step_reward(progress: list[Moments | None]) -> float | None:
+def step_reward(progress: Iterable[Moments | None]) -> float | None:
     """The mean progress reward of a step's groups."""
     means = [found.mean for found in progress if found is not None]
     return sum(means) / len(means) if means else None

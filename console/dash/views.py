@@ -23,7 +23,6 @@ from rods.console.events import Events, matches
 from rods.console.follower import DECISIONS, INSIDE, PROCESSES, Follower
 from rods.console.report.history import recorded
 from rods.console.report.page import told
-from rods.console.runs import condition, standing
 from rods.console.task_history import kept_rollouts, task_history
 from rods.errors import RodsError, UserError, plain
 from rods.evaluation.heldout import scored
@@ -47,7 +46,7 @@ Query = Mapping[str, str]
 def status(follower: Follower, query: Query) -> dict[str, Any]:
     """What `rods status --json` says, with the run's state in a word and what the page draws beside it."""
     with follower.fresh() as now:
-        values = standing(now)
+        values = now.standing()
         if not follower.complete:
             values |= dict.fromkeys(DAEMONS)  # what is not known yet
         notes, versions = follower.progress.notes(), follower.versions.found[-VERSIONS:]
@@ -62,7 +61,7 @@ def status(follower: Follower, query: Query) -> dict[str, Any]:
         "processes": processes,
         "asked": asked,
         "notes": notes,
-        "condition": condition(now.step, now.steps, processes["trainer"]["life"]),
+        "condition": now.condition(processes["trainer"]["life"]),
         "pace": now.pace(),
         "bounds": [zones.boundary_low, zones.boundary_high],
         "versions": [{**asdict(version), "reason": version.reason} for version in versions],

@@ -15,9 +15,8 @@ from rods.buffers.run.run import Run
 from rods.commands import Json
 from rods.console.events import GRAVE, Events, event_line, matches
 from rods.console.live import LiveView
-from rods.console.output import FoldersOfRuns, RunFolder, estimated, print_result
+from rods.console.output import FoldersOfRuns, RunFolder, estimated, find_runs, print_result
 from rods.console.progress import Progress
-from rods.console.runs import condition, find_runs, standing
 from rods.errors import RodsError, UserError
 
 FEW = 3  # environments that are named on a line
@@ -44,7 +43,7 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
     }
     print_result(
         as_json,
-        {"run": str(run), **standing(now), **facts},
+        {"run": str(run), **now.standing(), **facts},
         f"{run}: step {now.step} of {now.steps}, epoch {now.epoch}, stage {now.stage}, start {now.attempt}",
         (f"  {line}" for name, process in facts["processes"].items() for line in _process_lines(name, process)),
         f"  worlds   {_worlds(facts['environments'])}",
@@ -120,7 +119,7 @@ def watch(run: Watched = None, /, *, as_json: Json = False) -> None:
             for event in events.poll():
                 if event.get("level") in GRAVE:
                     shown.say(event_line(event))
-            if (seen := condition(now.step, now.steps, progress.process("trainer")["life"])) != state:
+            if (seen := now.condition(progress.process("trainer")["life"])) != state:
                 state = seen
                 if state == "finished":
                     shown.look(finished=True)
@@ -186,7 +185,7 @@ def _told(name: str, path: Path) -> dict[str, Any]:
         return {**facts, "condition": f"cannot be read: {error}"}
     return {
         **facts,
-        "condition": condition(now.step, now.steps, life),
+        "condition": now.condition(life),
         **{figure: getattr(now, figure) for figure in ("step", "steps")},
         "reward": now.recent if now.reward is not None else None,
         **{figure: getattr(now, figure) for figure in ("originals", "generated", "injected")},
