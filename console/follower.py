@@ -86,9 +86,8 @@ class Follower:
         self.updates = Columns(seq="u4", step="i4", entropy="f8", norm="f8")
         # Of the turns of a step's rollouts, where told.
         self.labels = Columns(seq="u4", step="i4", **dict.fromkeys(LABELS, "i4"))
-        self.newest_group = Latest()  # by task: rows of `groups` and `decisions`
-        self.newest_decision = Latest()
-        self.newest_variant = Latest()  # and of `variants`
+        # By task: rows of `groups`, `decisions` and `variants`.
+        self.newest_group, self.newest_decision, self.newest_variant = (Latest(self.ids) for _ in range(3))
         self.rules = [""]  # that `decisions` numbers
         self.authors: set[str] = set()  # of variants, as their provenance names the model
         self.refused: dict[int, Refused] = {}  # by the seq of a variant in the expanded log
@@ -120,10 +119,6 @@ class Follower:
     @property
     def state(self) -> RunState:
         return self.progress.state
-
-    @property
-    def attempt(self) -> int:
-        return self.state.attempt
 
     @contextmanager
     def fresh(self) -> Iterator[ProgressSample]:
@@ -228,7 +223,7 @@ class Follower:
 
     def content(self, number: int) -> AnyTask | None:
         """The task of this number, read from the disk; None for a variant that is lost or reads as no task."""
-        row = self.newest_variant.rows(len(self.ids))[number]
+        row = self.newest_variant.rows[number]
         try:
             if row < 0:
                 return self.state.task(self.ids[number])
@@ -236,11 +231,18 @@ class Follower:
         except (KeyError, ValueError, LostVariant):
             return None
 
+    def line(self, number: int) -> list[int]:
+        """The task of this number and those that it comes from up to the root, each written from the next one."""
+        rows, line = self.newest_variant.rows, [number]
+        while (row := rows[line[-1]]) >= 0 and (seed := int(self.variants["seed"][row])) not in line:
+            line.append(seed)
+        return line
+
     def last_rows(self, table: Columns, step: int) -> NDArray[np.int64]:
         """By task number: the last row of `table` (groups or decisions) of a step up to `step`; -1 where there is
         none."""
         if step >= self.state.last_step:
-            return (self.newest_group if table is self.groups else self.newest_decision).rows(len(self.ids))
+            return (self.newest_group if table is self.groups else self.newest_decision).rows
         found = np.full(len(self.ids), -1, np.int64)
         rows = table.behind("step", step)
         found[table["task"][:rows]] = np.arange(rows)  # of a number that stands there twice the last row counts
@@ -381,7 +383,7 @@ class Follower:
                 if (rule := record.get("rule", "")) not in self.rules:
                     self.rules.append(rule)
                 task, kind = self.number(record["task"]), DECISIONS.index(record["kind"])
-                self.newest_decision[task] = len(self.decisions)
+                self.newest_decision.set([task], [len(self.decisions)])
                 self.decisions.append(seq, step, task, kind, self.rules.index(rule))
 
     def _stage(self, records: list[Record]) -> None:
@@ -394,7 +396,7 @@ class Follower:
             kind = TASK_TYPES.index(content["type"]) if content.get("type") in TASK_TYPES else UNKNOWN
             if kind != UNKNOWN:
                 self.authors.add(str(provenance.get("model", "?")))
-            self.newest_variant[task] = len(self.variants)
+            self.newest_variant.set([task], [len(self.variants)])
             self.variants.append(record["seq"], record["step"], task, seed, provenance.get("generation", 1), kind)
 
     def _spend(self, records: list[Record]) -> None:

@@ -113,8 +113,8 @@ def groups(follower: Follower, query: Query) -> dict[str, Any]:
         moved = np.array(
             sorted({*follower.decisions["task"][len(follower.decisions) if behind else decided :].tolist()}), int
         )
-        inside = np.isin(follower.decisions["kind"][follower.newest_decision.rows(len(follower.ids))[moved]], INSIDE)
-        latest = follower.newest_group.rows(len(follower.ids))[moved[inside]]
+        inside = np.isin(follower.decisions["kind"][follower.newest_decision.rows[moved]], INSIDE)
+        latest = follower.newest_group.rows[moved[inside]]
         return {
             "cursor": _cursor(follower, follower.groups),
             "decided": _last(follower.decisions),
@@ -238,13 +238,13 @@ def _start(follower: Follower, table: Columns, query: Query) -> tuple[int, bool]
     attempt, _, seq = cursor.partition(".")
     if not attempt.isdecimal() or not seq.isdecimal():
         raise UserError(f"after={plain(cursor)!r} is no cursor", where="the page", remedy="ask without `after`")
-    if int(attempt) != follower.attempt:
+    if int(attempt) != follower.state.attempt:
         return 0, True
     return table.behind("seq", int(seq)), False
 
 
 def _cursor(follower: Follower, table: Columns) -> str:
-    return f"{follower.attempt}.{_last(table)}"
+    return f"{follower.state.attempt}.{_last(table)}"
 
 
 def _last(table: Columns) -> int:
@@ -281,7 +281,7 @@ def _states(follower: Follower) -> NDArray[Any]:
     task = follower.variants["task"]
     if not len(task):
         return STATES[:0]
-    kinds = np.append(follower.decisions["kind"], -1)[follower.newest_decision.rows(len(follower.ids))[task]]
+    kinds = np.append(follower.decisions["kind"], -1)[follower.newest_decision.rows[task]]
     refused = np.isin(follower.variants["seq"], list(follower.refused))
     return STATES[np.where((kinds < 0) & refused, len(STATES) - 1, kinds + 1)]
 
@@ -306,7 +306,7 @@ def _told(follower: Follower, row: int, states: NDArray[Any]) -> dict[str, Any]:
 
 
 def _latest(follower: Follower, number: int) -> dict[str, Any]:
-    group = follower.newest_group.rows(len(follower.ids))[number]
+    group = follower.newest_group.rows[number]
     if group < 0:
         return {"mean": None, "zone": None}
     return {"mean": follower.groups["mean"][group].tolist(), "zone": ZONES[follower.groups["zone"][group]]}
@@ -360,10 +360,8 @@ def lineage(follower: Follower, query: Query) -> dict[str, Any]:
     """All that comes from the root of a task, at most `MOST_NODES` of it: the way to the task, then the latest."""
     with follower.whole():
         number = _number(follower, query)
-        rows, table = follower.newest_variant.rows(len(follower.ids)), follower.variants
-        line = [number]
-        while rows[line[-1]] >= 0 and (seed := int(table["seed"][rows[line[-1]]])) not in line:
-            line.append(seed)
+        rows, table = follower.newest_variant.rows, follower.variants
+        line = follower.line(number)
         descendants, new = np.zeros(0, np.int64), np.array(line[-1:])
         while len(new):
             below = np.flatnonzero(np.isin(table["seed"], new))
@@ -385,7 +383,7 @@ def pair(follower: Follower, query: Query) -> dict[str, Any]:
     """A task beside its seed: both contents, and the profiles of their calls where they have any."""
     with follower.whole():
         number = _number(follower, query)
-        row = int(follower.newest_variant.rows(len(follower.ids))[number])
+        row = int(follower.newest_variant.rows[number])
         numbers = [number] if row < 0 else [number, int(follower.variants["seed"][row])]
         tasks = [follower.content(each) for each in numbers]
     named = dict(zip(("task", "seed"), tasks, strict=False))

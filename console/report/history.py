@@ -124,7 +124,7 @@ class History:
         self.examples = _examples(follower, variants)
         self.picks = totals.picks.copy()
         self.failures = Counter({key: kind.count for key, kind in totals.failures.items()})
-        self.attempts = follower.attempt
+        self.attempts = follower.state.attempt
         self.labels = _labels(follower)
         self.dynamics = {step: Dynamics(*went) for step, *went in _rows(steps, "step", *DYNAMICS, where="turns")}
         shown = _rows(follower.updates, "step", "entropy", "norm")
@@ -175,7 +175,7 @@ def _epochs(follower: Follower) -> tuple[EpochRow, ...]:
 def _variants(follower: Follower) -> Variants:
     """The latest record of each variant."""
     table, decisions = follower.variants, follower.decisions
-    latest = follower.newest_variant.rows(len(follower.ids))[table["task"]] == np.arange(len(table))
+    latest = follower.newest_variant.rows[table["task"]] == np.arange(len(table))
     rows = np.flatnonzero(latest & (table["type"] >= 0))
     injected = np.full(len(follower.ids), NONE, np.int32)
     inside = decisions["kind"] == DECISIONS.index("injected")
@@ -187,7 +187,7 @@ def _variants(follower: Follower) -> Variants:
 def _examples(follower: Follower, variants: Variants) -> tuple[Example, ...]:
     """Of each type the latest injected variant that can be read, or else one that waits: the policy was at its best
     then."""
-    known = (variants.seed < follower.originals) | (follower.newest_variant.rows(len(follower.ids))[variants.seed] >= 0)
+    known = (variants.seed < follower.originals) | (follower.newest_variant.rows[variants.seed] >= 0)
     examples = []
     for kind in range(len(TASK_TYPES)):
         of_kind = known & (variants.type == kind)
