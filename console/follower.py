@@ -1,9 +1,9 @@
 """Follows one run for the page, its report and what is said of a task: where it stands, and its history in columns.
 
-Where it stands is `Progress`, which opens behind the snapshots that the run's processes keep. The history is read from
-the beginning of the logs, in a thread of its own; until that is done `whole` waits, and `fresh` has what was read so
-far. From then on steps are taken as `Progress` reads them, so that each is parsed once. Reads on when it is asked to,
-writes nothing, takes no lock of the run. All else here is read by the views.
+Where it stands it knows as a `Progress`, which opens behind the snapshots that the run's processes keep. The history is
+read from the beginning of the logs, in a thread of its own; until that is done `whole` waits, and `fresh` has what was
+read so far. From then on steps are taken as `Progress` reads them, so that each is parsed once. Reads on when asked
+to, writes nothing, takes no lock of the run. All else here is read by the views.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rods.buffers.log.parts import Lookup
 from rods.buffers.log.records import Record
 from rods.buffers.run.heartbeat import read_heartbeat
 from rods.buffers.run.runfolder import ADMITTED, EXPANDED, OBSERVATIONS, POOL, usage
-from rods.buffers.state import ClosedStep, LostVariant, RunState, Tail
+from rods.buffers.state import ClosedStep, LostVariant, Tail
 from rods.buffers.usage import Spent, callers
 from rods.console.columns import Columns, Latest, Spread
 from rods.console.events import GRAVE, Event, Events
@@ -59,8 +59,8 @@ class Refused(NamedTuple):
     rule: str
 
 
-class Follower:
-    """One run, from its folder. `lock` guards everything; views hold it through `fresh` or `whole`."""
+class Follower(Progress):
+    """One run with its history. `lock` guards everything; views hold it through `fresh` or `whole`."""
 
     def __init__(self, path: Path) -> None:
         """Raises UserError where `path` is no run folder."""
@@ -70,6 +70,7 @@ class Follower:
 
     def _begin(self) -> None:
         """Everything as before the first look."""
+        super().__init__(self.path)
         self.ids: list[str] = []  # of tasks, by their number in the columns
         self.numbers: dict[str, int] = {}
         counts = dict.fromkeys((*ZONES, *DYNAMICS, "drawn"), "i4")
@@ -93,8 +94,6 @@ class Follower:
         self.refused: dict[int, Refused] = {}  # by the seq of a variant in the expanded log
         self.spent: dict[tuple[str, str, str], Spent] = {}  # calls of models, by process, endpoint and stage
         self.latency: dict[tuple[str, str, str], Spread] = {}  # of the same
-        self.progress = Progress(self.path, self._take_live, self._take_daemon)
-        self.run = self.progress.run
         self.versions = InterfaceVersions(self.run.config)
         self._folds = new_folds(self.run.config)
         self.progress_only: Columns | None = None  # mean and variance of the progress of the rows of `groups`
@@ -115,10 +114,6 @@ class Follower:
         self.complete = False  # whether the history was read up to what was there when that began
         self._trouble: RodsError | None = None  # that ended it
         self._reader: threading.Thread | None = None
-
-    @property
-    def state(self) -> RunState:
-        return self.progress.state
 
     @contextmanager
     def fresh(self) -> Iterator[ProgressSample]:
@@ -149,14 +144,14 @@ class Follower:
     def look(self) -> None:
         """Reads what is new. Raises as `fresh`."""
         with self.lock:
-            sample = self.progress.poll(daemon=self.complete)
+            sample = self.poll(daemon=self.complete)
             if self.state.rewound:  # rare; so what stands here is what a reader who comes now would find
                 self._begin()
-                sample = self.progress.poll(daemon=False)
+                sample = self.poll(daemon=False)
             self.admitted += self._admissions.poll()
             self.errors.extend(event for event in self._events.poll() if event.get("level") in GRAVE)
             if self.complete:
-                self._take_update(self.state.update)
+                self._append_update(self.state.update)
                 for take, records in self._news():
                     take(records)
             elif self._reader is None:
@@ -174,8 +169,7 @@ class Follower:
         with self.fresh():
             if self._trouble is not None:
                 raise self._trouble
-            read = self.progress.positions()
-            read["usage"] = sum(log.seq for log in self._usages.values())
+            read = super().positions() | {"usage": sum(log.seq for log in self._usages.values())}
             if not self.complete:
                 there = sum(tail.seq for tail in self.state.tails())
                 done = self._observed.seq + self._pool.seq + self._expanded.seq
@@ -266,7 +260,7 @@ class Follower:
             self._listed = time.monotonic()
             for process in callers(self.path):
                 self._usages.setdefault(process, self.state.follow(usage(process)))
-        news = [] if self.complete else [self.progress.daemon_news(), pieces(self._observed.groups(), self._observe)]
+        news = [] if self.complete else [self.daemon_news(), pieces(self._observed.groups(), self._observe)]
         if pool != self._pool.seq:
             news.append(pieces(self._pool.records(), self._decide))
         if expanded != self._expanded.seq:
@@ -294,21 +288,20 @@ class Follower:
             self._reader, self._trouble, self.complete = None, trouble, trouble is None
             self._read = float("-inf")  # the sample knows nothing of what was read
 
-    def _take_live(self, step: ClosedStep) -> None:
-        """Takes a step that `Progress` has read, once the history before it is there."""
+    def see(self, step: ClosedStep) -> None:
+        """Takes a step that was read, once the history before it is there."""
         if self.complete:
-            self._take_update(self.state.update)
+            self._append_update(self.state.update)
             if not len(self.steps) or step.record["seq"] > self.steps["seq"][-1]:
-                self._see(step)
+                self._append(step)
 
-    def _take_daemon(self, record: Record) -> None:
-        """Takes a record of seeds.jsonl or rejected.jsonl that `Progress` has read."""
+    def see_daemon(self, record: Record) -> None:
         if record["kind"] == "rejected":
             self.rejected.append(record["seq"], self.number(seed_of(record)))
         elif record["kind"] in ("picked", "finished"):
             self.picks.append(record["seq"], self.number(record["task"]))
 
-    def _take_update(self, update: Record | None) -> None:
+    def _append_update(self, update: Record | None) -> None:
         if update is not None and (not len(self.updates) or update["seq"] > self.updates["seq"][-1]):
             values = (update.get(name, NAN) for name in ("entropy", "gradient_norm"))
             self.updates.append(update["seq"], update["step"], *values)
@@ -317,11 +310,11 @@ class Follower:
         for record, groups in records:
             if record["kind"] in ("update", "step") and self.state.lineage.counts(record):
                 if record["kind"] == "update":
-                    self._take_update(record)
+                    self._append_update(record)
                 else:
-                    self._see(ClosedStep(record, groups))
+                    self._append(ClosedStep(record, groups))
 
-    def _see(self, step: ClosedStep) -> None:
+    def _append(self, step: ClosedStep) -> None:
         progress = [progress_moments(record) for record in step.records]
         zones = [0] * len(ZONES)
         rows: list[tuple[float, ...]] = []

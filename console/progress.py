@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -147,16 +147,10 @@ class ProgressSample:
 
 
 class Progress:
-    """Follows one run. `step` is the last live step of the last poll. `see` is called with each live step as it is
-    read, at first with the recent ones at least; `see_daemon` with each record of seeds.jsonl and rejected.jsonl."""
+    """Follows one run. `step` is the last live step of the last poll."""
 
-    def __init__(
-        self,
-        path: Path,
-        see: Callable[[ClosedStep], None] = lambda step: None,
-        see_daemon: Callable[[Record], None] = lambda record: None,
-    ) -> None:
-        self._see, self._see_daemon = see, see_daemon
+    def __init__(self, path: Path) -> None:
+        """Raises UserError where `path` is no run folder."""
         self.run = Run.open(path)
         self._versions = InterfaceVersions(self.run.config)
         self.state = RunState(self.run, every_step=self._versions.evolves, recent=RECENT, by_number=True)
@@ -181,7 +175,7 @@ class Progress:
             latest.append(step)
             self._versions.add(step, state.shown())
             self._take_update()
-            self._see(step)
+            self.see(step)
         if state.rewound:
             self._recent.clear()
             self._updates.clear()
@@ -233,6 +227,12 @@ class Progress:
             finished=finished,
             seconds_per_step=self._pace(),
         )
+
+    def see(self, step: ClosedStep) -> None:
+        """For who remembers more: called with each live step as it is read, at first with the recent ones at least."""
+
+    def see_daemon(self, record: Record) -> None:
+        """The same with each record of seeds.jsonl and rejected.jsonl."""
 
     def positions(self) -> dict[str, int]:
         """The attempt, and the seq up to which each log was read."""
@@ -314,12 +314,11 @@ class Progress:
 
     def daemon_news(self) -> News:
         """What the daemon has written since the last look, in pieces, and what takes them."""
-        yield from pieces(self._seeds.records(), self._take)
-        yield from pieces(self._rejected.records(), self._take)
+        return chain(*(pieces(log.records(), self._take) for log in (self._seeds, self._rejected)))
 
     def _take(self, records: list[Record]) -> None:
         for record in records:
-            self._see_daemon(record)
+            self.see_daemon(record)
             self.totals.apply(record)
 
     def _preparing(self) -> str:

@@ -49,11 +49,11 @@ def status(follower: Follower, query: Query) -> dict[str, Any]:
         values = now.standing()
         if not follower.complete:
             values |= dict.fromkeys(DAEMONS)  # what is not known yet
-        notes, versions = follower.progress.notes(), follower.versions.found[-VERSIONS:]
-        asked, errors = follower.progress.asked.words(), list(follower.errors)
+        notes, versions = follower.notes(), follower.versions.found[-VERSIONS:]
+        asked, errors = follower.asked.words(), list(follower.errors)
         environments = follower.run.environment_records(follower.admitted)[-VERSIONS:]
         spent = list(follower.spent.values())
-    processes = {name: follower.progress.process(name) for name in PROCESSES}
+    processes = {name: follower.process(name) for name in PROCESSES}
     zones = follower.run.config.zones
     return {
         "run": str(follower.path),
@@ -201,7 +201,7 @@ def models(follower: Follower, query: Query) -> dict[str, Any]:
             for key, spent in sorted(follower.spent.items())
         ]
         accepted = len(follower.variants)
-    beat = follower.progress.process("daemon")
+    beat = follower.process("daemon")
     limits: dict[str, Any] = {name: beat[name] for name in ("endpoints", "budget") if name in beat}
     return {"calls": calls, "accepted": accepted, "life": beat["life"], **limits}
 
@@ -327,7 +327,7 @@ def funnel(follower: Follower, query: Query) -> dict[str, Any]:
     """From picked seeds to variants in the pool: how many are left after each stage, and what took the others, with
     the latest example of each way to fail."""
     with follower.whole() as now:
-        kinds = follower.progress.totals.failures
+        kinds = follower.totals.failures
         failures = [(stage, error, kind.count, kind.latest) for (stage, error), kind in kinds.items()]
         decided = Counter(
             (DECISIONS[kind], follower.rules[rule])

@@ -113,7 +113,7 @@ class History:
     an injected one of each type."""
 
     def __init__(self, follower: Follower) -> None:
-        run, totals, steps, variants = follower.run, follower.progress.totals, follower.steps, _variants(follower)
+        run, totals, steps, variants = follower.run, follower.totals, follower.steps, _variants(follower)
         self.name, self.config = run.name, run.config
         self.originals, self.held_out = len(run.training), len(run.held_out)
         self.groups = Groups(follower)
