@@ -29,7 +29,7 @@ from rods.buffers.state import ClosedStep, LostVariant, Tail
 from rods.buffers.usage import Spent, callers
 from rods.console.columns import Columns, Latest, Spread
 from rods.console.events import GRAVE, Event, Events
-from rods.console.progress import News, Progress, ProgressSample, pieces, progress_moments, step_reward
+from rods.console.progress import News, Progress, ProgressSample, known_mean, pieces, progress_moments
 from rods.console.versions import InterfaceVersions
 from rods.errors import RodsError, UserError
 from rods.extension import new_folds, shown_next, told_of
@@ -46,6 +46,7 @@ DECISIONS = ("injected", "retired", "revived")  # what moves a task into the poo
 INSIDE = (0, 2)  # those after which it is in
 UNKNOWN = -1  # the type of what a merge refuses as no task
 PROCESSES = ("trainer", "daemon")
+READ = ("observations", "pool", "expanded", "seeds", "rejected", "control")  # logs
 DYNAMICS = ("turns", "calling", "replies")  # of a step's rollouts that say (rods.observations.Dynamics)
 COUNTS = ("originals", "generated", "revived", "refused")  # of an `epoch` record
 NAN = float("nan")
@@ -169,7 +170,9 @@ class Follower(Progress):
         with self.fresh():
             if self._trouble is not None:
                 raise self._trouble
-            read = super().positions() | {"usage": sum(log.seq for log in self._usages.values())}
+            tails = (*self.state.tails(), self._seeds, self._rejected, self.asked.tail)
+            read = {"attempt": self.state.attempt} | {log: tail.seq for log, tail in zip(READ, tails, strict=True)}
+            read["usage"] = sum(log.seq for log in self._usages.values())
             if not self.complete:
                 there = sum(tail.seq for tail in self.state.tails())
                 done = self._observed.seq + self._pool.seq + self._expanded.seq
@@ -342,7 +345,7 @@ class Follower(Progress):
         difficulty, drawn, earned = NAN, 0, NAN
         if faced is not None and faced["step"] == step.step:
             difficulty, drawn, earned = faced["difficulty"], faced["tasks"], _number(faced["mean"])
-        reward, clock = step_reward(progress), step.record["time"]
+        reward, clock = known_mean(known and known.mean for known in progress), step.record["time"]
         at = clock if isinstance(clock, (int, float)) else NAN  # no rule reads it, so anything may stand there
         numbers = _number(reward), difficulty, at, earned, *zones, *astuple(dynamics(step.records)), drawn
         self.steps.append(step.record["seq"], step.step, step.epoch, *numbers)

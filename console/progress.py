@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import orjson
@@ -182,8 +181,8 @@ class Progress:
             self._clock.clear()
             self._versions.forget(state.last_step)
         for step in latest:
-            reward = step_reward(map(progress_moments, step.records))
-            self._recent.append((reward, label_counts(step.records), dynamics(step.records)))
+            means = [known and known.mean for known in map(progress_moments, step.records)]
+            self._recent.append((known_mean(means), label_counts(step.records), dynamics(step.records)))
         self._take_update()
         rewards = [reward for reward, _, _ in self._recent if reward is not None]
         played = sum((went for _, _, went in self._recent), Dynamics())
@@ -204,12 +203,12 @@ class Progress:
             stage=state.stage,
             attempt=state.attempt,
             reward=rewards[-1] if rewards else None,
-            recent=sum(rewards) / len(rewards) if rewards else 0.0,
+            recent=known_mean(rewards) or 0.0,
             labels=dict(sum((labels for _, labels, _ in self._recent), Counter())),
             calling=played.calling_share,
             replies=played.replies_a_turn,
-            entropy=_mean(one.entropy for one in self._updates.values()),
-            gradient_norm=_mean(one.gradient_norm for one in self._updates.values()),
+            entropy=known_mean(one.entropy for one in self._updates.values()),
+            gradient_norm=known_mean(one.gradient_norm for one in self._updates.values()),
             interface=self._versions.found[-1] if self._versions.evolves and self._versions.found else None,
             difficulty=state.of_folds("status").get("difficulty"),
             zones=self._zones,
@@ -233,12 +232,6 @@ class Progress:
 
     def see_daemon(self, record: Record) -> None:
         """The same with each record of seeds.jsonl and rejected.jsonl."""
-
-    def positions(self) -> dict[str, int]:
-        """The attempt, and the seq up to which each log was read."""
-        logs = ("observations", "pool", "expanded", "seeds", "rejected", "control")
-        tails = (*self.state.tails(), self._seeds, self._rejected, self.asked.tail)
-        return {"attempt": self.state.attempt, **{log: tail.seq for log, tail in zip(logs, tails, strict=True)}}
 
     def notes(self) -> list[str]:
         """Reasons why no variants may come, and what extensions have to say, for the user."""
@@ -356,16 +349,10 @@ def _difficulty(next: int, last: dict[str, Any] | None = None) -> str:
     return f"{last['tasks']} in step {last['step']}, difficulty {last['difficulty']} ({levels}): {earned}; next {next}"
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    """Of those that are known; None without any."""
+def known_mean(values: Iterable[float | None]) -> float | None:
+    """The mean of those that are known; None without any."""
     known = [value for value in values if value is not None]
-    return fmean(known) if known else None
-
-
-def step_reward(progress: Iterable[Moments | None]) -> float | None:
-    """The mean progress reward of a step's groups."""
-    means = [found.mean for found in progress if found is not None]
-    return sum(means) / len(means) if means else None
+    return sum(known) / len(known) if known else None
 
 
 def progress_moments(record: Record) -> Moments | None:

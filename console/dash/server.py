@@ -54,7 +54,7 @@ class Registry:
         self.names()
 
     def names(self) -> dict[str, Path]:
-        """Name → folder, the latest run first. Raises UserError where something given is no folder."""
+        """As of `find_runs`."""
         return find_runs(self._given)
 
     def listing(self) -> dict[str, Any]:

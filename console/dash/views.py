@@ -206,12 +206,12 @@ def models(follower: Follower, query: Query) -> dict[str, Any]:
     return {"calls": calls, "accepted": accepted, "life": beat["life"], **limits}
 
 
-def compared(follower: Follower, query: Query) -> dict[str, Any]:
+def compare(follower: Follower, query: Query) -> dict[str, Any]:
     """The held-out scores of a run, where `rods score` has made them."""
     return {"name": follower.path.name, "heldout": scored(follower.path)}
 
 
-def events(follower: Follower, query: Query) -> dict[str, Any]:
+def logs(follower: Follower, query: Query) -> dict[str, Any]:
     """The latest events of both processes (logs/*.jsonl) that match `level`, `process` and `text`."""
     wanted = [event for event in Events(follower.path).poll() if matches(event, query)]
     return {"total": len(wanted), "events": wanted[-PAGE:]}
@@ -419,8 +419,9 @@ def positions(follower: Follower, query: Query) -> dict[str, int]:
 
 
 VIEWS: dict[str, Callable[[Follower, Query], Any]] = {
-    **{"status": status, "steps": steps, "groups": groups, "boundary": boundary, "task": task, "episodes": episodes},
-    **{"models": models, "compare": compared, "logs": events, "report": report},
-    **{"pool": pool, "funnel": funnel, "lineage": lineage, "pair": pair},
-    "positions": positions,
+    view.__name__: view
+    for view in (
+        *(status, steps, groups, boundary, task, episodes, models, compare, logs, report),
+        *(pool, funnel, lineage, pair, positions),
+    )
 }
