@@ -223,9 +223,10 @@ def _die_with_parent() -> None:
 
 def children(run: Path, config: Path | None) -> tuple[SupervisedProcess, SupervisedProcess]:
     """Trainer and daemon of `run`, not yet started."""
-    options = [str(run)] + (["--config", str(config)] if config else [])
-    made = []
-    for name in ("trainer", "daemon"):
-        command = [sys.executable, "-P", "-m", f"rods.{name}", *options]  # -P: no `rods/` of the user's folder
-        made.append(SupervisedProcess(name, command, run / "logs" / f"{name}.out"))
-    return made[0], made[1]
+    options = [str(run), *(["--config", str(config)] if config else [])]
+    python = [sys.executable, "-P", "-m"]  # -P: no `rods/` of the user's folder
+    trainer, daemon = (
+        SupervisedProcess(name, [*python, f"rods.{name}", *options], run / "logs" / f"{name}.out")
+        for name in ("trainer", "daemon")
+    )
+    return trainer, daemon

@@ -18,16 +18,12 @@ TEMPLATE = Path(__file__).with_name("template")
 
 def init(folder: Annotated[Path, Parameter(help="The folder to make.")], /) -> None:
     """Make a folder with a world of its own, tasks, configuration and a README, all of which run as they are."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise UserError("is not empty", where=str(folder), remedy="name a new folder")
-        for file in sorted(TEMPLATE.iterdir()):
-            if file.is_file():
-                (folder / file.name).write_bytes(file.read_bytes())
-    except OSError as error:
-        what = f"cannot write there ({error.strerror})"
-        raise UserError(what, where=str(folder), remedy="choose another folder") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise UserError("is not empty", where=str(folder), remedy="name a new folder")
+    for file in sorted(TEMPLATE.iterdir()):
+        if file.is_file():
+            (folder / file.name).write_bytes(file.read_bytes())
     with contextlib.chdir(folder):  # which the tasks name their world from
         tasks = Path("tasks.jsonl")
         replace(tasks, rehashed(tasks, Environments())[1])
