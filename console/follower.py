@@ -29,8 +29,15 @@ from rods.buffers.state import ClosedStep, LostVariant, Tail
 from rods.buffers.usage import Spent, callers
 from rods.console.columns import Columns, Latest, Spread
 from rods.console.events import GRAVE, Event, Events
-from rods.console.progress import News, Progress, ProgressSample, known_mean, pieces, progress_moments
-from rods.console.versions import InterfaceVersions
+from rods.console.progress import (
+    InterfaceVersions,
+    News,
+    Progress,
+    ProgressSample,
+    known_mean,
+    pieces,
+    progress_moments,
+)
 from rods.errors import RodsError, UserError
 from rods.extension import new_folds, shown_next, told_of
 from rods.faults import LABELS

@@ -8,7 +8,6 @@ import os
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Self
 
 from rods.console.output import print_result
@@ -49,12 +48,12 @@ class LiveView(ExitStack):
         """Reads what is new and shows it, in lines where something has changed, at most one in `LINE_SECONDS`, and one
         for the last state; says once, each time that it begins, that seeds give no variants."""
         now = self._progress.poll(finished=finished)
-        seen = now if self._json else now.line()
+        seen = (finished, now.standing()) if self._json else now.line()
         if self._drawn is not None:
             self._drawn.update(_panel(now))
         elif seen != self._last and (finished or time.monotonic() - self._at >= LINE_SECONDS):
             self._last, self._at = seen, time.monotonic()
-            print_result(self._json, {"event": "progress", **asdict(now)}, now.line())
+            print_result(self._json, {"event": "progress", **vars(now)}, now.line())
             sys.stdout.flush()
         if (why := self._progress.barren()) and not self._barren:
             self.say(f"note: {why}")

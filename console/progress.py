@@ -1,5 +1,5 @@
 """Where a run stands, read from its files and kept up to date by polling, for `rods up`, `rods watch` and `rods
-status`.
+status`; and the versions of what the policy was shown: when they changed, in what, and why.
 
 A poll reads only what is new. No lock is taken, neither process is contacted, and no torch is needed.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
@@ -26,9 +26,10 @@ from rods.buffers.run.locks import owner
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
 from rods.buffers.state import ClosedStep, RunState
-from rods.console.versions import InterfaceVersion, InterfaceVersions
+from rods.config import Config
 from rods.extension import extensions
 from rods.observations import Dynamics, Group, Update, dynamics, label_counts, shares
+from rods.rules.curriculum import stage_rules
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
 
 CHUNK = 100  # records, or groups of them, that are taken at once
@@ -39,49 +40,111 @@ BARREN = 5  # finished picks in a row without a variant that a person is told of
 
 
 @dataclass(frozen=True, slots=True)
-class ProgressSample:
-    """The state of a run at one poll; two are equal when nothing has happened between them. `reward`: the mean progress
-    reward of the last step's tasks, `recent`: that of the last ten steps, over which `labels` counts their turns by
-    what became of them, `calling` is the share of turns with a call, `replies` those that a turn took, `entropy` the
-    policy's in the updates (nats a token), `gradient_norm` theirs before clipping. `zones` counts active tasks by the
-    zone of their latest group. `interface`: the version that the last step has shown, where versions follow the policy.
-    `difficulty`: of drawn tasks, where a run has any."""
+class InterfaceVersion:
+    """What the policy was shown from `step` on. `added` and `removed`: components of the interface and what they say,
+    against the version before. `why`: what called for the change (rods.extension.Extension.cause)."""
 
     step: int
-    steps: int
-    epoch: int
     stage: int
-    attempt: int
-    reward: float | None
-    recent: float
-    labels: dict[str, int]
-    calling: float | None
-    replies: float | None
-    entropy: float | None
-    gradient_norm: float | None
-    interface: InterfaceVersion | None
-    difficulty: dict[str, Any] | None
-    zones: dict[str, int]
-    originals: int
-    generated: int
-    picked: int
-    considered: int  # the last step that the daemon has considered
-    outcomes: dict[str, int]  # finished picks
-    discards: dict[str, int]  # why picks gave no variant: the reason of the last attempt
-    accepted: int
-    rejected: int
-    staged: int
-    injected: int
-    refused: int
-    retired: int
-    revived: int
-    preparing: str = ""  # what the trainer does while it has no step yet
-    finished: bool = False
-    seconds_per_step: float | None = field(default=None, compare=False)
+    version: str
+    added: dict[str, str]
+    removed: dict[str, str]
+    why: dict[str, Any] | None
+
+    @property
+    def reason(self) -> str:
+        """`why` in words; empty where nothing called for the change."""
+        return str(self.why["reason"]) if self.why else ""
+
+
+class InterfaceVersions:
+    """Follows the live steps of a run; `found` are the versions that they have shown, in order."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self.evolves = any(extension.follows(stage) for extension in extensions() for stage in config.curriculum.stages)
+        self.found: list[InterfaceVersion] = []
+        self._there: list[dict[str, str]] = []  # the components of each version
+        self._causes: dict[int, dict[str, Any]] = {}  # what a step has changed for the next one, where it has
+
+    def add(self, step: ClosedStep, after: Mapping[str, Any]) -> None:
+        """Takes the next live step, and what interfaces are told after it (rods.extension.shown_next). Versions of
+        later steps, which a start has dropped, are forgotten."""
+        self.forget(step.step - 1)
+        for extension in extensions():
+            if (cause := extension.cause(step.record)) is not None:
+                self._causes[step.step] = dict(cause)
+        if not step.records or (self.found and self.found[-1].version == step.records[0]["interface"]):
+            return
+        rules, dialect = stage_rules(self._config.curriculum, step.stage), self._config.policy.dialect
+        now: dict[str, str] = {}
+        for extension in extensions():
+            now |= extension.components(rules, dialect, extension.before(after.get(extension.name), step.record))
+        there = self._there[-1] if self._there else {}
+        why = self._causes.get(step.step - 1)
+        self.found.append(
+            InterfaceVersion(
+                step.step,
+                step.stage,
+                step.records[0]["interface"],
+                {name: now[name] for name in sorted(now.keys() - there.keys())},
+                {name: there[name] for name in sorted(there.keys() - now.keys())},
+                why if why and why["component"] in now.keys() ^ there.keys() else None,
+            )
+        )
+        self._there.append(now)
+
+    def forget(self, last: int) -> None:
+        """Drops the versions and the changes of steps beyond `last`."""
+        while self._causes and next(reversed(self._causes)) > last:
+            self._causes.popitem()
+        while self.found and self.found[-1].step > last:
+            self.found.pop()
+            self._there.pop()
+
+
+class ProgressSample:
+    """The state of a run at one poll of `progress`. `reward`: the mean progress reward of the last step's tasks,
+    `recent`: that of the last ten steps, over which `labels` counts their turns by what became of them, `calling` is
+    the share of turns with a call, `replies` those that a turn took, `entropy` the policy's in the updates (nats a
+    token), `gradient_norm` theirs before clipping. `zones` counts active tasks by the zone of their latest group.
+    `interface`: the version that the last step has shown, where versions follow the policy. `difficulty`: of drawn
+    tasks, where a run has any. `finished`: whether it is the last poll of all."""
+
+    def __init__(self, progress: Progress, finished: bool) -> None:
+        state, totals, recent, versions = progress.state, progress.totals, progress.recent, progress.shown
+        rewards = [reward for reward, _, _ in recent if reward is not None]
+        played = sum((went for _, _, went in recent), Dynamics())
+        self.step, self.steps = progress.step, progress.run.config.training.steps
+        self.epoch, self.stage, self.attempt = max(0, state.epoch), state.stage, state.attempt
+        self.reward = rewards[-1] if rewards else None
+        self.recent = known_mean(rewards) or 0.0
+        self.labels: dict[str, int] = dict(sum((labels for _, labels, _ in recent), Counter()))
+        self.calling, self.replies = played.calling_share, played.replies_a_turn
+        self.entropy = known_mean(update.entropy for update in progress.last_updates.values())
+        self.gradient_norm = known_mean(update.gradient_norm for update in progress.last_updates.values())
+        self.interface = versions.found[-1] if versions.evolves and versions.found else None
+        self.difficulty: dict[str, Any] | None = state.of_folds("status").get("difficulty")
+        self.zones = progress.zones
+        self.generated = sum(member.generation > 0 for member in state.active.values())
+        self.originals = len(state.active) - self.generated
+        self.picked = totals.picks.total()
+        self.considered = totals.considered  # the last step that the daemon has considered
+        self.outcomes = dict(totals.outcomes)  # finished picks
+        self.discards = dict(totals.discards)  # why picks gave no variant: the reason of the last attempt
+        self.accepted = totals.accepted
+        self.rejected = sum(alike.count for alike in totals.failures.values())
+        self.staged = len(state.staging)
+        decided = state.pool.totals
+        self.injected, self.refused = decided["injected"], decided["refused"]
+        self.retired, self.revived = decided["retired"], decided["revived"]
+        self.preparing = progress.preparing()  # what the trainer does while it has no step yet
+        self.finished = finished
+        self.seconds_per_step = progress.seconds_per_step()
 
     def standing(self) -> dict[str, Any]:
         """What `rods status --json` and the page say of it."""
-        return {name: value for name, value in asdict(self).items() if name not in ("seconds_per_step", "finished")}
+        return {name: value for name, value in vars(self).items() if name not in ("seconds_per_step", "finished")}
 
     def condition(self, life: str) -> str:
         """The state of the run in a word, while its trainer's life is `life` (rods.buffers.run.heartbeat)."""
@@ -146,19 +209,20 @@ class ProgressSample:
 
 
 class Progress:
-    """Follows one run. `step` is the last live step of the last poll."""
+    """Follows one run. `step` is the last live step of the last poll; `recent`, `last_updates`: of the last steps their
+    reward, labels and dynamics, and the updates."""
 
     def __init__(self, path: Path) -> None:
         """Raises UserError where `path` is no run folder."""
         self.run = Run.open(path)
-        self._versions = InterfaceVersions(self.run.config)
-        self.state = RunState(self.run, every_step=self._versions.evolves, recent=RECENT, by_number=True)
+        self.shown = InterfaceVersions(self.run.config)
+        self.state = RunState(self.run, every_step=self.shown.evolves, recent=RECENT, by_number=True)
         self._seeds, self._rejected = self.state.follow(SEEDS), self.state.follow(REJECTED)
         self.asked = AskedChanges(path)
-        self._recent: deque[tuple[float | None, Counter[str], Dynamics]] = deque(maxlen=RECENT)  # rewards, labels
-        self._updates: dict[int, Update] = {}  # by step
+        self.recent: deque[tuple[float | None, Counter[str], Dynamics]] = deque(maxlen=RECENT)
+        self.last_updates: dict[int, Update] = {}  # by step
         self.totals = DaemonTotals()
-        self._zones: dict[str, int] = {}
+        self.zones: dict[str, int] = {}
         self._clock: deque[tuple[float, int]] = deque(maxlen=40)
 
     @property
@@ -172,60 +236,27 @@ class Progress:
         latest: deque[ClosedStep] = deque(maxlen=RECENT)
         for step in state.steps():
             latest.append(step)
-            self._versions.add(step, state.shown())
+            self.shown.add(step, state.shown())
             self._take_update()
             self.see(step)
         if state.rewound:
-            self._recent.clear()
-            self._updates.clear()
+            self.recent.clear()
+            self.last_updates.clear()
             self._clock.clear()
-            self._versions.forget(state.last_step)
+            self.shown.forget(state.last_step)
         for step in latest:
             means = [known and known.mean for known in map(progress_moments, step.records)]
-            self._recent.append((known_mean(means), label_counts(step.records), dynamics(step.records)))
+            self.recent.append((known_mean(means), label_counts(step.records), dynamics(step.records)))
         self._take_update()
-        rewards = [reward for reward, _, _ in self._recent if reward is not None]
-        played = sum((went for _, _, went in self._recent), Dynamics())
         if latest or state.merged or state.rewound:
-            self._zones = state.zones()
+            self.zones = state.zones()
         if latest:
             self._clock.append((time.monotonic(), self.step))
         if daemon:
             for take, records in self.daemon_news():
                 take(records)
         self.asked.poll()
-        totals = self.totals
-        generated = sum(member.generation > 0 for member in state.active.values())
-        return ProgressSample(
-            step=self.step,
-            steps=self.run.config.training.steps,
-            epoch=max(0, state.epoch),
-            stage=state.stage,
-            attempt=state.attempt,
-            reward=rewards[-1] if rewards else None,
-            recent=known_mean(rewards) or 0.0,
-            labels=dict(sum((labels for _, labels, _ in self._recent), Counter())),
-            calling=played.calling_share,
-            replies=played.replies_a_turn,
-            entropy=known_mean(one.entropy for one in self._updates.values()),
-            gradient_norm=known_mean(one.gradient_norm for one in self._updates.values()),
-            interface=self._versions.found[-1] if self._versions.evolves and self._versions.found else None,
-            difficulty=state.of_folds("status").get("difficulty"),
-            zones=self._zones,
-            originals=len(state.active) - generated,
-            generated=generated,
-            picked=totals.picks.total(),
-            considered=totals.considered,
-            outcomes=dict(totals.outcomes),
-            discards=dict(totals.discards),
-            accepted=totals.accepted,
-            rejected=sum(alike.count for alike in totals.failures.values()),
-            staged=len(state.staging),
-            **{kind: state.pool.totals[kind] for kind in ("injected", "refused", "retired", "revived")},
-            preparing=self._preparing(),
-            finished=finished,
-            seconds_per_step=self._pace(),
-        )
+        return ProgressSample(self, finished)
 
     def see(self, step: ClosedStep) -> None:
         """For who remembers more: called with each live step as it is read, at first with the recent ones at least."""
@@ -252,7 +283,7 @@ class Progress:
             notes += extension.notes(self.state.folds.get(extension.name))
         if why := self.barren():
             notes.append(why)
-        if sum(self._zones.values()) and not self._zones["boundary"]:
+        if sum(self.zones.values()) and not self.zones["boundary"]:
             zones = self.run.config.zones
             notes.append(
                 f"no active task is at the boundary (mean reward {zones.boundary_low} to {zones.boundary_high}), so "
@@ -301,9 +332,9 @@ class Progress:
     def _take_update(self) -> None:
         """Takes the latest update that was read."""
         if update := self.state.update:
-            self._updates[update["step"]] = Update.from_json(update)
-            while len(self._updates) > RECENT:
-                del self._updates[next(iter(self._updates))]
+            self.last_updates[update["step"]] = Update.from_json(update)
+            while len(self.last_updates) > RECENT:
+                del self.last_updates[next(iter(self.last_updates))]
 
     def daemon_news(self) -> News:
         """What the daemon has written since the last look, in pieces, and what takes them."""
@@ -314,16 +345,16 @@ class Progress:
             self.see_daemon(record)
             self.totals.apply(record)
 
-    def _preparing(self) -> str:
+    def preparing(self) -> str:
         """What the trainer says it does before its first step; empty once there is a step."""
-        if self._recent:
+        if self.recent:
             return ""
         beat = read_heartbeat(self.run.path, "trainer")
         done = beat.get("done")
         share = f" {100 * done:.0f} %" if isinstance(done, (int, float)) else ""
         return f"{beat.get('state', 'starting')}{share}"
 
-    def _pace(self) -> float | None:
+    def seconds_per_step(self) -> float | None:
         if len(self._clock) < 2:
             return None
         (begin, first), (end, last) = self._clock[0], self._clock[-1]

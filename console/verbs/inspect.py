@@ -15,8 +15,8 @@ from rods.calls import Call
 from rods.commands import Json
 from rods.console.follower import Follower
 from rods.console.output import RunFolder, print_result
+from rods.console.progress import InterfaceVersion
 from rods.console.task_history import TaskHistory, task_episodes, task_history, task_list
-from rods.console.versions import InterfaceVersion
 from rods.conversations import Checks, Persona
 from rods.errors import UserError
 from rods.observations import Dynamics, shares

@@ -422,6 +422,6 @@ def test_nothing_is_written_into_a_run(run_copy: Path, tmp_path: Path) -> None:
         }
 
     before = seen()
-    page = export_page(Registry([run_copy]), tmp_path / "page")
+    page, _ = export_page(Registry([run_copy]), tmp_path / "page")
     assert seen() == before
     assert 'src="/' not in page.read_text()
