@@ -24,10 +24,6 @@ class Columns:
     def __len__(self) -> int:
         return self._length
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._rows.dtype.names or ()
-
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._rows[: self._length][name]
 
@@ -46,6 +42,12 @@ class Columns:
     def behind(self, name: str, value: float) -> int:
         """The first row whose `name` is greater than `value`; the column must not fall."""
         return bisect_right(self[name], value)  # numpy's own search would copy the column first
+
+
+def thinned(start: int, end: int, most: int) -> NDArray[np.int64]:
+    """Those of the rows from `start` up to `end`, at most `most` of them, the last of each stretch."""
+    every = max(1, -(-(end - start) // most))
+    return np.arange(start + (end - start - 1) % every, end, every)
 
 
 class Latest:

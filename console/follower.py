@@ -28,7 +28,7 @@ from rods.buffers.run.runfolder import ADMITTED, EXPANDED, OBSERVATIONS, POOL, u
 from rods.buffers.state import ClosedStep, LostVariant, Tail
 from rods.buffers.usage import Spent, callers
 from rods.console.columns import Columns, Latest, Spread
-from rods.console.events import GRAVE, Event, Events
+from rods.console.events import GRAVE, PROCESSES, Event, Events
 from rods.console.progress import (
     InterfaceVersions,
     News,
@@ -52,7 +52,6 @@ ERRORS = 5  # that are shown
 DECISIONS = ("injected", "retired", "revived")  # what moves a task into the pool or out of it
 INSIDE = (0, 2)  # those after which it is in
 UNKNOWN = -1  # the type of what a merge refuses as no task
-PROCESSES = ("trainer", "daemon")
 READ = ("observations", "pool", "expanded", "seeds", "rejected", "control")  # logs
 DYNAMICS = ("turns", "calling", "replies")  # of a step's rollouts that say (rods.observations.Dynamics)
 COUNTS = ("originals", "generated", "revived", "refused")  # of an `epoch` record

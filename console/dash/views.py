@@ -18,9 +18,9 @@ from rods.analysis.profile import profile
 from rods.buffers.log.parts import Lookup
 from rods.buffers.run.runfolder import REJECTED
 from rods.config import Config
-from rods.console.columns import Columns
-from rods.console.events import Events, matches
-from rods.console.follower import DECISIONS, INSIDE, PROCESSES, Follower
+from rods.console.columns import Columns, thinned
+from rods.console.events import PROCESSES, Events, matches
+from rods.console.follower import DECISIONS, INSIDE, Follower
 from rods.console.report.history import recorded
 from rods.console.report.page import told
 from rods.console.task_history import kept_rollouts, task_history
@@ -96,8 +96,7 @@ def steps(follower: Follower, query: Query) -> dict[str, Any]:
 
 def _thinned(table: Columns, start: int, names: tuple[str, ...]) -> dict[str, list[Any]]:
     """Columns of the rows from `start` on; of at most `POINTS`, the last of each stretch."""
-    every = max(1, -(-(len(table) - start) // POINTS))
-    rows = np.arange(start, len(table))[::-1][::every][::-1]
+    rows = thinned(start, len(table), POINTS)
     return {name: table[name][rows].tolist() for name in names}
 
 

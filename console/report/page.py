@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rods.console.columns import thinned
 from rods.console.output import estimated
 from rods.console.report.findings import RULE_NAMES, findings, limits, numbers, signed
 from rods.console.report.history import Flags, Floats, Groups, History, Integers
@@ -142,7 +143,7 @@ def reward(history: History) -> Plot | None:
     if not use.any():
         return None
     steps, begins = np.unique(groups.step[use], return_index=True)
-    chosen = _thinned(len(steps))
+    chosen = thinned(0, len(steps), POINTS)
     parts = np.split(groups.mean[use], begins[1:])
     shares = [share(parts[place].tolist()) for place in chosen]
     at = steps[chosen]
@@ -209,7 +210,7 @@ def curves(history: History) -> Iterator[Plot]:
             continue
         rules: Any = getattr(history.config, "difficulty", None)  # of the extension that has drawn them
         levels = (rules.down_below, rules.up_above) if name == "drawn" and rules.adaptive else ()
-        at, shown = zip(*(known[place] for place in _thinned(len(known))), strict=True)
+        at, shown = zip(*(known[place] for place in thinned(0, len(known), POINTS)), strict=True)
         series = (Series(WORDS[name]["title"].lower(), "boundary", list(shown)),)
         yield _plot(name, at=list(map(float, at)), series=series, marks=_changes(history), levels=levels)
 
@@ -321,9 +322,3 @@ def _changes(history: History) -> dict[str, list[float]]:
     """A line before every step that shows another version of the interface."""
     changed = [version.step - 0.5 for version in history.versions[1:]]
     return {CHANGES: changed} if changed else {}
-
-
-def _thinned(count: int) -> list[int]:
-    """Places of at most `POINTS` of `count` rows, with the last."""
-    every = max(1, -(-count // POINTS))
-    return list(range(count - 1, -1, -every))[::-1]

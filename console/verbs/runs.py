@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from rods.buffers.run.heartbeat import local_time
 from rods.buffers.run.run import Run
 from rods.commands import Json
-from rods.console.events import GRAVE, Events, event_line, matches
+from rods.console.events import GRAVE, PROCESSES, Events, event_line, matches
 from rods.console.live import LiveView
 from rods.console.output import FoldersOfRuns, RunFolder, estimated, find_runs, print_result
 from rods.console.progress import Progress
@@ -37,7 +37,7 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
     now = progress.poll()
     facts: dict[str, Any] = {
         "environments": progress.run.environment_records(),
-        "processes": {name: progress.process(name) for name in ("trainer", "daemon")},
+        "processes": {name: progress.process(name) for name in PROCESSES},
         "asked": progress.asked.words(),
         "notes": progress.notes(),
     }

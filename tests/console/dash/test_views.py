@@ -29,7 +29,8 @@ from rods.console import follower
 from rods.console.dash import views
 from rods.console.dash.export import export_page
 from rods.console.dash.server import Registry
-from rods.console.follower import PROCESSES, Follower
+from rods.console.events import PROCESSES
+from rods.console.follower import Follower
 from rods.console.verbs.dash import unpacked
 from rods.errors import RodsError, UserError
 from rods.faults import LABELS, Gate
