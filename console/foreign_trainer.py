@@ -238,7 +238,11 @@ def _rollout(given: Any, task: AnyTask, head: Any, reward: Mapping[str, Any]) ->
     them."""
     trained = reward["kind"]
     if trained == "value":
-        return _valued(given, *reward["range"])
+        if not isinstance(given, dict):
+            raise ValueError(f"a rollout is {given!r}; it must be an object")
+        filled = {"end": "finished", "expected": MILLIONTHS, "reward": None, **given}
+        counted = 0 if filled["reward"] is None else millionths(filled["reward"], *reward["range"])
+        return {"resolved": counted, "binary": int(counted == MILLIONTHS), **filled}
     resolved, expected = turns(given)
     if type(head) is not int or expected != task.expected - head:
         said = f"{expected} turns are expected, but the task {task.id} has {task.expected}"
@@ -265,14 +269,3 @@ def _check_reward(rollout: Rollout, trained: RewardKind) -> None:
             f"{rollout.reward:g}: one of your own is of kind value, in the group's "
             '"reward": {"kind": "value", "range": [lowest, highest]}'
         )
-
-
-def _valued(given: Any, low: Any, high: Any) -> dict[str, Any]:
-    """Fills in what follows from a reward of the range [`low`, `high`]. Raises ValueError where it has none in it."""
-    if not isinstance(given, dict):
-        raise ValueError(f"a rollout is {given!r}; it must be an object")
-    filled = {"end": "finished", "expected": MILLIONTHS, "reward": None, **given}
-    if filled["reward"] is None:
-        return {"resolved": 0, "binary": 0, **filled}
-    counted = millionths(filled["reward"], low, high)
-    return {"resolved": counted, "binary": int(counted == MILLIONTHS), **filled}

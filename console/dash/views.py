@@ -36,7 +36,6 @@ DAEMONS = ("picked", "considered", "accepted", "rejected")  # figures that only 
 PAGE = 200  # rows of a list
 VERSIONS = 20  # of what the policy was shown, and of environments, the latest
 SPENT = ("calls", "failed", "tokens_in", "tokens_out", "seconds")
-LIFE = ("task", "step", "kind", "rule")
 STATES = np.array(["staged", *DECISIONS, "refused"])
 MOST_TEXT = 1 << 20  # characters of what a failed candidate had written that an answer holds
 MOST_NODES = 300  # of a lineage
@@ -265,10 +264,9 @@ def pool(follower: Follower, query: Query) -> dict[str, Any]:
         wanted = np.flatnonzero(states == query["state"]) if query.get("state") else np.arange(len(table))
         begin = whole(query, "from", 0)
         page = wanted[::-1][begin : begin + PAGE]
-        lives = _lives(follower, table["task"][page])
         rows = []
         for row in page.tolist():
-            events = list(lives[int(table["task"][row])])
+            events = _life(follower, int(table["task"][row]))
             if (refused := follower.refused.get(int(table["seq"][row]))) is not None:
                 events.append({"step": refused.step, "event": "refused", "rule": refused.rule})
             rows.append({**_told(follower, row, states), "picked": int(table["step"][row]), "events": events})
@@ -278,8 +276,6 @@ def pool(follower: Follower, query: Query) -> dict[str, Any]:
 def _states(follower: Follower) -> NDArray[Any]:
     """What became of each variant last."""
     task = follower.variants["task"]
-    if not len(task):
-        return STATES[:0]
     kinds = np.append(follower.decisions["kind"], -1)[follower.newest_decision.rows[task]]
     refused = np.isin(follower.variants["seq"], list(follower.refused))
     return STATES[np.where((kinds < 0) & refused, len(STATES) - 1, kinds + 1)]
@@ -311,15 +307,13 @@ def _latest(follower: Follower, number: int) -> dict[str, Any]:
     return {"mean": follower.groups["mean"][group].tolist(), "zone": ZONES[follower.groups["zone"][group]]}
 
 
-def _lives(follower: Follower, numbers: Any) -> dict[int, list[dict[str, Any]]]:
-    """What pool.jsonl says of each of these tasks, in order."""
-    table, wanted = follower.decisions, np.zeros(len(follower.ids), bool)
-    wanted[numbers] = True
-    found: dict[int, list[dict[str, Any]]] = {int(number): [] for number in numbers}
-    rows = np.flatnonzero(wanted[table["task"]])
-    for task, step, kind, rule in zip(*(table[name][rows].tolist() for name in LIFE), strict=True):
-        found[task].append({"step": step, "event": DECISIONS[kind], "rule": follower.rules[rule]})
-    return found
+def _life(follower: Follower, number: int) -> list[dict[str, Any]]:
+    """What pool.jsonl says of a task, in order."""
+    table = follower.decisions
+    rows = np.flatnonzero(table["task"] == number)
+    columns = (table[name][rows].tolist() for name in ("step", "kind", "rule"))
+    told = zip(*columns, strict=True)
+    return [{"step": step, "event": DECISIONS[kind], "rule": follower.rules[rule]} for step, kind, rule in told]
 
 
 def funnel(follower: Follower, query: Query) -> dict[str, Any]:
