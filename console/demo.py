@@ -18,7 +18,7 @@ from rods.console import api
 from rods.console.dash.export import export_report
 from rods.console.output import print_lines
 from rods.console.progress import Progress
-from rods.console.verbs.up import prepare, supervise
+from rods.console.verbs.up import up
 from rods.errors import EXIT_OK, RefusedError, RodsError
 
 RUN = Path("runs/demo")
@@ -30,9 +30,8 @@ def main() -> int:
     try:
         with as_file(files("rods.console").joinpath("demo.toml")) as config:
             move_aside(config)
-            prepare(RUN, config)
             print(f"Training nano in {RUN}, with the daemon beside it. Ctrl-C stops; `make demo` goes on.", flush=True)
-            code = supervise(RUN, config, as_json=False)
+            code = up(RUN, config=config)
         if code != EXIT_OK:
             return code
         print("\nScoring the held-out tasks at start and end…", flush=True)

@@ -37,7 +37,7 @@ def numbers(history: History) -> dict[str, Any]:
         "picks": sum(history.picks.values()),
         "picks_by_type": dict(history.picks),
         "accepted": history.accepted,
-        "rejected": sum(history.failures.values()),
+        "rejected": history.rejected,
         **{name: sum(getattr(epoch, name) for epoch in history.epochs) for name in ("injected", "revived", "refused")},
         "retired": dict(retired),
         "first_reward": {"variants": len(first), "mean": _mean(first), "in_boundary": _mean(inside)},

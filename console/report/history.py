@@ -17,7 +17,7 @@ from rods.console.follower import COUNTS, DECISIONS, DYNAMICS, Follower
 from rods.evaluation.heldout import scored
 from rods.faults import LABELS
 from rods.observations import ROLES, Dynamics, Update
-from rods.tasks import TASK_TYPES, AnyTask
+from rods.tasks import TASK_TYPES
 
 NONE = -1  # in place of a step
 Floats = NDArray[np.float64]
@@ -94,19 +94,9 @@ class Landing(NamedTuple):
     moves: Floats
 
 
-class Example(NamedTuple):
-    """A variant beside its seed. `injected` as in `Variants`, None while it waits."""
-
-    seed: AnyTask
-    variant: AnyTask
-    picked: int
-    injected: int | None
-    generation: int
-
-
 class History:
     """A whole run, as `follower` knows it. `originals` and `held_out` count the tasks that were given; `picks` counts
-    seeds by task type; `failures` counts rejected candidates by (stage, error type); `labels` the turns of an epoch's
+    seeds by task type, `rejected` candidates, `labels` the turns of an epoch's
     rollouts by what became of them; `dynamics` and `updates` say by step how the turns went and what the update has
     shown, `versions` what the policy was shown, `difficulty` what the steps' drawn tasks came to, which are not among
     the `groups`. `accepted` counts variants, `authors` wrote them: models by their names, or `procedural`; `examples`:
@@ -123,7 +113,7 @@ class History:
         self.landing = _landing(self.groups, variants)
         self.examples = _examples(follower, variants)
         self.picks = totals.picks.copy()
-        self.failures = Counter({key: kind.count for key, kind in totals.failures.items()})
+        self.rejected = sum(kind.count for kind in totals.failures.values())
         self.attempts = follower.state.attempt
         self.labels = _labels(follower)
         self.dynamics = {step: Dynamics(*went) for step, *went in _rows(steps, "step", *DYNAMICS, where="turns")}
@@ -184,9 +174,9 @@ def _variants(follower: Follower) -> Variants:
     return Variants._make([*columns, injected[table["task"][rows]]])
 
 
-def _examples(follower: Follower, variants: Variants) -> tuple[Example, ...]:
-    """Of each type the latest injected variant that can be read, or else one that waits: the policy was at its best
-    then."""
+def _examples(follower: Follower, variants: Variants) -> list[dict[str, Any]]:
+    """Of each type the latest injected variant that can be read beside its seed, or else one that waits (`injected`
+    None): the policy was at its best then."""
     known = (variants.seed < follower.originals) | (follower.newest_variant.rows[variants.seed] >= 0)
     examples = []
     for kind in range(len(TASK_TYPES)):
@@ -196,9 +186,10 @@ def _examples(follower: Follower, variants: Variants) -> tuple[Example, ...]:
             number, origin, generation, _, picked, injected = (int(column[row]) for column in variants)
             seed, variant = follower.content(origin), follower.content(number)
             if seed is not None and variant is not None:
-                examples.append(Example(seed, variant, picked, None if injected == NONE else injected, generation))
+                at = {"picked": picked, "injected": None if injected == NONE else injected, "generation": generation}
+                examples.append({"seed": seed.as_json(), "variant": variant.as_json(), **at})
                 break
-    return tuple(examples)
+    return examples
 
 
 def _labels(follower: Follower) -> dict[int, Counter[str]]:

@@ -45,12 +45,6 @@ def up(run: RunFolder, /, *, config: ConfigFile = None, as_json: Json = False) -
     Creates the run when the folder does not exist yet, continues it otherwise. Ctrl-C or SIGTERM stop both cleanly; the
     same command goes on. Exits 0 when the run is finished, 5 when it was stopped, else with the trainer's code.
     """
-    prepare(run, config)
-    return supervise(run, config, as_json)
-
-
-def prepare(run: Path, config: Path | None) -> None:
-    """Creates the run, or checks that it is one and that `config` names the same identity. Raises UserError."""
     if config is not None:
         check_libraries(read_config(config).policy.kind)
         open_or_create(run, config)
@@ -58,10 +52,6 @@ def prepare(run: Path, config: Path | None) -> None:
         check_libraries(Run.open(run).config.policy.kind)
     else:
         raise UserError("no run there", where=str(run), remedy="create it: add --config FILE")
-
-
-def supervise(run: Path, config: Path | None, as_json: bool) -> int:
-    """Runs both processes to the end of the run or to a signal. Returns the exit code."""
     progress = Progress(run)
     with StopRequest(second_interrupts=False) as request:
         trainer, daemon = children(run, config)
@@ -110,7 +100,7 @@ class SupervisedProcess:
             stdout=self.printed,
             stderr=self.printed,
             start_new_session=True,
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            preexec_fn=_die_with_parent,
         )
         self.started, self.restart_at = time.monotonic(), None
 
