@@ -55,11 +55,8 @@ class Events:
 
 def matches(event: Event, wanted: Mapping[str, str]) -> bool:
     """Whether an event has the `level`, the `process` and somewhere the `text` that are wanted, where they are."""
-    return (
-        wanted.get("level") in (None, "", event.get("level"))
-        and wanted.get("process") in (None, "", event.get("process"))
-        and wanted.get("text", "").lower() in orjson.dumps(event).decode().lower()
-    )
+    fits = all(wanted.get(name) in (None, "", event.get(name)) for name in ("level", "process"))
+    return fits and wanted.get("text", "").lower() in orjson.dumps(event).decode().lower()
 
 
 def event_line(event: Event) -> str:

@@ -148,13 +148,12 @@ class ProgressSample:
 
     def condition(self, life: str) -> str:
         """The state of the run in a word, while its trainer's life is `life` (rods.buffers.run.heartbeat)."""
-        if life in ("running", "idle", "stuck"):
-            return "being written" if life != "stuck" else "stuck"
+        known = {"running": "being written", "idle": "being written", "stuck": "stuck"}
+        if life in known:
+            return known[life]
         if self.step >= self.steps:
             return "finished"
-        if life == "dead":
-            return "crashed"
-        return "stopped" if self.step else "empty"
+        return "crashed" if life == "dead" else "stopped" if self.step else "empty"
 
     def pace(self) -> str:
         """Seconds a step and the time left, in words; empty before they are known."""

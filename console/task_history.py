@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -68,24 +68,14 @@ def task_list(path: Path) -> list[dict[str, Any]]:
             variant = AnyTask.from_json(record["task"])
             types[variant.id] = variant.type
             seeds[variant.id] = seed_of(record)
-    return [
-        {
-            "id": task,
-            "type": kind,
-            "zone": state.tracker.zone(task),
-            "generation": _generation(task, types, seeds),
-            "active": task in state.active,
-        }
-        for task, kind in types.items()
-    ]
-
-
-def _generation(task: str, known: Container[str], seeds: Mapping[str, str]) -> int:
-    """How many tasks stand between it and the root, each of which was written from the one before."""
-    line = [task]
-    while (seed := seeds.get(line[-1], "")) in known and seed not in line:
-        line.append(seed)
-    return len(line) - 1
+    listed = []
+    for task, kind in types.items():
+        line = [task]  # up to the root
+        while (seed := seeds.get(line[-1], "")) in types and seed not in line:
+            line.append(seed)
+        told = {"id": task, "type": kind, "zone": state.tracker.zone(task), "generation": len(line) - 1}
+        listed.append({**told, "active": task in state.active})
+    return listed
 
 
 def task_history(follower: Follower, prefix: str) -> TaskHistory:
