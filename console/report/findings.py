@@ -44,7 +44,7 @@ def numbers(history: History) -> dict[str, Any]:
         "delay_steps": _mean(delays),
         "seed_drift": _mean(moves),
         "variance_by_zone": by_zone,
-        "labels": dict(sum(history.labels.values(), Counter())),
+        "labels": {label: int(counts.sum()) for label, counts in history.labels.items() if counts.any()},
         "calling": went.calling_share,
         "replies": went.replies_a_turn,
         "entropy": [entropies[0], entropies[-1]] if entropies else None,

@@ -96,11 +96,10 @@ class Landing(NamedTuple):
 
 class History:
     """A whole run, as `follower` knows it. `originals` and `held_out` count the tasks that were given; `picks` counts
-    seeds by task type, `rejected` candidates, `labels` the turns of an epoch's
-    rollouts by what became of them; `dynamics` and `updates` say by step how the turns went and what the update has
-    shown, `versions` what the policy was shown, `difficulty` what the steps' drawn tasks came to, which are not among
-    the `groups`. `accepted` counts variants, `authors` wrote them: models by their names, or `procedural`; `examples`:
-    an injected one of each type."""
+    seeds by task type, `rejected` candidates, `labels` turns by what became of them in each of the epochs `labelled`;
+    `dynamics` and `updates` say by step how the turns went and what the update has shown, `versions` what the policy
+    was shown, `difficulty` what the steps' drawn tasks came to, which are not among the `groups`. `accepted` counts
+    variants, `authors` wrote them: models by their names, or `procedural`; `examples`: an injected one of each type."""
 
     def __init__(self, follower: Follower) -> None:
         run, totals, steps, variants = follower.run, follower.totals, follower.steps, _variants(follower)
@@ -115,7 +114,7 @@ class History:
         self.picks = totals.picks.copy()
         self.rejected = sum(kind.count for kind in totals.failures.values())
         self.attempts = follower.state.attempt
-        self.labels = _labels(follower)
+        self.labelled, self.labels = _labels(follower)
         self.dynamics = {step: Dynamics(*went) for step, *went in _rows(steps, "step", *DYNAMICS, where="turns")}
         shown = _rows(follower.updates, "step", "entropy", "norm")
         self.updates = {step: Update(_known(entropy), _known(norm)) for step, entropy, norm in shown}
@@ -192,16 +191,12 @@ def _examples(follower: Follower, variants: Variants) -> list[dict[str, Any]]:
     return examples
 
 
-def _labels(follower: Follower) -> dict[int, Counter[str]]:
-    """Those of all turns, by epoch."""
+def _labels(follower: Follower) -> tuple[list[int], dict[str, Integers]]:
+    """The epochs of turns with labels, and how many turns of each had which."""
     table = follower.labels
-    totals: dict[int, Counter[str]] = {}
-    epochs = _epoch_of(follower, table["step"])
-    counts = np.column_stack([table[label] for label in LABELS])
-    for epoch in np.unique(epochs).tolist():
-        told = zip(LABELS, counts[epochs == epoch].sum(axis=0).tolist(), strict=True)
-        totals[epoch] = Counter({label: count for label, count in told if count})
-    return totals
+    epochs, place = np.unique(_epoch_of(follower, table["step"]), return_inverse=True)
+    counts = {label: np.bincount(place, table[label], len(epochs)).astype(int) for label in LABELS}
+    return epochs.tolist(), counts
 
 
 def _landing(groups: Groups, variants: Variants) -> Landing:

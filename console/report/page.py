@@ -175,14 +175,11 @@ def zones(history: History) -> Plot | None:
 
 def labels(history: History) -> Plot | None:
     """Share of the turns with each label, epoch by epoch; what succeeded stands at the bottom."""
-    if not history.labels:
+    if not history.labelled:
         return None
-    epochs = sorted(history.labels)
-    totals = np.array([history.labels[epoch].total() for epoch in epochs])
-    order = sorted(LABELS, key=lambda label: label not in SUCCESSES)
-    counts = {label: np.array([history.labels[epoch][label] for epoch in epochs]) for label in order}
-    parts = ((label.replace("_", " "), label, 100 * count / totals) for label, count in counts.items())
-    return _bars("labels", epochs, parts)
+    shares = 100 * np.array([*history.labels.values()]) / sum(history.labels.values())
+    parts = zip((label.replace("_", " ") for label in LABELS), LABELS, shares, strict=True)
+    return _bars("labels", history.labelled, sorted(parts, key=lambda part: part[1] not in SUCCESSES))
 
 
 def curves(history: History) -> Iterator[Plot]:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -132,7 +132,7 @@ class Supervisor:
     say: Callable[[str], None]
     steps: Callable[[], int]
     code: int | None = None  # the whole command's exit code, once it is known
-    _step_at_crash: int = field(default=-1)
+    _step_at_crash: int = -1
 
     def start(self) -> None:
         self.daemon.start()
