@@ -195,7 +195,7 @@ def _labels(follower: Follower) -> tuple[list[int], dict[str, Integers]]:
     """The epochs of turns with labels, and how many turns of each had which."""
     table = follower.labels
     epochs, place = np.unique(_epoch_of(follower, table["step"]), return_inverse=True)
-    counts = {label: np.bincount(place, table[label], len(epochs)).astype(int) for label in LABELS}
+    counts: dict[str, Integers] = {label: np.bincount(place, table[label], len(epochs)).astype(int) for label in LABELS}
     return epochs.tolist(), counts
 
 
