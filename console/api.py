@@ -152,7 +152,8 @@ def open_training(
     another trainer owns the run.
     """
     run = open_run(folder, config)
-    return Training(TrainingRun(run, asked_to_stop), policy, _Files(run, policy, save or _nothing, load or _nothing))
+    files = _Files(run, policy, save or (lambda folder: None), load or (lambda folder: None))
+    return Training(TrainingRun(run, asked_to_stop), policy, files)
 
 
 def open_run(folder: Path | str, config: Path | str | None = None) -> Run:
@@ -188,10 +189,6 @@ class _Files:
     def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         traces = _play(scoring_jobs(tasks, self.run.config, self.run.players), self.policy)
         return [None if trace.end == "infrastructure" else trace.resolved / trace.expected for trace in traces]
-
-
-def _nothing(folder: Path) -> None:
-    """What saves and loads a policy that does not change."""
 
 
 def _play(made: Sequence[Job], policy: PolicyFunction) -> list[Trace]:

@@ -24,10 +24,6 @@ class Columns:
     def __len__(self) -> int:
         return self._length
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._rows.dtype.names or ()
-
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._rows[: self._length][name]
 
@@ -48,26 +44,28 @@ class Columns:
         return bisect_right(self[name], value)  # numpy's own search would copy the column first
 
 
+def thinned(start: int, end: int, most: int) -> NDArray[np.int64]:
+    """Those of the rows from `start` up to `end`, at most `most` of them, the last of each stretch."""
+    every = max(1, -(-(end - start) // most))
+    return np.arange(start + (end - start - 1) % every, end, every)
+
+
 class Latest:
-    """A row for each number from 0 on; -1 where none was set."""
+    """A row for each of the tasks that `ids` numbers, which may grow; -1 where none was set."""
 
-    def __init__(self) -> None:
+    def __init__(self, ids: Sequence[str]) -> None:
+        self._ids = ids
         self._rows = np.full(256, -1, np.int64)
-
-    def __setitem__(self, number: int, row: int) -> None:
-        self.set([number], [row])
 
     def set(self, numbers: list[int], rows: Sequence[int]) -> None:
         """The last of the rows counts for a number that stands there twice."""
-        while max(numbers, default=0) >= len(self._rows):
-            self._rows = np.concatenate([self._rows, np.full_like(self._rows, -1)])
-        self._rows[numbers] = rows
+        self.rows[numbers] = rows
 
-    def rows(self, count: int) -> NDArray[np.int64]:
-        """Those of the first `count` numbers."""
-        if count > len(self._rows):
-            self[count] = -1
-        return self._rows[:count]
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        while len(self._ids) > len(self._rows):
+            self._rows = np.concatenate([self._rows, np.full_like(self._rows, -1)])
+        return self._rows[: len(self._ids)]
 
 
 class Spread:

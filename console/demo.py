@@ -18,7 +18,7 @@ from rods.console import api
 from rods.console.dash.export import export_report
 from rods.console.output import print_lines
 from rods.console.progress import Progress
-from rods.console.verbs.up import prepare, supervise
+from rods.console.verbs.up import up
 from rods.errors import EXIT_OK, RefusedError, RodsError
 
 RUN = Path("runs/demo")
@@ -30,46 +30,42 @@ def main() -> int:
     try:
         with as_file(files("rods.console").joinpath("demo.toml")) as config:
             move_aside(config)
-            prepare(RUN, config)
             print(f"Training nano in {RUN}, with the daemon beside it. Ctrl-C stops; `make demo` goes on.", flush=True)
-            code = supervise(RUN, config, as_json=False)
-        if code == EXIT_OK:
-            _report()
-            print(f"\nThat took {(time.monotonic() - started) / 60:.1f} minutes.")
+            code = up(RUN, config=config)
+        if code != EXIT_OK:
+            return code
+        print("\nScoring the held-out tasks at start and end…", flush=True)
+        api.score(RUN)
+        page, said = export_report(RUN)
     except RodsError as error:
         print(f"demo: {error}", file=sys.stderr)
         return error.exit_code
-    return code
+    for head, lines in ((f"The report is {page}. It says", said["findings"]), ("It does not claim", said["limits"])):
+        print(f"\n{head}:")
+        print_lines(lines, indent="  ")
+    print(f"\nNext: . .venv/bin/activate, then rods dash · rods inspect {RUN} TASK · rods verify {RUN} · README.md")
+    print(f"\nThat took {(time.monotonic() - started) / 60:.1f} minutes.")
+    return EXIT_OK
 
 
 def move_aside(config: Path) -> None:
     """Moves runs/demo aside if it is finished or was made with other settings."""
     if not exists(RUN):
         return
+    why = "from another version"
     try:
         run = Run.open(RUN, read_config(config))
         run.check_environments()
-        why = "finished" if Progress(RUN).poll().step >= run.config.training.steps else ""
+        if Progress(RUN).poll().step < run.config.training.steps:
+            return
+        why = "finished"
     except RefusedError:
-        why = "from another version"
-    if why:
-        number = 1
-        while (aside := RUN.with_name(f"{RUN.name}-{number}")).exists():
-            number += 1
-        RUN.rename(aside)
-        print(f"The demo in {RUN} was {why}; it is in {aside} now.")
-
-
-def _report() -> None:
-    """Scores start and end on the held-out tasks, writes the report, and prints its path and findings."""
-    print("\nScoring the held-out tasks at start and end…", flush=True)
-    api.score(RUN)
-    page, said = export_report(RUN)
-    print(f"\nThe report is {page}. It says:")
-    print_lines(said["findings"], indent="  ")
-    print("It does not claim:")
-    print_lines(said["limits"], indent="  ")
-    print(f"\nNext: . .venv/bin/activate, then rods dash · rods inspect {RUN} TASK · rods verify {RUN} · README.md")
+        pass
+    number = 1
+    while (aside := RUN.with_name(f"{RUN.name}-{number}")).exists():
+        number += 1
+    RUN.rename(aside)
+    print(f"The demo in {RUN} was {why}; it is in {aside} now.")
 
 
 if __name__ == "__main__":

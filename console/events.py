@@ -20,11 +20,10 @@ Event = dict[str, Any]
 
 class Events:
     """Follows both files of a run; each `poll` gives what was added, in order of time. The first gives what their last
-    `tail` bytes hold. Nothing is kept open."""
+    `TAIL` bytes hold. Nothing is kept open."""
 
-    def __init__(self, run: Path, tail: int = TAIL) -> None:
+    def __init__(self, run: Path) -> None:
         self._files = [run / LOGS / f"{process}.jsonl" for process in PROCESSES]
-        self._tail = tail
         self._read: dict[Path, int] = {}  # bytes of each file
 
     def poll(self) -> list[Event]:
@@ -37,7 +36,7 @@ class Events:
         try:
             with path.open("rb") as file:
                 size, begin = file.seek(0, 2), self._read.get(path, -1)
-                start = max(0, size - self._tail) if not 0 <= begin <= size else begin
+                start = max(0, size - TAIL) if not 0 <= begin <= size else begin
                 file.seek(start)
                 data = file.read(size - start)
         except OSError:
@@ -56,11 +55,8 @@ class Events:
 
 def matches(event: Event, wanted: Mapping[str, str]) -> bool:
     """Whether an event has the `level`, the `process` and somewhere the `text` that are wanted, where they are."""
-    return (
-        wanted.get("level") in (None, "", event.get("level"))
-        and wanted.get("process") in (None, "", event.get("process"))
-        and wanted.get("text", "").lower() in orjson.dumps(event).decode().lower()
-    )
+    fits = all(wanted.get(name) in (None, "", event.get(name)) for name in ("level", "process"))
+    return fits and wanted.get("text", "").lower() in orjson.dumps(event).decode().lower()
 
 
 def event_line(event: Event) -> str:

@@ -1,9 +1,9 @@
 """Follows one run for the page, its report and what is said of a task: where it stands, and its history in columns.
 
-Where it stands is `Progress`, which opens behind the snapshots that the run's processes keep. The history is read from
-the beginning of the logs, in a thread of its own; until that is done `whole` waits, and `fresh` has what was read so
-far. From then on steps are taken as `Progress` reads them, so that each is parsed once. Reads on when it is asked to,
-writes nothing, takes no lock of the run. All else here is read by the views.
+Where it stands it knows as a `Progress`, which opens behind the snapshots that the run's processes keep. The history is
+read from the beginning of the logs, in a thread of its own; until that is done `whole` waits, and `fresh` has what was
+read so far. From then on steps are taken as `Progress` reads them, so that each is parsed once. Reads on when asked
+to, writes nothing, takes no lock of the run. All else here is read by the views.
 """
 
 from __future__ import annotations
@@ -25,12 +25,19 @@ from rods.buffers.log.parts import Lookup
 from rods.buffers.log.records import Record
 from rods.buffers.run.heartbeat import read_heartbeat
 from rods.buffers.run.runfolder import ADMITTED, EXPANDED, OBSERVATIONS, POOL, usage
-from rods.buffers.state import ClosedStep, LostVariant, RunState, Tail
+from rods.buffers.state import ClosedStep, LostVariant, Tail
 from rods.buffers.usage import Spent, callers
 from rods.console.columns import Columns, Latest, Spread
-from rods.console.events import GRAVE, Event, Events
-from rods.console.progress import News, Progress, ProgressSample, pieces, progress_moments, step_reward
-from rods.console.versions import InterfaceVersions
+from rods.console.events import GRAVE, PROCESSES, Event, Events
+from rods.console.progress import (
+    InterfaceVersions,
+    News,
+    Progress,
+    ProgressSample,
+    known_mean,
+    pieces,
+    progress_moments,
+)
 from rods.errors import RodsError, UserError
 from rods.extension import new_folds, shown_next, told_of
 from rods.faults import LABELS
@@ -45,7 +52,7 @@ ERRORS = 5  # that are shown
 DECISIONS = ("injected", "retired", "revived")  # what moves a task into the pool or out of it
 INSIDE = (0, 2)  # those after which it is in
 UNKNOWN = -1  # the type of what a merge refuses as no task
-PROCESSES = ("trainer", "daemon")
+READ = ("observations", "pool", "expanded", "seeds", "rejected", "control")  # logs
 DYNAMICS = ("turns", "calling", "replies")  # of a step's rollouts that say (rods.observations.Dynamics)
 COUNTS = ("originals", "generated", "revived", "refused")  # of an `epoch` record
 NAN = float("nan")
@@ -59,8 +66,8 @@ class Refused(NamedTuple):
     rule: str
 
 
-class Follower:
-    """One run, from its folder. `lock` guards everything; views hold it through `fresh` or `whole`."""
+class Follower(Progress):
+    """One run with its history. `lock` guards everything; views hold it through `fresh` or `whole`."""
 
     def __init__(self, path: Path) -> None:
         """Raises UserError where `path` is no run folder."""
@@ -70,6 +77,7 @@ class Follower:
 
     def _begin(self) -> None:
         """Everything as before the first look."""
+        super().__init__(self.path)
         self.ids: list[str] = []  # of tasks, by their number in the columns
         self.numbers: dict[str, int] = {}
         counts = dict.fromkeys((*ZONES, *DYNAMICS, "drawn"), "i4")
@@ -86,16 +94,13 @@ class Follower:
         self.updates = Columns(seq="u4", step="i4", entropy="f8", norm="f8")
         # Of the turns of a step's rollouts, where told.
         self.labels = Columns(seq="u4", step="i4", **dict.fromkeys(LABELS, "i4"))
-        self.newest_group = Latest()  # by task: rows of `groups` and `decisions`
-        self.newest_decision = Latest()
-        self.newest_variant = Latest()  # and of `variants`
+        # By task: rows of `groups`, `decisions` and `variants`.
+        self.newest_group, self.newest_decision, self.newest_variant = (Latest(self.ids) for _ in range(3))
         self.rules = [""]  # that `decisions` numbers
         self.authors: set[str] = set()  # of variants, as their provenance names the model
         self.refused: dict[int, Refused] = {}  # by the seq of a variant in the expanded log
         self.spent: dict[tuple[str, str, str], Spent] = {}  # calls of models, by process, endpoint and stage
         self.latency: dict[tuple[str, str, str], Spread] = {}  # of the same
-        self.progress = Progress(self.path, self._take_live, self._take_daemon)
-        self.run = self.progress.run
         self.versions = InterfaceVersions(self.run.config)
         self._folds = new_folds(self.run.config)
         self.progress_only: Columns | None = None  # mean and variance of the progress of the rows of `groups`
@@ -116,14 +121,6 @@ class Follower:
         self.complete = False  # whether the history was read up to what was there when that began
         self._trouble: RodsError | None = None  # that ended it
         self._reader: threading.Thread | None = None
-
-    @property
-    def state(self) -> RunState:
-        return self.progress.state
-
-    @property
-    def attempt(self) -> int:
-        return self.state.attempt
 
     @contextmanager
     def fresh(self) -> Iterator[ProgressSample]:
@@ -154,14 +151,14 @@ class Follower:
     def look(self) -> None:
         """Reads what is new. Raises as `fresh`."""
         with self.lock:
-            sample = self.progress.poll(daemon=self.complete)
+            sample = self.poll(daemon=self.complete)
             if self.state.rewound:  # rare; so what stands here is what a reader who comes now would find
                 self._begin()
-                sample = self.progress.poll(daemon=False)
+                sample = self.poll(daemon=False)
             self.admitted += self._admissions.poll()
             self.errors.extend(event for event in self._events.poll() if event.get("level") in GRAVE)
             if self.complete:
-                self._take_update(self.state.update)
+                self._append_update(self.state.update)
                 for take, records in self._news():
                     take(records)
             elif self._reader is None:
@@ -179,7 +176,8 @@ class Follower:
         with self.fresh():
             if self._trouble is not None:
                 raise self._trouble
-            read = self.progress.positions()
+            tails = (*self.state.tails(), self._seeds, self._rejected, self.asked.tail)
+            read = {"attempt": self.state.attempt} | {log: tail.seq for log, tail in zip(READ, tails, strict=True)}
             read["usage"] = sum(log.seq for log in self._usages.values())
             if not self.complete:
                 there = sum(tail.seq for tail in self.state.tails())
@@ -228,7 +226,7 @@ class Follower:
 
     def content(self, number: int) -> AnyTask | None:
         """The task of this number, read from the disk; None for a variant that is lost or reads as no task."""
-        row = self.newest_variant.rows(len(self.ids))[number]
+        row = self.newest_variant.rows[number]
         try:
             if row < 0:
                 return self.state.task(self.ids[number])
@@ -236,11 +234,18 @@ class Follower:
         except (KeyError, ValueError, LostVariant):
             return None
 
+    def line(self, number: int) -> list[int]:
+        """The task of this number and those that it comes from up to the root, each written from the next one."""
+        rows, line = self.newest_variant.rows, [number]
+        while (row := rows[line[-1]]) >= 0 and (seed := int(self.variants["seed"][row])) not in line:
+            line.append(seed)
+        return line
+
     def last_rows(self, table: Columns, step: int) -> NDArray[np.int64]:
         """By task number: the last row of `table` (groups or decisions) of a step up to `step`; -1 where there is
         none."""
         if step >= self.state.last_step:
-            return (self.newest_group if table is self.groups else self.newest_decision).rows(len(self.ids))
+            return (self.newest_group if table is self.groups else self.newest_decision).rows
         found = np.full(len(self.ids), -1, np.int64)
         rows = table.behind("step", step)
         found[table["task"][:rows]] = np.arange(rows)  # of a number that stands there twice the last row counts
@@ -264,7 +269,7 @@ class Follower:
             self._listed = time.monotonic()
             for process in callers(self.path):
                 self._usages.setdefault(process, self.state.follow(usage(process)))
-        news = [] if self.complete else [self.progress.daemon_news(), pieces(self._observed.groups(), self._observe)]
+        news = [] if self.complete else [self.daemon_news(), pieces(self._observed.groups(), self._observe)]
         if pool != self._pool.seq:
             news.append(pieces(self._pool.records(), self._decide))
         if expanded != self._expanded.seq:
@@ -292,21 +297,20 @@ class Follower:
             self._reader, self._trouble, self.complete = None, trouble, trouble is None
             self._read = float("-inf")  # the sample knows nothing of what was read
 
-    def _take_live(self, step: ClosedStep, reward: float | None) -> None:
-        """Takes a step that `Progress` has read, once the history before it is there."""
+    def see(self, step: ClosedStep) -> None:
+        """Takes a step that was read, once the history before it is there."""
         if self.complete:
-            self._take_update(self.state.update)
+            self._append_update(self.state.update)
             if not len(self.steps) or step.record["seq"] > self.steps["seq"][-1]:
-                self._see(step)
+                self._append(step)
 
-    def _take_daemon(self, record: Record) -> None:
-        """Takes a record of seeds.jsonl or rejected.jsonl that `Progress` has read."""
+    def see_daemon(self, record: Record) -> None:
         if record["kind"] == "rejected":
             self.rejected.append(record["seq"], self.number(seed_of(record)))
         elif record["kind"] in ("picked", "finished"):
             self.picks.append(record["seq"], self.number(record["task"]))
 
-    def _take_update(self, update: Record | None) -> None:
+    def _append_update(self, update: Record | None) -> None:
         if update is not None and (not len(self.updates) or update["seq"] > self.updates["seq"][-1]):
             values = (update.get(name, NAN) for name in ("entropy", "gradient_norm"))
             self.updates.append(update["seq"], update["step"], *values)
@@ -315,11 +319,11 @@ class Follower:
         for record, groups in records:
             if record["kind"] in ("update", "step") and self.state.lineage.counts(record):
                 if record["kind"] == "update":
-                    self._take_update(record)
+                    self._append_update(record)
                 else:
-                    self._see(ClosedStep(record, groups))
+                    self._append(ClosedStep(record, groups))
 
-    def _see(self, step: ClosedStep) -> None:
+    def _append(self, step: ClosedStep) -> None:
         progress = [progress_moments(record) for record in step.records]
         zones = [0] * len(ZONES)
         rows: list[tuple[float, ...]] = []
@@ -347,7 +351,7 @@ class Follower:
         difficulty, drawn, earned = NAN, 0, NAN
         if faced is not None and faced["step"] == step.step:
             difficulty, drawn, earned = faced["difficulty"], faced["tasks"], _number(faced["mean"])
-        reward, clock = step_reward(progress), step.record["time"]
+        reward, clock = known_mean(known and known.mean for known in progress), step.record["time"]
         at = clock if isinstance(clock, (int, float)) else NAN  # no rule reads it, so anything may stand there
         numbers = _number(reward), difficulty, at, earned, *zones, *astuple(dynamics(step.records)), drawn
         self.steps.append(step.record["seq"], step.step, step.epoch, *numbers)
@@ -381,7 +385,7 @@ class Follower:
                 if (rule := record.get("rule", "")) not in self.rules:
                     self.rules.append(rule)
                 task, kind = self.number(record["task"]), DECISIONS.index(record["kind"])
-                self.newest_decision[task] = len(self.decisions)
+                self.newest_decision.set([task], [len(self.decisions)])
                 self.decisions.append(seq, step, task, kind, self.rules.index(rule))
 
     def _stage(self, records: list[Record]) -> None:
@@ -394,7 +398,7 @@ class Follower:
             kind = TASK_TYPES.index(content["type"]) if content.get("type") in TASK_TYPES else UNKNOWN
             if kind != UNKNOWN:
                 self.authors.add(str(provenance.get("model", "?")))
-            self.newest_variant[task] = len(self.variants)
+            self.newest_variant.set([task], [len(self.variants)])
             self.variants.append(record["seq"], record["step"], task, seed, provenance.get("generation", 1), kind)
 
     def _spend(self, records: list[Record]) -> None:

@@ -28,7 +28,7 @@ from rods.buffers.trainer_log import TrainerLog
 from rods.episode.rewards import RANGES
 from rods.errors import RefusedError, UserError
 from rods.extension import extensions
-from rods.observations import MILLIONTHS, EpisodeReward, Group, RewardKind, Role, Rollout, Update, millionths, turns
+from rods.observations import MILLIONTHS, EpisodeReward, Group, Role, Update, millionths, turns
 from rods.rules.curriculum import scheduled, stage_rules
 from rods.tasks import AnyTask
 
@@ -128,10 +128,8 @@ def record_steps(log: TrainerLog, records: Iterable[bytes | str | Record], sourc
         step, policy_step = record["end_step"], record.get("policy_step")
         if type(step) is not int or step < 1:
             raise UserError(f"end_step is {step!r}", where=where, remedy="steps are whole numbers from 1")
-        if policy_step is not None and type(policy_step) is not int:
-            raise UserError(f"policy_step is {policy_step!r}", where=where, remedy="give the weights' last update")
-        if policy_step is not None and not 0 <= policy_step < step:
-            what = f"policy_step is {policy_step} in step {step}"
+        if policy_step is not None and (type(policy_step) is not int or not 0 <= policy_step < step):
+            what = f"policy_step is {policy_step!r} in step {step}"
             raise UserError(what, where=where, remedy="give the weights' last update, 0 or an earlier step")
         log.state.read_merges()  # `rods merge` may have opened an epoch meanwhile
         epoch = _epoch(record, step, log, where)
@@ -223,8 +221,15 @@ def _group(record: Record, log: TrainerLog, stage: int, due: Mapping[str, str] |
         group = Group.from_json(filled)
         if group.role == "drawn":
             raise ValueError("role is 'drawn', and no task of this run is drawn for a step")
-        for rollout in group.rollouts:
-            _check_reward(rollout, group.reward)
+        if group.reward in FOLLOWING:
+            for rollout in group.rollouts:
+                earned = FOLLOWING[group.reward](rollout.resolved, rollout.expected)
+                if rollout.reward is not None and abs(rollout.reward - earned) > ROUNDED:  # would steer the run
+                    raise ValueError(
+                        f"the {group.reward} of {rollout.resolved} of {rollout.expected} turns is {earned:g}, not the "
+                        f"reward {rollout.reward:g}: one of your own is of kind value, in the group's "
+                        '"reward": {"kind": "value", "range": [lowest, highest]}'
+                    )
         return group
     except (KeyError, TypeError) as error:
         raise UserError(f"a group lacks or misshapes {error}", where=where, remedy=remedy) from error
@@ -238,7 +243,11 @@ def _rollout(given: Any, task: AnyTask, head: Any, reward: Mapping[str, Any]) ->
     them."""
     trained = reward["kind"]
     if trained == "value":
-        return _valued(given, *reward["range"])
+        if not isinstance(given, dict):
+            raise ValueError(f"a rollout is {given!r}; it must be an object")
+        filled = {"end": "finished", "expected": MILLIONTHS, "reward": None, **given}
+        counted = 0 if filled["reward"] is None else millionths(filled["reward"], *reward["range"])
+        return {"resolved": counted, "binary": int(counted == MILLIONTHS), **filled}
     resolved, expected = turns(given)
     if type(head) is not int or expected != task.expected - head:
         said = f"{expected} turns are expected, but the task {task.id} has {task.expected}"
@@ -252,27 +261,3 @@ def _rollout(given: Any, task: AnyTask, head: Any, reward: Mapping[str, Any]) ->
         else:
             raise ValueError(f"a rollout says no 'reward', and {trained} does not follow from its turns")
     return filled
-
-
-def _check_reward(rollout: Rollout, trained: RewardKind) -> None:
-    """Raises ValueError where a reward is not what the turns come to, by which the run would be steered."""
-    if rollout.reward is None or trained not in FOLLOWING:
-        return
-    earned = FOLLOWING[trained](rollout.resolved, rollout.expected)
-    if abs(rollout.reward - earned) > ROUNDED:
-        raise ValueError(
-            f"the {trained} of {rollout.resolved} of {rollout.expected} turns is {earned:g}, not the reward "
-            f"{rollout.reward:g}: one of your own is of kind value, in the group's "
-            '"reward": {"kind": "value", "range": [lowest, highest]}'
-        )
-
-
-def _valued(given: Any, low: Any, high: Any) -> dict[str, Any]:
-    """Fills in what follows from a reward of the range [`low`, `high`]. Raises ValueError where it has none in it."""
-    if not isinstance(given, dict):
-        raise ValueError(f"a rollout is {given!r}; it must be an object")
-    filled = {"end": "finished", "expected": MILLIONTHS, "reward": None, **given}
-    if filled["reward"] is None:
-        return {"resolved": 0, "binary": 0, **filled}
-    counted = millionths(filled["reward"], low, high)
-    return {"resolved": counted, "binary": int(counted == MILLIONTHS), **filled}

@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self
 
-from rods.console.output import print_json
+from rods.console.output import print_result
 from rods.console.progress import Progress, ProgressSample
 from rods.errors import plain
 
@@ -31,7 +31,7 @@ class LiveView(ExitStack):
         self._drawn: Live | None = None  # None: plain or JSON lines
         self._last: object = None  # of these, and when it was written
         self._at = -LINE_SECONDS
-        self._barren = False
+        self._barren = ""
 
     def __enter__(self) -> Self:
         if not self._json and sys.stdout.isatty() and os.environ.get("TERM", "") not in DUMB:
@@ -41,42 +41,31 @@ class LiveView(ExitStack):
             self._drawn = self.enter_context(Live(console=Console(highlight=False), refresh_per_second=4))
         for note in self._progress.notes():
             self.say(f"note: {note}")
-        self._barren = bool(self._progress.barren())
+        self._barren = self._progress.barren()
         return self
 
     def look(self, *, finished: bool = False) -> ProgressSample:
-        """Reads what is new and shows it; says once, each time that it begins, that seeds give no variants."""
+        """Reads what is new and shows it, in lines where something has changed, at most one in `LINE_SECONDS`, and one
+        for the last state; says once, each time that it begins, that seeds give no variants."""
         now = self._progress.poll(finished=finished)
+        seen = (finished, now.standing()) if self._json else now.line()
         if self._drawn is not None:
             self._drawn.update(_panel(now))
-        else:
-            self._write(now)
-        why = self._progress.barren()
-        if why and not self._barren:
+        elif seen != self._last and (finished or time.monotonic() - self._at >= LINE_SECONDS):
+            self._last, self._at = seen, time.monotonic()
+            print_result(self._json, {"event": "progress", **vars(now)}, now.line())
+            sys.stdout.flush()
+        if (why := self._progress.barren()) and not self._barren:
             self.say(f"note: {why}")
-        self._barren = bool(why)
+        self._barren = why
         return now
 
     def say(self, text: str) -> None:
-        if self._json:
-            print_json({"event": "said", "text": text})
-        elif self._drawn is not None:
+        if self._drawn is not None:
             self._drawn.console.print(f"  {plain(text)}", markup=False)
         else:
-            print(f"  {plain(text)}")
-        sys.stdout.flush()
-
-    def _write(self, now: ProgressSample) -> None:
-        """A line where something has changed, at most one in `LINE_SECONDS`, and one for the last state."""
-        seen = now if self._json else now.line()
-        if seen == self._last or not (now.finished or time.monotonic() - self._at >= LINE_SECONDS):
-            return
-        self._last, self._at = seen, time.monotonic()
-        if self._json:
-            print_json({"event": "progress", **now.as_json()})
-        else:
-            print(seen)
-        sys.stdout.flush()
+            print_result(self._json, {"event": "said", "text": text}, f"  {text}")
+            sys.stdout.flush()
 
 
 def _panel(now: ProgressSample) -> Any:
@@ -86,7 +75,5 @@ def _panel(now: ProgressSample) -> Any:
     from rich.text import Text
 
     head = f"trainer: {now.preparing}" if now.preparing else f"step {now.step} of {now.steps}, epoch {now.epoch}"
-    lines = [f"{head}   {now.pace()}", *now.lines()]
-    return Group(
-        Text(), *map(Text, map(plain, lines)), ProgressBar(total=max(1, now.steps), completed=now.step, width=60)
-    )
+    lines = map(Text, map(plain, [f"{head}   {now.pace()}", *now.lines()]))
+    return Group(Text(), *lines, ProgressBar(total=max(1, now.steps), completed=now.step, width=60))

@@ -1,9 +1,9 @@
-"""Shared by all verbs: the types of their arguments, and printing for people and for scripts."""
+"""Shared by all verbs: the types of their arguments, runs by name, and printing for people and for scripts."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -11,7 +11,8 @@ import orjson
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, UInt16
 
-from rods.errors import EXIT_FAILED, EXIT_OK, plain
+from rods.buffers.run import runfolder
+from rods.errors import EXIT_FAILED, EXIT_OK, UserError, plain
 
 RunFolder = Annotated[Path, Parameter(help="The run folder, for instance runs/demo.")]
 ConfigFile = Annotated[Path | None, Parameter(name="--config", help="The TOML file of the run's configuration.")]
@@ -21,6 +22,25 @@ RandomSeed = Annotated[NonNegativeInt, Parameter(help="What is drawn, is drawn f
 FoldersOfRuns = Annotated[
     list[Path] | None, Parameter(help="Run folders, and folders that hold some; runs/ where none is named.")
 ]
+
+
+def find_runs(given: Sequence[Path]) -> dict[str, Path]:
+    """Name → folder of the runs `given`, and of those in the folders that are none, the latest first. Runs of one name
+    are told apart by a number. Raises UserError for what is no folder."""
+    folders: set[Path] = set()
+    for path in given:
+        if not path.is_dir():
+            raise UserError("is no folder", where=str(path), remedy="name run folders, or a folder that holds some")
+        below = [path] if runfolder.exists(path) else filter(runfolder.exists, path.iterdir())
+        folders |= {folder.resolve() for folder in below}
+    named: dict[str, Path] = {}
+    for folder in sorted(folders, key=lambda folder: ((folder / runfolder.MANIFEST).stat().st_mtime, folder)):
+        name, number = folder.name, 1
+        while name in named:
+            number += 1
+            name = f"{folder.name}~{number}"
+        named[name] = folder
+    return dict(reversed(named.items()))
 
 
 class CheckResult(Protocol):

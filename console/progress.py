@@ -1,5 +1,5 @@
 """Where a run stands, read from its files and kept up to date by polling, for `rods up`, `rods watch` and `rods
-status`.
+status`; and the versions of what the policy was shown: when they changed, in what, and why.
 
 A poll reads only what is new. No lock is taken, neither process is contacted, and no torch is needed.
 """
@@ -9,11 +9,10 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import orjson
@@ -27,9 +26,10 @@ from rods.buffers.run.locks import owner
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
 from rods.buffers.state import ClosedStep, RunState
-from rods.console.versions import InterfaceVersion, InterfaceVersions
+from rods.config import Config
 from rods.extension import extensions
 from rods.observations import Dynamics, Group, Update, dynamics, label_counts, shares
+from rods.rules.curriculum import stage_rules
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
 
 CHUNK = 100  # records, or groups of them, that are taken at once
@@ -40,48 +40,120 @@ BARREN = 5  # finished picks in a row without a variant that a person is told of
 
 
 @dataclass(frozen=True, slots=True)
-class ProgressSample:
-    """The state of a run at one poll; two are equal when nothing has happened between them. `reward`: the mean progress
-    reward of the last step's tasks, `recent`: that of the last ten steps, over which `labels` counts their turns by
-    what became of them, `calling` is the share of turns with a call, `replies` those that a turn took, `entropy` the
-    policy's in the updates (nats a token), `gradient_norm` theirs before clipping. `zones` counts active tasks by the
-    zone of their latest group. `interface`: the version that the last step has shown, where versions follow the policy.
-    `difficulty`: of drawn tasks, where a run has any."""
+class InterfaceVersion:
+    """What the policy was shown from `step` on. `added` and `removed`: components of the interface and what they say,
+    against the version before. `why`: what called for the change (rods.extension.Extension.cause)."""
 
     step: int
-    steps: int
-    epoch: int
     stage: int
-    attempt: int
-    reward: float | None
-    recent: float
-    labels: dict[str, int]
-    calling: float | None
-    replies: float | None
-    entropy: float | None
-    gradient_norm: float | None
-    interface: InterfaceVersion | None
-    difficulty: dict[str, Any] | None
-    zones: dict[str, int]
-    originals: int
-    generated: int
-    picked: int
-    considered: int  # the last step that the daemon has considered
-    outcomes: dict[str, int]  # finished picks
-    discards: dict[str, int]  # why picks gave no variant: the reason of the last attempt
-    accepted: int
-    rejected: int
-    staged: int
-    injected: int
-    refused: int
-    retired: int
-    revived: int
-    preparing: str = ""  # what the trainer does while it has no step yet
-    finished: bool = False
-    seconds_per_step: float | None = field(default=None, compare=False)
+    version: str
+    added: dict[str, str]
+    removed: dict[str, str]
+    why: dict[str, Any] | None
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+    @property
+    def reason(self) -> str:
+        """`why` in words; empty where nothing called for the change."""
+        return str(self.why["reason"]) if self.why else ""
+
+
+class InterfaceVersions:
+    """Follows the live steps of a run; `found` are the versions that they have shown, in order."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self.evolves = any(extension.follows(stage) for extension in extensions() for stage in config.curriculum.stages)
+        self.found: list[InterfaceVersion] = []
+        self._there: list[dict[str, str]] = []  # the components of each version
+        self._causes: dict[int, dict[str, Any]] = {}  # what a step has changed for the next one, where it has
+
+    def add(self, step: ClosedStep, after: Mapping[str, Any]) -> None:
+        """Takes the next live step, and what interfaces are told after it (rods.extension.shown_next). Versions of
+        later steps, which a start has dropped, are forgotten."""
+        self.forget(step.step - 1)
+        for extension in extensions():
+            if (cause := extension.cause(step.record)) is not None:
+                self._causes[step.step] = dict(cause)
+        if not step.records or (self.found and self.found[-1].version == step.records[0]["interface"]):
+            return
+        rules, dialect = stage_rules(self._config.curriculum, step.stage), self._config.policy.dialect
+        now: dict[str, str] = {}
+        for extension in extensions():
+            now |= extension.components(rules, dialect, extension.before(after.get(extension.name), step.record))
+        there = self._there[-1] if self._there else {}
+        why = self._causes.get(step.step - 1)
+        self.found.append(
+            InterfaceVersion(
+                step.step,
+                step.stage,
+                step.records[0]["interface"],
+                {name: now[name] for name in sorted(now.keys() - there.keys())},
+                {name: there[name] for name in sorted(there.keys() - now.keys())},
+                why if why and why["component"] in now.keys() ^ there.keys() else None,
+            )
+        )
+        self._there.append(now)
+
+    def forget(self, last: int) -> None:
+        """Drops the versions and the changes of steps beyond `last`."""
+        while self._causes and next(reversed(self._causes)) > last:
+            self._causes.popitem()
+        while self.found and self.found[-1].step > last:
+            self.found.pop()
+            self._there.pop()
+
+
+class ProgressSample:
+    """The state of a run at one poll of `progress`. `reward`: the mean progress reward of the last step's tasks,
+    `recent`: that of the last ten steps, over which `labels` counts their turns by what became of them, `calling` is
+    the share of turns with a call, `replies` those that a turn took, `entropy` the policy's in the updates (nats a
+    token), `gradient_norm` theirs before clipping. `zones` counts active tasks by the zone of their latest group.
+    `interface`: the version that the last step has shown, where versions follow the policy. `difficulty`: of drawn
+    tasks, where a run has any. `finished`: whether it is the last poll of all."""
+
+    def __init__(self, progress: Progress, finished: bool) -> None:
+        state, totals, recent, versions = progress.state, progress.totals, progress.recent, progress.shown
+        rewards = [reward for reward, _, _ in recent if reward is not None]
+        played = sum((went for _, _, went in recent), Dynamics())
+        self.step, self.steps = progress.step, progress.run.config.training.steps
+        self.epoch, self.stage, self.attempt = max(0, state.epoch), state.stage, state.attempt
+        self.reward = rewards[-1] if rewards else None
+        self.recent = known_mean(rewards) or 0.0
+        self.labels: dict[str, int] = dict(sum((labels for _, labels, _ in recent), Counter()))
+        self.calling, self.replies = played.calling_share, played.replies_a_turn
+        self.entropy = known_mean(update.entropy for update in progress.last_updates.values())
+        self.gradient_norm = known_mean(update.gradient_norm for update in progress.last_updates.values())
+        self.interface = versions.found[-1] if versions.evolves and versions.found else None
+        self.difficulty: dict[str, Any] | None = state.of_folds("status").get("difficulty")
+        self.zones = progress.zones
+        self.generated = sum(member.generation > 0 for member in state.active.values())
+        self.originals = len(state.active) - self.generated
+        self.picked = totals.picks.total()
+        self.considered = totals.considered  # the last step that the daemon has considered
+        self.outcomes = dict(totals.outcomes)  # finished picks
+        self.discards = dict(totals.discards)  # why picks gave no variant: the reason of the last attempt
+        self.accepted = totals.accepted
+        self.rejected = sum(alike.count for alike in totals.failures.values())
+        self.staged = len(state.staging)
+        decided = state.pool.totals
+        self.injected, self.refused = decided["injected"], decided["refused"]
+        self.retired, self.revived = decided["retired"], decided["revived"]
+        self.preparing = progress.preparing()  # what the trainer does while it has no step yet
+        self.finished = finished
+        self.seconds_per_step = progress.seconds_per_step()
+
+    def standing(self) -> dict[str, Any]:
+        """What `rods status --json` and the page say of it."""
+        return {name: value for name, value in vars(self).items() if name not in ("seconds_per_step", "finished")}
+
+    def condition(self, life: str) -> str:
+        """The state of the run in a word, while its trainer's life is `life` (rods.buffers.run.heartbeat)."""
+        known = {"running": "being written", "idle": "being written", "stuck": "stuck"}
+        if life in known:
+            return known[life]
+        if self.step >= self.steps:
+            return "finished"
+        return "crashed" if life == "dead" else "stopped" if self.step else "empty"
 
     def pace(self) -> str:
         """Seconds a step and the time left, in words; empty before they are known."""
@@ -136,28 +208,20 @@ class ProgressSample:
 
 
 class Progress:
-    """Follows one run. `step` is the last live step of the last poll. `see` is called with each live step as it is
-    read, at first with the recent ones at least, and its mean progress reward; `see_daemon` with each record of
-    seeds.jsonl and rejected.jsonl."""
+    """Follows one run. `step` is the last live step of the last poll, `shown` the versions of the interface; of the last
+    steps `recent` has reward, labels and dynamics, `last_updates` what the updates have shown."""
 
-    def __init__(
-        self,
-        path: Path,
-        see: Callable[[ClosedStep, float | None], None] = lambda step, reward: None,
-        see_daemon: Callable[[Record], None] = lambda record: None,
-    ) -> None:
-        self._see, self._see_daemon = see, see_daemon
+    def __init__(self, path: Path) -> None:
+        """Raises UserError where `path` is no run folder."""
         self.run = Run.open(path)
-        self._versions = InterfaceVersions(self.run.config)
-        self.state = RunState(self.run, every_step=self._versions.evolves, recent=RECENT, by_number=True)
+        self.shown = InterfaceVersions(self.run.config)
+        self.state = RunState(self.run, every_step=self.shown.evolves, recent=RECENT, by_number=True)
         self._seeds, self._rejected = self.state.follow(SEEDS), self.state.follow(REJECTED)
         self.asked = AskedChanges(path)
-        self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
-        self._labels: deque[Counter[str]] = deque(maxlen=RECENT)
-        self._dynamics: deque[Dynamics] = deque(maxlen=RECENT)
-        self._updates: deque[tuple[int, Update]] = deque(maxlen=RECENT)  # by step
+        self.recent: deque[tuple[float | None, Counter[str], Dynamics]] = deque(maxlen=RECENT)
+        self.last_updates: dict[int, Update] = {}  # by step
         self.totals = DaemonTotals()
-        self._zones: dict[str, int] = {}
+        self.zones: dict[str, int] = {}
         self._clock: deque[tuple[float, int]] = deque(maxlen=40)
 
     @property
@@ -167,78 +231,37 @@ class Progress:
     def poll(self, *, finished: bool = False, daemon: bool = True) -> ProgressSample:
         """Reads what is new; of what the `daemon` has written only if that is asked for (`daemon_news` gives it in
         pieces). `finished` marks the last poll of all."""
-        state, steps = self.state, 0
-        rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
+        state = self.state
         latest: deque[ClosedStep] = deque(maxlen=RECENT)
-        updates = dict(self._updates)
         for step in state.steps():
-            steps += 1
             latest.append(step)
-            self._versions.add(step, state.shown())
-            updates |= self._update()
-            found = [progress_moments(record) for record in step.records]
-            if (reward := step_reward(found)) is not None:
-                rewards.append((step.step, reward))
-            self._see(step, reward)
+            self.shown.add(step, state.shown())
+            self._take_update()
+            self.see(step)
         if state.rewound:
-            self._rewards.clear()
-            self._labels.clear()
-            self._dynamics.clear()
+            self.recent.clear()
+            self.last_updates.clear()
             self._clock.clear()
-            self._versions.forget(state.last_step)
-            updates = {}
-        self._rewards += rewards
+            self.shown.forget(state.last_step)
         for step in latest:
-            self._labels.append(label_counts(step.records))
-            self._dynamics.append(dynamics(step.records))
-        self._updates = deque((updates | self._update()).items(), maxlen=RECENT)
-        played = sum(self._dynamics, Dynamics())
-        if steps or state.merged or state.rewound:
-            self._zones = state.zones()
-        if steps:
+            means = [known and known.mean for known in map(progress_moments, step.records)]
+            self.recent.append((known_mean(means), label_counts(step.records), dynamics(step.records)))
+        self._take_update()
+        if latest or state.merged or state.rewound:
+            self.zones = state.zones()
+        if latest:
             self._clock.append((time.monotonic(), self.step))
         if daemon:
             for take, records in self.daemon_news():
                 take(records)
         self.asked.poll()
-        totals = self.totals
-        generated = sum(member.generation > 0 for member in state.active.values())
-        return ProgressSample(
-            step=self.step,
-            steps=self.run.config.training.steps,
-            epoch=max(0, state.epoch),
-            stage=state.stage,
-            attempt=state.attempt,
-            reward=self._rewards[-1][1] if self._rewards else None,
-            recent=sum(mean for _, mean in self._rewards) / len(self._rewards) if self._rewards else 0.0,
-            labels=dict(sum(self._labels, Counter())),
-            calling=played.calling_share,
-            replies=played.replies_a_turn,
-            entropy=_mean(one.entropy for _, one in self._updates),
-            gradient_norm=_mean(one.gradient_norm for _, one in self._updates),
-            interface=self._versions.found[-1] if self._versions.evolves and self._versions.found else None,
-            difficulty=state.of_folds("status").get("difficulty"),
-            zones=self._zones,
-            originals=len(state.active) - generated,
-            generated=generated,
-            picked=totals.picks.total(),
-            considered=totals.considered,
-            outcomes=dict(totals.outcomes),
-            discards=dict(totals.discards),
-            accepted=totals.accepted,
-            rejected=sum(alike.count for alike in totals.failures.values()),
-            staged=len(state.staging),
-            **{kind: state.pool.totals[kind] for kind in ("injected", "refused", "retired", "revived")},
-            preparing=self._preparing(),
-            finished=finished,
-            seconds_per_step=self._pace(),
-        )
+        return ProgressSample(self, finished)
 
-    def positions(self) -> dict[str, int]:
-        """The attempt, and the seq up to which each log was read."""
-        logs = ("observations", "pool", "expanded", "seeds", "rejected", "control")
-        tails = (*self.state.tails(), self._seeds, self._rejected, self.asked.tail)
-        return {"attempt": self.state.attempt, **{log: tail.seq for log, tail in zip(logs, tails, strict=True)}}
+    def see(self, step: ClosedStep) -> None:
+        """For who remembers more: called with each live step as it is read, at first with the recent ones at least."""
+
+    def see_daemon(self, record: Record) -> None:
+        """The same with each record of seeds.jsonl and rejected.jsonl."""
 
     def notes(self) -> list[str]:
         """Reasons why no variants may come, and what extensions have to say, for the user."""
@@ -259,7 +282,7 @@ class Progress:
             notes += extension.notes(self.state.folds.get(extension.name))
         if why := self.barren():
             notes.append(why)
-        if sum(self._zones.values()) and not self._zones["boundary"]:
+        if sum(self.zones.values()) and not self.zones["boundary"]:
             zones = self.run.config.zones
             notes.append(
                 f"no active task is at the boundary (mean reward {zones.boundary_low} to {zones.boundary_high}), so "
@@ -305,31 +328,32 @@ class Progress:
             **{key: beat[key] for key in ("endpoints", "budget") if key in beat},
         }
 
-    def _update(self) -> dict[int, Update]:
-        """The latest update that was read, by its step."""
-        update = self.state.update
-        return {update["step"]: Update.from_json(update)} if update else {}
+    def _take_update(self) -> None:
+        """Takes the latest update that was read."""
+        if update := self.state.update:
+            self.last_updates[update["step"]] = Update.from_json(update)
+            while len(self.last_updates) > RECENT:
+                del self.last_updates[next(iter(self.last_updates))]
 
     def daemon_news(self) -> News:
         """What the daemon has written since the last look, in pieces, and what takes them."""
-        yield from pieces(self._seeds.records(), self._take)
-        yield from pieces(self._rejected.records(), self._take)
+        return chain(*(pieces(log.records(), self._take) for log in (self._seeds, self._rejected)))
 
     def _take(self, records: list[Record]) -> None:
         for record in records:
-            self._see_daemon(record)
+            self.see_daemon(record)
             self.totals.apply(record)
 
-    def _preparing(self) -> str:
+    def preparing(self) -> str:
         """What the trainer says it does before its first step; empty once there is a step."""
-        if self._rewards:
+        if self.recent:
             return ""
         beat = read_heartbeat(self.run.path, "trainer")
         done = beat.get("done")
         share = f" {100 * done:.0f} %" if isinstance(done, (int, float)) else ""
         return f"{beat.get('state', 'starting')}{share}"
 
-    def _pace(self) -> float | None:
+    def seconds_per_step(self) -> float | None:
         if len(self._clock) < 2:
             return None
         (begin, first), (end, last) = self._clock[0], self._clock[-1]
@@ -355,16 +379,10 @@ def _difficulty(next: int, last: dict[str, Any] | None = None) -> str:
     return f"{last['tasks']} in step {last['step']}, difficulty {last['difficulty']} ({levels}): {earned}; next {next}"
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    """Of those that are known; None without any."""
+def known_mean(values: Iterable[float | None]) -> float | None:
+    """The mean of those that are known; None without any."""
     known = [value for value in values if value is not None]
-    return fmean(known) if known else None
-
-
-def step_reward(progress: list[Moments | None]) -> float | None:
-    """The mean progress reward of a step's groups."""
-    means = [found.mean for found in progress if found is not None]
-    return sum(means) / len(means) if means else None
+    return sum(known) / len(known) if known else None
 
 
 def progress_moments(record: Record) -> Moments | None:

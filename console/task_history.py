@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ FACTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TaskHistory:
     """A task, its `environment` (rods.buffers.run.run.Run.environment_records), its lineage from the root on, its
     variants, its windows of rewards, its picks and decisions; and of each group with labels its step, turn by turn how
@@ -50,13 +50,10 @@ class TaskHistory:
 
     def as_json(self) -> dict[str, Any]:
         return {
+            **vars(self),
             "task": self.task.as_json(),
-            "environment": self.environment,
             "lineage": [task.id for task in self.lineage],
-            "variants": self.variants,
             "windows": [window.as_json() for window in self.windows],
-            "history": self.history,
-            "labels": self.labels,
         }
 
 
@@ -71,24 +68,14 @@ def task_list(path: Path) -> list[dict[str, Any]]:
             variant = AnyTask.from_json(record["task"])
             types[variant.id] = variant.type
             seeds[variant.id] = seed_of(record)
-    return [
-        {
-            "id": task,
-            "type": kind,
-            "zone": state.tracker.zone(task),
-            "generation": _generation(task, types, seeds),
-            "active": task in state.active,
-        }
-        for task, kind in types.items()
-    ]
-
-
-def _generation(task: str, known: Container[str], seeds: Mapping[str, str]) -> int:
-    """How many tasks stand between it and the root, each of which was written from the one before."""
-    line = [task]
-    while (seed := seeds.get(line[-1], "")) in known and seed not in line:
-        line.append(seed)
-    return len(line) - 1
+    listed = []
+    for task, kind in types.items():
+        line = [task]  # up to the root
+        while (seed := seeds.get(line[-1], "")) in types and seed not in line:
+            line.append(seed)
+        told = {"id": task, "type": kind, "zone": state.tracker.zone(task), "generation": len(line) - 1}
+        listed.append({**told, "active": task in state.active})
+    return listed
 
 
 def task_history(follower: Follower, prefix: str) -> TaskHistory:
@@ -126,16 +113,12 @@ def _labels(task: AnyTask, records: list[Record]) -> list[dict[str, Any]]:
 
 
 def _lineage(follower: Follower, task: AnyTask) -> list[AnyTask]:
-    """The tasks from the root to this one: each was written from the one before."""
-    line, rows = [task], follower.newest_variant.rows(len(follower.ids))
-    row = rows[follower.number(task.id)]
-    while row >= 0:
-        seed = int(follower.variants["seed"][row])
-        content = follower.content(seed)
-        if content is None or content.id in {other.id for other in line}:
+    """The tasks from the root to this one, or from behind the last whose content was lost."""
+    line = [task]
+    for number in follower.line(follower.number(task.id))[1:]:
+        if (seed := follower.content(number)) is None:
             break
-        line.insert(0, content)
-        row = rows[seed]
+        line.insert(0, seed)
     return line
 
 
@@ -143,7 +126,7 @@ def _variants(follower: Follower, number: int) -> list[str]:
     """Those that were written from it, in order."""
     table = follower.variants
     rows = np.flatnonzero((table["seed"] == number) & (table["type"] != UNKNOWN))
-    latest = follower.newest_variant.rows(len(follower.ids))[table["task"][rows]] == rows
+    latest = follower.newest_variant.rows[table["task"][rows]] == rows
     return [follower.ids[task] for task in table["task"][rows[latest]].tolist()]
 
 
@@ -193,23 +176,10 @@ MOST_EPISODES = 16  # of a task in a step
 Trace = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEpisodes:
-    """The episodes of a task in `step`, as they were kept, each with what is on record of its
-    rollout; and the `steps` that have any."""
-
-    task: str
-    step: int
-    steps: list[int]
-    episodes: list[Trace]
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def task_episodes(follower: Follower, prefix: str, step: int | None = None) -> TaskEpisodes:
-    """Those of `step`, by default of the latest that has any. Raises UserError as `Follower.named`, and for a step of
-    which none was kept."""
+def task_episodes(follower: Follower, prefix: str, step: int | None = None) -> dict[str, Any]:
+    """The episodes of a task in `step`, by default in the latest that has any, as they were kept, each with what is on
+    record of its rollout; and the `steps` that have any. Raises UserError as `Follower.named`, and for a step of which
+    none was kept."""
     with follower.whole():
         task = follower.named(prefix)
     wanted, steps, found = kept_rollouts(follower, task.id, step)
@@ -221,7 +191,7 @@ def task_episodes(follower: Follower, prefix: str, step: int | None = None) -> T
             remedy="operation.trace_every and operation.trace_bytes say which are kept",
         )
     episodes = [{**trace, "rollout_record": group[trace["rollout"]]} for trace, group in found if group is not None]
-    return TaskEpisodes(task.id, wanted, steps, episodes)
+    return {"task": task.id, "step": wanted, "steps": steps, "episodes": episodes}
 
 
 def kept_rollouts(

@@ -96,6 +96,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
         yield Endpoint(model=NAME, urls=(address,), concurrency=64, read_seconds=240.0)
 
 
+@pytest.fixture(scope="session")
+def template() -> Path:
+    """The folder of which `rods init` makes copies."""
+    found: Path = pytest.importorskip("rods.family.new_world.verbs").TEMPLATE
+    return found
+
+
 LEFT_OUT = pytest.StashKey[int]()
 
 

@@ -30,6 +30,8 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders
     "feedback": ("family/feedback",),
     "environments": ("family/environments",),
     "simulation": ("family/simulation",),
+    "export": ("family/export",),
+    "new_world": ("family/new_world",),
 }
 QUICK = ("bfcl", "sandbox", "seal", "simulation")
 NEW = ("new", "refused", "--config", "run.toml")
@@ -51,6 +53,8 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ("simulation", "[source]\ndrawn = 0.5\n", NEW, "run.toml: source: unknown key"),
     ("simulation", '[simulation]\nuser = "model"\n', NEW, "run.toml: simulation: unknown key"),
     ("simulation", "", ("env", "check", "repository"), "unknown environment"),
+    ("export", "", ("export", "run", "tables"), "export"),
+    ("new_world", "", ("init", "library"), "init"),
     ("simulation", "", ("env", "check", "documents/"), "nothing that is installed reads such a description"),
 ]
 CONFIG = """

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from rods.console.verbs.dash import unpacked
-from rods.console.verbs.new import init
+from rods.family.new_world.verbs import init
 from tests import snippets
 from tests.snippets import ROOT
 

@@ -23,10 +23,16 @@ START = 'import "main";'
 SAFE = "!*'()~"  # in an address, as encodeURIComponent has it
 
 
-def export_page(registry: Registry, folder: Path) -> Path:
-    """Writes `folder`/index.html, which holds every run of `registry`; returns its path. An earlier one is replaced.
-    Raises UserError for a run that cannot be read."""
-    return _written(_all_answers(registry), folder)
+def export_page(registry: Registry, folder: Path) -> tuple[Path, dict[str, Any]]:
+    """Writes `folder`/index.html, which holds every run of `registry`; returns its path, and the answers inside by
+    their addresses. An earlier one is replaced. Raises UserError for a run that cannot be read."""
+    answers = {"/api/runs": registry.listing()}
+    for name in registry.names():
+        answers |= _answers(registry, name)
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / "index.html"
+    target.write_text(_page(answers), encoding="utf-8")
+    return target, answers
 
 
 def export_report(run: Path) -> tuple[Path, dict[str, Any]]:
@@ -34,21 +40,9 @@ def export_report(run: Path) -> tuple[Path, dict[str, Any]]:
     `export_page`, and where `run` is no run."""
     Run.open(run)
     registry = Registry([run])
+    page, answers = export_page(registry, run / "report")
     (name,) = registry.names()
-    answers = _all_answers(registry)
-    return _written(answers, run / "report"), answers[_address(name, "report")]
-
-
-def _all_answers(registry: Registry) -> dict[str, Any]:
-    every = (answer for name in registry.names() for answer in _answers(registry, name))
-    return {"/api/runs": registry.listing(), **dict(every)}
-
-
-def _written(answers: dict[str, Any], folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / "index.html"
-    target.write_text(_page(answers), encoding="utf-8")
-    return target
+    return page, answers[_address(name, "report")]
 
 
 def _address(name: str, view: str, query: Mapping[str, str] | None = None) -> str:

@@ -29,7 +29,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rods.console.dash.views import VIEWS
 from rods.console.follower import Follower
-from rods.console.runs import find_runs
+from rods.console.output import find_runs
 from rods.errors import RodsError, UserError
 
 TICK = 1.0  # seconds between looks at a run
@@ -54,7 +54,7 @@ class Registry:
         self.names()
 
     def names(self) -> dict[str, Path]:
-        """Name → folder, the latest run first. Raises UserError where something given is no folder."""
+        """As of `find_runs`."""
         return find_runs(self._given)
 
     def listing(self) -> dict[str, Any]:

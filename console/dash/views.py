@@ -18,12 +18,11 @@ from rods.analysis.profile import profile
 from rods.buffers.log.parts import Lookup
 from rods.buffers.run.runfolder import REJECTED
 from rods.config import Config
-from rods.console.columns import Columns
-from rods.console.events import Events, matches
-from rods.console.follower import DECISIONS, INSIDE, PROCESSES, Follower
+from rods.console.columns import Columns, thinned
+from rods.console.events import PROCESSES, Events, matches
+from rods.console.follower import DECISIONS, INSIDE, Follower
 from rods.console.report.history import recorded
 from rods.console.report.page import told
-from rods.console.runs import condition, standing
 from rods.console.task_history import kept_rollouts, task_history
 from rods.errors import RodsError, UserError, plain
 from rods.evaluation.heldout import scored
@@ -37,7 +36,6 @@ DAEMONS = ("picked", "considered", "accepted", "rejected")  # figures that only 
 PAGE = 200  # rows of a list
 VERSIONS = 20  # of what the policy was shown, and of environments, the latest
 SPENT = ("calls", "failed", "tokens_in", "tokens_out", "seconds")
-LIFE = ("task", "step", "kind", "rule")
 STATES = np.array(["staged", *DECISIONS, "refused"])
 MOST_TEXT = 1 << 20  # characters of what a failed candidate had written that an answer holds
 MOST_NODES = 300  # of a lineage
@@ -47,14 +45,14 @@ Query = Mapping[str, str]
 def status(follower: Follower, query: Query) -> dict[str, Any]:
     """What `rods status --json` says, with the run's state in a word and what the page draws beside it."""
     with follower.fresh() as now:
-        values = standing(now)
+        values = now.standing()
         if not follower.complete:
             values |= dict.fromkeys(DAEMONS)  # what is not known yet
-        notes, versions = follower.progress.notes(), follower.versions.found[-VERSIONS:]
-        asked, errors = follower.progress.asked.words(), list(follower.errors)
+        notes, versions = follower.notes(), follower.versions.found[-VERSIONS:]
+        asked, errors = follower.asked.words(), list(follower.errors)
         environments = follower.run.environment_records(follower.admitted)[-VERSIONS:]
         spent = list(follower.spent.values())
-    processes = {name: follower.progress.process(name) for name in PROCESSES}
+    processes = {name: follower.process(name) for name in PROCESSES}
     zones = follower.run.config.zones
     return {
         "run": str(follower.path),
@@ -62,7 +60,7 @@ def status(follower: Follower, query: Query) -> dict[str, Any]:
         "processes": processes,
         "asked": asked,
         "notes": notes,
-        "condition": condition(now.step, now.steps, processes["trainer"]["life"]),
+        "condition": now.condition(processes["trainer"]["life"]),
         "pace": now.pace(),
         "bounds": [zones.boundary_low, zones.boundary_high],
         "versions": [{**asdict(version), "reason": version.reason} for version in versions],
@@ -97,8 +95,7 @@ def steps(follower: Follower, query: Query) -> dict[str, Any]:
 
 def _thinned(table: Columns, start: int, names: tuple[str, ...]) -> dict[str, list[Any]]:
     """Columns of the rows from `start` on; of at most `POINTS`, the last of each stretch."""
-    every = max(1, -(-(len(table) - start) // POINTS))
-    rows = np.arange(start, len(table))[::-1][::every][::-1]
+    rows = thinned(start, len(table), POINTS)
     return {name: table[name][rows].tolist() for name in names}
 
 
@@ -114,8 +111,8 @@ def groups(follower: Follower, query: Query) -> dict[str, Any]:
         moved = np.array(
             sorted({*follower.decisions["task"][len(follower.decisions) if behind else decided :].tolist()}), int
         )
-        inside = np.isin(follower.decisions["kind"][follower.newest_decision.rows(len(follower.ids))[moved]], INSIDE)
-        latest = follower.newest_group.rows(len(follower.ids))[moved[inside]]
+        inside = np.isin(follower.decisions["kind"][follower.newest_decision.rows[moved]], INSIDE)
+        latest = follower.newest_group.rows[moved[inside]]
         return {
             "cursor": _cursor(follower, follower.groups),
             "decided": _last(follower.decisions),
@@ -202,17 +199,17 @@ def models(follower: Follower, query: Query) -> dict[str, Any]:
             for key, spent in sorted(follower.spent.items())
         ]
         accepted = len(follower.variants)
-    beat = follower.progress.process("daemon")
+    beat = follower.process("daemon")
     limits: dict[str, Any] = {name: beat[name] for name in ("endpoints", "budget") if name in beat}
     return {"calls": calls, "accepted": accepted, "life": beat["life"], **limits}
 
 
-def compared(follower: Follower, query: Query) -> dict[str, Any]:
+def compare(follower: Follower, query: Query) -> dict[str, Any]:
     """The held-out scores of a run, where `rods score` has made them."""
     return {"name": follower.path.name, "heldout": scored(follower.path)}
 
 
-def events(follower: Follower, query: Query) -> dict[str, Any]:
+def logs(follower: Follower, query: Query) -> dict[str, Any]:
     """The latest events of both processes (logs/*.jsonl) that match `level`, `process` and `text`."""
     wanted = [event for event in Events(follower.path).poll() if matches(event, query)]
     return {"total": len(wanted), "events": wanted[-PAGE:]}
@@ -239,13 +236,13 @@ def _start(follower: Follower, table: Columns, query: Query) -> tuple[int, bool]
     attempt, _, seq = cursor.partition(".")
     if not attempt.isdecimal() or not seq.isdecimal():
         raise UserError(f"after={plain(cursor)!r} is no cursor", where="the page", remedy="ask without `after`")
-    if int(attempt) != follower.attempt:
+    if int(attempt) != follower.state.attempt:
         return 0, True
     return table.behind("seq", int(seq)), False
 
 
 def _cursor(follower: Follower, table: Columns) -> str:
-    return f"{follower.attempt}.{_last(table)}"
+    return f"{follower.state.attempt}.{_last(table)}"
 
 
 def _last(table: Columns) -> int:
@@ -267,10 +264,9 @@ def pool(follower: Follower, query: Query) -> dict[str, Any]:
         wanted = np.flatnonzero(states == query["state"]) if query.get("state") else np.arange(len(table))
         begin = whole(query, "from", 0)
         page = wanted[::-1][begin : begin + PAGE]
-        lives = _lives(follower, table["task"][page])
         rows = []
         for row in page.tolist():
-            events = list(lives[int(table["task"][row])])
+            events = _life(follower, int(table["task"][row]))
             if (refused := follower.refused.get(int(table["seq"][row]))) is not None:
                 events.append({"step": refused.step, "event": "refused", "rule": refused.rule})
             rows.append({**_told(follower, row, states), "picked": int(table["step"][row]), "events": events})
@@ -280,9 +276,7 @@ def pool(follower: Follower, query: Query) -> dict[str, Any]:
 def _states(follower: Follower) -> NDArray[Any]:
     """What became of each variant last."""
     task = follower.variants["task"]
-    if not len(task):
-        return STATES[:0]
-    kinds = np.append(follower.decisions["kind"], -1)[follower.newest_decision.rows(len(follower.ids))[task]]
+    kinds = np.append(follower.decisions["kind"], -1)[follower.newest_decision.rows[task]]
     refused = np.isin(follower.variants["seq"], list(follower.refused))
     return STATES[np.where((kinds < 0) & refused, len(STATES) - 1, kinds + 1)]
 
@@ -307,28 +301,26 @@ def _told(follower: Follower, row: int, states: NDArray[Any]) -> dict[str, Any]:
 
 
 def _latest(follower: Follower, number: int) -> dict[str, Any]:
-    group = follower.newest_group.rows(len(follower.ids))[number]
+    group = follower.newest_group.rows[number]
     if group < 0:
         return {"mean": None, "zone": None}
     return {"mean": follower.groups["mean"][group].tolist(), "zone": ZONES[follower.groups["zone"][group]]}
 
 
-def _lives(follower: Follower, numbers: Any) -> dict[int, list[dict[str, Any]]]:
-    """What pool.jsonl says of each of these tasks, in order."""
-    table, wanted = follower.decisions, np.zeros(len(follower.ids), bool)
-    wanted[numbers] = True
-    found: dict[int, list[dict[str, Any]]] = {int(number): [] for number in numbers}
-    rows = np.flatnonzero(wanted[table["task"]])
-    for task, step, kind, rule in zip(*(table[name][rows].tolist() for name in LIFE), strict=True):
-        found[task].append({"step": step, "event": DECISIONS[kind], "rule": follower.rules[rule]})
-    return found
+def _life(follower: Follower, number: int) -> list[dict[str, Any]]:
+    """What pool.jsonl says of a task, in order."""
+    table = follower.decisions
+    rows = np.flatnonzero(table["task"] == number)
+    columns = (table[name][rows].tolist() for name in ("step", "kind", "rule"))
+    told = zip(*columns, strict=True)
+    return [{"step": step, "event": DECISIONS[kind], "rule": follower.rules[rule]} for step, kind, rule in told]
 
 
 def funnel(follower: Follower, query: Query) -> dict[str, Any]:
     """From picked seeds to variants in the pool: how many are left after each stage, and what took the others, with
     the latest example of each way to fail."""
     with follower.whole() as now:
-        kinds = follower.progress.totals.failures
+        kinds = follower.totals.failures
         failures = [(stage, error, kind.count, kind.latest) for (stage, error), kind in kinds.items()]
         decided = Counter(
             (DECISIONS[kind], follower.rules[rule])
@@ -361,10 +353,8 @@ def lineage(follower: Follower, query: Query) -> dict[str, Any]:
     """All that comes from the root of a task, at most `MOST_NODES` of it: the way to the task, then the latest."""
     with follower.whole():
         number = _number(follower, query)
-        rows, table = follower.newest_variant.rows(len(follower.ids)), follower.variants
-        line = [number]
-        while rows[line[-1]] >= 0 and (seed := int(table["seed"][rows[line[-1]]])) not in line:
-            line.append(seed)
+        rows, table = follower.newest_variant.rows, follower.variants
+        line = follower.line(number)
         descendants, new = np.zeros(0, np.int64), np.array(line[-1:])
         while len(new):
             below = np.flatnonzero(np.isin(table["seed"], new))
@@ -386,7 +376,7 @@ def pair(follower: Follower, query: Query) -> dict[str, Any]:
     """A task beside its seed: both contents, and the profiles of their calls where they have any."""
     with follower.whole():
         number = _number(follower, query)
-        row = int(follower.newest_variant.rows(len(follower.ids))[number])
+        row = int(follower.newest_variant.rows[number])
         numbers = [number] if row < 0 else [number, int(follower.variants["seed"][row])]
         tasks = [follower.content(each) for each in numbers]
     named = dict(zip(("task", "seed"), tasks, strict=False))
@@ -422,8 +412,9 @@ def positions(follower: Follower, query: Query) -> dict[str, int]:
 
 
 VIEWS: dict[str, Callable[[Follower, Query], Any]] = {
-    **{"status": status, "steps": steps, "groups": groups, "boundary": boundary, "task": task, "episodes": episodes},
-    **{"models": models, "compare": compared, "logs": events, "report": report},
-    **{"pool": pool, "funnel": funnel, "lineage": lineage, "pair": pair},
-    "positions": positions,
+    view.__name__: view
+    for view in (
+        *(status, steps, groups, boundary, task, episodes, models, compare, logs, report),
+        *(pool, funnel, lineage, pair, positions),
+    )
 }

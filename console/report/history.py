@@ -7,20 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rods.config import Config
 from rods.console.columns import Columns
 from rods.console.follower import COUNTS, DECISIONS, DYNAMICS, Follower
-from rods.console.versions import InterfaceVersion
 from rods.evaluation.heldout import scored
 from rods.faults import LABELS
 from rods.observations import ROLES, Dynamics, Update
-from rods.tasks import TASK_TYPES, AnyTask
+from rods.tasks import TASK_TYPES
 
 NONE = -1  # in place of a step
 Floats = NDArray[np.float64]
@@ -37,20 +34,23 @@ class Faced(NamedTuple):
     mean: float | None
 
 
-@dataclass(frozen=True, slots=True)
 class Groups:
-    """One entry a group of the pool's tasks, in order. `task` is its number, `mean` and `variance` are of the progress
-    reward over valid rollouts in [0, 1] (NaN for a truncated group), `zone` indexes `ZONES`, `generated` says whether
-    the task is a variant."""
+    """One entry a group of the pool's tasks, in order: views of the follower's columns where all groups are of the
+    pool. `task` is its number, `mean` and `variance` are of the progress reward over valid rollouts in [0, 1] (NaN for
+    a truncated group), `zone` indexes `ZONES`, `generated` says whether the task is a variant."""
 
-    step: Integers
-    epoch: Integers
-    task: Integers
-    mean: Floats
-    variance: Floats
-    zone: Integers
-    generated: Flags
-    retest: Flags
+    def __init__(self, follower: Follower) -> None:
+        table, progress = follower.groups, follower.progress_only or follower.groups
+        drawn = table["role"] == ROLES.index("drawn")
+        rows = np.flatnonzero(~drawn) if drawn.any() else slice(None)
+        self.step: Integers = table["step"][rows]
+        self.epoch = _epoch_of(follower, self.step)
+        self.task: Integers = table["task"][rows]
+        self.mean: Floats = progress["mean"][rows]
+        self.variance: Floats = progress["variance"][rows]
+        self.zone: Integers = table["zone"][rows]
+        self.generated: Flags = self.task >= follower.originals
+        self.retest: Flags = table["role"][rows] == ROLES.index("retest")
 
     def __len__(self) -> int:
         return len(self.step)
@@ -84,8 +84,7 @@ class Variants(NamedTuple):
     injected: Integers
 
 
-@dataclass(frozen=True, slots=True)
-class Landing:
+class Landing(NamedTuple):
     """How variants came into the pool: `first` the first counted mean of each that was rolled out, `delays` the steps
     between pick and injection, and `moves`, for each seed that was rolled out again after the injection, its mean
     reward then minus its mean at the pick."""
@@ -95,85 +94,42 @@ class Landing:
     moves: Floats
 
 
-class Example(NamedTuple):
-    """A variant beside its seed. `injected` as in `Variants`, None while it waits."""
-
-    seed: AnyTask
-    variant: AnyTask
-    picked: int
-    injected: int | None
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
 class History:
-    """A whole run. `originals` and `held_out` count the tasks that were given; `picks` counts seeds by task type;
-    `failures` counts rejected candidates by (stage, error type); `labels` the turns of an epoch's rollouts by what
-    became of them; `dynamics` and `updates` say by step how the turns went and what the update has shown, `versions`
-    what the policy was shown, `difficulty` what the steps' drawn tasks came to, which are not among the `groups`.
-    `accepted` counts variants, `authors` wrote them: models by their names, or `procedural`; `examples`: an injected
-    one of each type."""
+    """A whole run, as `follower` knows it. `originals` and `held_out` count the tasks that were given; `picks` counts
+    seeds by task type, `rejected` candidates, `labels` turns by what became of them in each of the epochs `labelled`;
+    `dynamics` and `updates` say by step how the turns went and what the update has shown, `versions` what the policy
+    was shown, `difficulty` what the steps' drawn tasks came to, which are not among the `groups`. `accepted` counts
+    variants, `authors` wrote them: models by their names, or `procedural`; `examples`: an injected one of each type."""
 
-    name: str
-    config: Config
-    originals: int
-    held_out: int
-    groups: Groups
-    epochs: tuple[EpochRow, ...]
-    accepted: int
-    authors: list[str]
-    landing: Landing
-    examples: tuple[Example, ...]
-    picks: Counter[str]
-    failures: Counter[tuple[str, str]]
-    attempts: int
-    labels: dict[int, Counter[str]]
-    dynamics: dict[int, Dynamics]
-    updates: dict[int, Update]
-    versions: tuple[InterfaceVersion, ...]
-    difficulty: tuple[Faced, ...] = ()
-    heldout: dict[str, Any] | None = None
-
-    @property
-    def simulated(self) -> bool:
-        """Whether the policy has no weights: such a run shows how the loop works, never that the method helps."""
-        return self.config.policy.kind == "simulated"
+    def __init__(self, follower: Follower) -> None:
+        run, totals, steps, variants = follower.run, follower.totals, follower.steps, _variants(follower)
+        self.name, self.config = run.name, run.config
+        self.originals, self.held_out = len(run.training), len(run.held_out)
+        self.groups = Groups(follower)
+        self.epochs = _epochs(follower)
+        self.accepted = len(variants.task)
+        self.authors = sorted(follower.authors)
+        self.landing = _landing(self.groups, variants)
+        self.examples = _examples(follower, variants)
+        self.picks = totals.picks.copy()
+        self.rejected = sum(kind.count for kind in totals.failures.values())
+        self.attempts = follower.state.attempt
+        self.labelled, self.labels = _labels(follower)
+        self.dynamics = {step: Dynamics(*went) for step, *went in _rows(steps, "step", *DYNAMICS, where="turns")}
+        shown = _rows(follower.updates, "step", "entropy", "norm")
+        self.updates = {step: Update(_known(entropy), _known(norm)) for step, entropy, norm in shown}
+        self.versions = tuple(follower.versions.found)
+        faced = _rows(steps, "step", "difficulty", "drawn", "earned", where="drawn")
+        self.difficulty = [Faced(step, int(level), tasks, _known(mean)) for step, level, tasks, mean in faced]
+        self.heldout: dict[str, Any] | None = scored(follower.path)
+        #: whether the policy has no weights: such a run shows how the loop works, never that the method helps
+        self.simulated = run.config.policy.kind == "simulated"
 
 
 def recorded(follower: Follower) -> History:
     """What the run of `follower` has recorded up to now. Raises CorruptLogError for a damaged log."""
     with follower.whole():
-        groups, variants, run = _groups(follower), _variants(follower), follower.run
-        progress, steps = follower.progress, follower.steps
-        return History(
-            name=run.name,
-            config=run.config,
-            originals=len(run.training),
-            held_out=len(run.held_out),
-            groups=groups,
-            epochs=_epochs(follower),
-            accepted=len(variants.task),
-            authors=sorted(follower.authors),
-            landing=_landing(groups, variants),
-            examples=_examples(follower, variants),
-            picks=progress.totals.picks.copy(),
-            failures=Counter({key: kind.count for key, kind in progress.totals.failures.items()}),
-            attempts=follower.attempt,
-            labels=_labels(follower),
-            dynamics={step: Dynamics(*went) for step, *went in _rows(steps, "step", *DYNAMICS, where="turns")},
-            updates={
-                step: Update(_known(entropy), _known(norm))
-                for step, entropy, norm in _rows(follower.updates, "step", "entropy", "norm")
-            },
-            versions=tuple(follower.versions.found),
-            difficulty=tuple(
-                Faced(step, int(difficulty), tasks, _known(mean))
-                for step, difficulty, tasks, mean in _rows(
-                    steps, "step", "difficulty", "drawn", "earned", where="drawn"
-                )
-            ),
-            heldout=scored(follower.path),
-        )
+        return History(follower)
 
 
 def _rows(table: Columns, *names: str, where: str = "step") -> Iterator[tuple[Any, ...]]:
@@ -184,24 +140,6 @@ def _rows(table: Columns, *names: str, where: str = "step") -> Iterator[tuple[An
 
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else value
-
-
-def _groups(follower: Follower) -> Groups:
-    """Views of the follower's columns where all groups are of the pool, which only grow by new rows."""
-    table, progress = follower.groups, follower.groups if follower.progress_only is None else follower.progress_only
-    drawn = table["role"] == ROLES.index("drawn")
-    rows = np.flatnonzero(~drawn) if drawn.any() else slice(None)
-    step, task = table["step"][rows], table["task"][rows]
-    return Groups(
-        step=step,
-        epoch=_epoch_of(follower, step),
-        task=task,
-        mean=progress["mean"][rows],
-        variance=progress["variance"][rows],
-        zone=table["zone"][rows],
-        generated=task >= follower.originals,
-        retest=table["role"][rows] == ROLES.index("retest"),
-    )
 
 
 def _epoch_of(follower: Follower, steps: Integers) -> Integers:
@@ -226,7 +164,7 @@ def _epochs(follower: Follower) -> tuple[EpochRow, ...]:
 def _variants(follower: Follower) -> Variants:
     """The latest record of each variant."""
     table, decisions = follower.variants, follower.decisions
-    latest = follower.newest_variant.rows(len(follower.ids))[table["task"]] == np.arange(len(table))
+    latest = follower.newest_variant.rows[table["task"]] == np.arange(len(table))
     rows = np.flatnonzero(latest & (table["type"] >= 0))
     injected = np.full(len(follower.ids), NONE, np.int32)
     inside = decisions["kind"] == DECISIONS.index("injected")
@@ -235,10 +173,10 @@ def _variants(follower: Follower) -> Variants:
     return Variants._make([*columns, injected[table["task"][rows]]])
 
 
-def _examples(follower: Follower, variants: Variants) -> tuple[Example, ...]:
-    """Of each type the latest injected variant that can be read, or else one that waits: the policy was at its best
-    then."""
-    known = (variants.seed < follower.originals) | (follower.newest_variant.rows(len(follower.ids))[variants.seed] >= 0)
+def _examples(follower: Follower, variants: Variants) -> list[dict[str, Any]]:
+    """Of each type the latest injected variant that can be read beside its seed, or else one that waits (`injected`
+    None): the policy was at its best then."""
+    known = (variants.seed < follower.originals) | (follower.newest_variant.rows[variants.seed] >= 0)
     examples = []
     for kind in range(len(TASK_TYPES)):
         of_kind = known & (variants.type == kind)
@@ -247,21 +185,18 @@ def _examples(follower: Follower, variants: Variants) -> tuple[Example, ...]:
             number, origin, generation, _, picked, injected = (int(column[row]) for column in variants)
             seed, variant = follower.content(origin), follower.content(number)
             if seed is not None and variant is not None:
-                examples.append(Example(seed, variant, picked, None if injected == NONE else injected, generation))
+                at = {"picked": picked, "injected": None if injected == NONE else injected, "generation": generation}
+                examples.append({"seed": seed.as_json(), "variant": variant.as_json(), **at})
                 break
-    return tuple(examples)
+    return examples
 
 
-def _labels(follower: Follower) -> dict[int, Counter[str]]:
-    """Those of all turns, by epoch."""
+def _labels(follower: Follower) -> tuple[list[int], dict[str, Integers]]:
+    """The epochs of turns with labels, and how many turns of each had which."""
     table = follower.labels
-    totals: dict[int, Counter[str]] = {}
-    epochs = _epoch_of(follower, table["step"])
-    counts = np.column_stack([table[label] for label in LABELS])
-    for epoch in np.unique(epochs).tolist():
-        told = zip(LABELS, counts[epochs == epoch].sum(axis=0).tolist(), strict=True)
-        totals[epoch] = Counter({label: count for label, count in told if count})
-    return totals
+    epochs, place = np.unique(_epoch_of(follower, table["step"]), return_inverse=True)
+    counts: dict[str, Integers] = {label: np.bincount(place, table[label], len(epochs)).astype(int) for label in LABELS}
+    return epochs.tolist(), counts
 
 
 def _landing(groups: Groups, variants: Variants) -> Landing:

@@ -7,7 +7,6 @@ and static/report.js draws it.
 
 from __future__ import annotations
 
-import itertools
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rods.console.columns import thinned
 from rods.console.output import estimated
 from rods.console.report.findings import RULE_NAMES, findings, limits, numbers, signed
 from rods.console.report.history import Flags, Floats, Groups, History, Integers
@@ -85,14 +85,7 @@ def told(history: History) -> dict[str, Any]:
             {**asdict(version), "reason": version.reason}
             for version in (history.versions[-MOST_VERSIONS:] if len(history.versions) > 1 else ())
         ],
-        "examples": [
-            {
-                "seed": example.seed.as_json(),
-                "variant": example.variant.as_json(),
-                **{name: getattr(example, name) for name in ("picked", "injected", "generation")},
-            }
-            for example in history.examples
-        ],
+        "examples": history.examples,
     }
 
 
@@ -124,7 +117,7 @@ def plots(history: History) -> list[Plot]:
     """All that have data."""
     drawn = [
         *(reward(history), zones(history), labels(history), *curves(history), variance_by_zone(history)),
-        *(composition(history), unique(history), *histograms(history), retirements(history)),
+        *(*pool(history), *histograms(history), retirements(history)),
     ]
     return [plot for plot in drawn if plot is not None]
 
@@ -142,7 +135,7 @@ def reward(history: History) -> Plot | None:
     if not use.any():
         return None
     steps, begins = np.unique(groups.step[use], return_index=True)
-    chosen = _thinned(len(steps))
+    chosen = thinned(0, len(steps), POINTS)
     parts = np.split(groups.mean[use], begins[1:])
     shares = [share(parts[place].tolist()) for place in chosen]
     at = steps[chosen]
@@ -182,14 +175,11 @@ def zones(history: History) -> Plot | None:
 
 def labels(history: History) -> Plot | None:
     """Share of the turns with each label, epoch by epoch; what succeeded stands at the bottom."""
-    if not history.labels:
+    if not history.labelled:
         return None
-    epochs = sorted(history.labels)
-    totals = np.array([history.labels[epoch].total() for epoch in epochs])
-    order = sorted(LABELS, key=lambda label: label not in SUCCESSES)
-    counts = {label: np.array([history.labels[epoch][label] for epoch in epochs]) for label in order}
-    parts = ((label.replace("_", " "), label, 100 * count / totals) for label, count in counts.items())
-    return _bars("labels", epochs, parts)
+    shares = 100 * np.array([*history.labels.values()]) / sum(history.labels.values())
+    parts = zip((label.replace("_", " ") for label in LABELS), LABELS, shares, strict=True)
+    return _bars("labels", history.labelled, sorted(parts, key=lambda part: part[1] not in SUCCESSES))
 
 
 def curves(history: History) -> Iterator[Plot]:
@@ -209,7 +199,7 @@ def curves(history: History) -> Iterator[Plot]:
             continue
         rules: Any = getattr(history.config, "difficulty", None)  # of the extension that has drawn them
         levels = (rules.down_below, rules.up_above) if name == "drawn" and rules.adaptive else ()
-        at, shown = zip(*(known[place] for place in _thinned(len(known))), strict=True)
+        at, shown = zip(*(known[place] for place in thinned(0, len(known), POINTS)), strict=True)
         series = (Series(WORDS[name]["title"].lower(), "boundary", list(shown)),)
         yield _plot(name, at=list(map(float, at)), series=series, marks=_changes(history), levels=levels)
 
@@ -236,33 +226,29 @@ def variance_by_zone(history: History) -> Plot | None:
     return _plot("variance_by_zone", {"means": said, "cut": cut}, dots=dots)
 
 
-def composition(history: History) -> Plot | None:
-    """Active originals and variants in every epoch, and what waits in staging."""
+def pool(history: History) -> Iterator[Plot]:
+    """Active originals and variants in every epoch, and what waits in staging; tasks that were ever in the pool against
+    the tasks that are in it."""
     epochs = history.epochs
     if not epochs:
-        return None
-    parts = (
-        ("originals", "truncated", np.array([epoch.originals for epoch in epochs], float)),
-        ("variants", "second", np.array([epoch.generated for epoch in epochs], float)),
-        ("waiting in staging", "line", np.array([epoch.staged for epoch in epochs], float)),
+        return
+    at = [float(epoch.number) for epoch in epochs]
+    names = ("originals", "generated", "staged", "injected")
+    originals, generated, staged, injected = np.array(
+        [[getattr(epoch, name) for epoch in epochs] for name in names], float
     )
-    return _bars("pool", [epoch.number for epoch in epochs], parts)
-
-
-def unique(history: History) -> Plot | None:
-    """Tasks that were ever in the pool against the tasks that are in it."""
-    if not history.epochs:
-        return None
-    seen = itertools.accumulate(epoch.injected for epoch in history.epochs)
-    ever: list[float | None] = [epoch.originals + count for epoch, count in zip(history.epochs, seen, strict=True)]
-    active: list[float | None] = [epoch.originals + epoch.generated for epoch in history.epochs]
-    bound = history.epochs[-1].originals + history.config.pool.max_generated
-    near = bound < 3 * (ever[-1] or 0)
-    return _plot(
+    parts = (("originals", "truncated", originals), ("variants", "second", generated))
+    yield _bars("pool", at, (*parts, ("waiting in staging", "line", staged)))
+    ever, bound = originals + injected.cumsum(), epochs[-1].originals + history.config.pool.max_generated
+    near = bound < 3 * ever[-1]
+    yield _plot(
         "unique",
         {"bound": f"; dashed: the pool's bound, {bound}" if near else ""},
-        at=[float(epoch.number) for epoch in history.epochs],
-        series=(Series("ever in the pool", "second", ever), Series("in the pool", "ink", active)),
+        at=at,
+        series=(
+            Series("ever in the pool", "second", ever.tolist()),
+            Series("in the pool", "ink", (originals + generated).tolist()),
+        ),
         levels=(bound,) if near else (),
     )
 
@@ -271,8 +257,7 @@ def histograms(history: History) -> Iterator[Plot | None]:
     """How variants came into the pool: rewards of their first groups, their delay, and how their seeds drifted."""
     landing, zone = history.landing, history.config.zones
     bounds = {"low": zone.boundary_low, "high": zone.boundary_high}
-    marks = {"bounds of the boundary zone": list(bounds.values())}
-    yield _histogram("first_reward", landing.first, np.linspace(0, 1, 21), bounds, marks)
+    yield _histogram("first_reward", landing.first, np.linspace(0, 1, 21), **bounds)
     longest = max(landing.delays, default=0)
     width = max(1, int(longest) // 25)
     edges = np.arange(-0.5, longest + 0.5 + width, width)  # the last bin holds the longest delay
@@ -280,22 +265,16 @@ def histograms(history: History) -> Iterator[Plot | None]:
     yield _histogram("drift", landing.moves, np.linspace(-1, 1, 21))
 
 
-def _histogram(
-    name: str,
-    values: Floats,
-    edges: Floats,
-    figures: Mapping[str, object] | None = None,
-    marks: dict[str, list[float]] | None = None,
-) -> Plot | None:
-    """Counts of `values` between `edges`, with a line at their mean."""
+def _histogram(name: str, values: Floats, edges: Floats, **bounds: float) -> Plot | None:
+    """Counts of `values` between `edges`, with lines at their mean and at the `bounds` of the boundary zone."""
     if not len(values):
         return None
     mean = float(values.mean())
     counts, _ = np.histogram(values, edges)
+    marks = {"mean": [mean]} | ({"bounds of the boundary zone": [*bounds.values()]} if bounds else {})
     at = ((edges[:-1] + edges[1:]) / 2).round(6).tolist()
     series = (Series("variants", "second", counts.astype(float).tolist()),)
-    said = {"mean": mean, "signed": signed(mean), **(figures or {})}
-    return _plot(name, said, at=at, series=series, marks={"mean": [mean], **(marks or {})})
+    return _plot(name, {"mean": mean, "signed": signed(mean), **bounds}, at=at, series=series, marks=marks)
 
 
 def retirements(history: History) -> Plot | None:
@@ -321,9 +300,3 @@ def _changes(history: History) -> dict[str, list[float]]:
     """A line before every step that shows another version of the interface."""
     changed = [version.step - 0.5 for version in history.versions[1:]]
     return {CHANGES: changed} if changed else {}
-
-
-def _thinned(count: int) -> list[int]:
-    """Places of at most `POINTS` of `count` rows, with the last."""
-    every = max(1, -(-count // POINTS))
-    return list(range(count - 1, -1, -every))[::-1]

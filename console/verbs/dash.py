@@ -48,7 +48,7 @@ def dash(
         if export is None:
             _serve(registry, host, port)
         else:
-            print(export_page(registry, export))
+            print(export_page(registry, export)[0])
 
 
 def unpacked(folder: Path) -> Path:

@@ -76,8 +76,7 @@ def audit_tasks(
     of the other (docs/gates.md). Exits 1 when a training task of FILE matches a held-out one of another file.
     """
     others = [(name, given_tasks(name, Path())) for name in against or ()]
-    found = audit(given_tasks(file, Path()), others, file)
-    return print_checked(found, as_json)
+    return print_checked(audit(given_tasks(file, Path()), others, file), as_json)
 
 
 def select_tasks(
@@ -98,8 +97,9 @@ def select_tasks(
 ) -> None:
     """Choose the worlds of a file that are trained on. Held-out tasks are kept as they are."""
     other = () if without is None else tuple(read_tasks(without))
-    tasks = list(read_tasks(file))
-    chosen = select(tasks, worlds=worlds, without=other, mode=mode, alike=alike, random_seed=random_seed)
+    chosen = select(
+        list(read_tasks(file)), worlds=worlds, without=other, mode=mode, alike=alike, random_seed=random_seed
+    )
     write_tasks(chosen, out, as_json)
 
 
@@ -146,11 +146,7 @@ def add_environment(
     own = {"command": list(command), "files": files, "env": pairs["env"], "warm": warm}
     pinned: Pinned
     pinned, first = named_function(world.added, where=f"--kind {kind}")(path, kind, fields, own)
-    try:
-        path.write_bytes(pinned.written())
-    except OSError as error:
-        what = f"cannot write ({error.strerror})"
-        raise UserError(what, where=str(path), remedy="choose another name") from error
+    path.write_bytes(pinned.written())
     tools = [tool["name"] for tool in pinned.tools]
     facts: dict[str, Any] = {"environment": str(path), "server": pinned.server, "tools": tools}
     facts |= {"reads": pinned.reads, "probes": pinned.probes, "compared": pinned.compared, "first": first}

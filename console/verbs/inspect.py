@@ -15,8 +15,8 @@ from rods.calls import Call
 from rods.commands import Json
 from rods.console.follower import Follower
 from rods.console.output import RunFolder, print_result
-from rods.console.task_history import TaskEpisodes, TaskHistory, task_episodes, task_history, task_list
-from rods.console.versions import InterfaceVersion
+from rods.console.progress import InterfaceVersion
+from rods.console.task_history import TaskHistory, task_episodes, task_history, task_list
 from rods.conversations import Checks, Persona
 from rods.errors import UserError
 from rods.observations import Dynamics, shares
@@ -66,7 +66,7 @@ def inspect(
         print_result(as_json, {"tasks": listed}, map(_list_line, listed))
     elif episodes:
         kept = task_episodes(Follower(run), task, step)
-        print_result(as_json, kept.as_json(), _episode_lines(kept))
+        print_result(as_json, kept, _episode_lines(kept))
     else:
         history = task_history(Follower(run), task)
         print_result(as_json, history.as_json(), _lines(history))
@@ -164,12 +164,12 @@ def _open_lines(task: OpenTask) -> list[str]:
     return lines + [f"expects   {call}" for call in task.goal.calls]
 
 
-def _episode_lines(kept: TaskEpisodes) -> Iterator[str]:
-    others = ", ".join(str(step) for step in kept.steps if step != kept.step)
-    yield f"{kept.task}  step {kept.step}" + (f" (there are episodes of steps {others}, too)" if others else "")
-    if not kept.episodes:
+def _episode_lines(kept: dict[str, Any]) -> Iterator[str]:
+    others = ", ".join(str(step) for step in kept["steps"] if step != kept["step"])
+    yield f"{kept['task']}  step {kept['step']}" + (f" (there are episodes of steps {others}, too)" if others else "")
+    if not kept["episodes"]:
         yield "the file of this step cannot be read any more"
-    for episode in kept.episodes:
+    for episode in kept["episodes"]:
         yield ""
         yield from _episode(episode)
 

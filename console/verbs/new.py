@@ -1,9 +1,8 @@
-"""`rods init`, `rods new`, `rods fork`, `rods extend`: make a folder with a world, or a run's from a configuration or
-another run; let a run go on longer."""
+"""`rods new`, `rods fork`, `rods extend`: make a run folder from a configuration or from another run; let a run go on
+longer."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -13,41 +12,18 @@ from cyclopts import Parameter
 from rods.buffers.checkpoints import Checkpoints
 from rods.buffers.lifecycle import extend as lengthen
 from rods.buffers.lifecycle import fork as forked
-from rods.buffers.log.disk import replace
 from rods.buffers.run.run import Run
 from rods.buffers.state import lineage
 from rods.commands import Json, check_libraries
 from rods.config import parse_config, read_config
 from rods.console.api import open_run
 from rods.console.output import ConfigFile, RunFolder, print_result
-from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.worlds.checking.files import rehashed
 
-TEMPLATE = Path(__file__).parent.parent / "new_world"
-Project = Annotated[Path, Parameter(help="The folder to make.")]
 Required = Annotated[Path, Parameter(name="--config", help="The TOML file of the run's configuration.")]
 Weights = Annotated[bool, Parameter(negative="", help="Take the policy of the newest checkpoint along.")]
 Steps = Annotated[int | None, Parameter(help="The rollout batch after which the run ends (training.steps).")]
 New = Annotated[Path, Parameter(help="The folder of the new run.")]
-
-
-def init(folder: Project, /) -> None:
-    """Make a folder with a world of its own, tasks, configuration and a README, all of which run as they are."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise UserError("is not empty", where=str(folder), remedy="name a new folder")
-        for file in sorted(TEMPLATE.iterdir()):
-            if file.is_file():
-                (folder / file.name).write_bytes(file.read_bytes())
-    except OSError as error:
-        what = f"cannot write there ({error.strerror})"
-        raise UserError(what, where=str(folder), remedy="choose another folder") from error
-    with contextlib.chdir(folder):  # which the tasks name their world from
-        tasks = Path("tasks.jsonl")
-        replace(tasks, rehashed(tasks, Environments())[1])
-    print(f"{folder}: a world, 12 tasks and a run's configuration; {folder / 'README.md'} says how to go on")
 
 
 def new(run: RunFolder, /, *, config: Required, as_json: Json = False) -> None:

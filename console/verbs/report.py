@@ -43,9 +43,8 @@ def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> N
 def _scored(scores: dict[str, Any]) -> Iterator[str]:
     from rods.evaluation import card
 
-    broken = scores["broken"]
+    progress, binary, broken = estimated(scores["progress"]), estimated(scores["binary"]), scores["broken"]
     lost = f"; {broken} rollouts broke and do not count, the same command plays them again" if broken else ""
-    progress, binary = estimated(scores["progress"]), estimated(scores["binary"])
     yield f"step {scores['step']}: progress {progress}, all turns {binary}{lost}"
     yield from card.lines(scores["card"], scores["progress"]["tasks"])
 
@@ -78,8 +77,8 @@ def cost_lines(costs: Costs) -> Iterator[str]:
     if costs.played:
         yield f"{'models that play':26} {'calls':>8} {'failed':>8} {'tokens in':>11} {'out':>9} {'seconds':>9}"
         for role, spent in sorted(costs.played.items(), key=lambda item: -item[1].calls):
-            row = f"{role:26} {spent.calls:8} {spent.failed:8} {spent.tokens_in:11} {spent.tokens_out:9}"
-            yield f"{row} {spent.seconds:9.1f}"
+            tokens = f"{spent.tokens_in:11} {spent.tokens_out:9}"
+            yield f"{role:26} {spent.calls:8} {spent.failed:8} {tokens} {spent.seconds:9.1f}"
         yield ""
     if not costs.stages:
         yield "no language model has written for this run"
@@ -88,22 +87,18 @@ def cost_lines(costs: Costs) -> Iterator[str]:
     yield ""
     yield f"{'':26}    for each accepted variant, failures included   |  on its own path"
     yield f"{'stage':26} {'calls':>8} {'tokens in':>11} {'out':>8} {'seconds':>9}     | {'calls':>7} {'tokens in':>11}"
+    every = "{:26} {calls:8.2f} {tokens_in:11.0f} {tokens_out:8.0f} {seconds:9.2f}     |"
     for stage, spent in sorted(costs.stages.items(), key=lambda item: -item[1].calls):
-        every = spent.per(costs.accepted or 1)
-        row = f"{stage:26} {every['calls']:8.2f} {every['tokens_in']:11.0f} {every['tokens_out']:8.0f}"
-        row += f" {every['seconds']:9.2f}     |"
-        if (path := costs.path.get(stage)) is not None:
-            own = path.per(costs.accepted)
-            row += f" {own['calls']:7.2f} {own['tokens_in']:11.0f}"
-        yield row
+        path = costs.path.get(stage)
+        own = "" if path is None else " {calls:7.2f} {tokens_in:11.0f}".format_map(path.per(costs.accepted))
+        yield every.format(stage, **spent.per(costs.accepted or 1)) + own
     summary = costs.as_json()
     yield ""
-    if costs.accepted:
-        yield (
-            f"{summary['calls_per_accepted']} calls for an accepted variant, {summary['calls_on_the_path']} on its own "
-            f"path; endpoints were busy for {summary['busy_seconds_per_accepted']} s of it (times their GPUs)"
-        )
-    else:
-        yield "no variant is accepted yet: the figures are totals"
+    yield (
+        f"{summary['calls_per_accepted']} calls for an accepted variant, {summary['calls_on_the_path']} on its own "
+        f"path; endpoints were busy for {summary['busy_seconds_per_accepted']} s of it (times their GPUs)"
+        if costs.accepted
+        else "no variant is accepted yet: the figures are totals"
+    )
     for name, endpoint in summary["endpoints"].items():
         yield f"endpoint {name}: {endpoint['calls']} calls, busy for {endpoint['busy_seconds']:.0f} s"

@@ -13,11 +13,10 @@ from cyclopts import Parameter
 from rods.buffers.run.heartbeat import local_time
 from rods.buffers.run.run import Run
 from rods.commands import Json
-from rods.console.events import GRAVE, Events, event_line, matches
+from rods.console.events import GRAVE, PROCESSES, Events, event_line, matches
 from rods.console.live import LiveView
-from rods.console.output import FoldersOfRuns, RunFolder, estimated, print_result
+from rods.console.output import FoldersOfRuns, RunFolder, estimated, find_runs, print_result
 from rods.console.progress import Progress
-from rods.console.runs import condition, find_runs, standing
 from rods.errors import RodsError, UserError
 
 FEW = 3  # environments that are named on a line
@@ -38,13 +37,13 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
     now = progress.poll()
     facts: dict[str, Any] = {
         "environments": progress.run.environment_records(),
-        "processes": {name: progress.process(name) for name in ("trainer", "daemon")},
+        "processes": {name: progress.process(name) for name in PROCESSES},
         "asked": progress.asked.words(),
         "notes": progress.notes(),
     }
     print_result(
         as_json,
-        {"run": str(run), **standing(now), **facts},
+        {"run": str(run), **now.standing(), **facts},
         f"{run}: step {now.step} of {now.steps}, epoch {now.epoch}, stage {now.stage}, start {now.attempt}",
         (f"  {line}" for name, process in facts["processes"].items() for line in _process_lines(name, process)),
         f"  worlds   {_worlds(facts['environments'])}",
@@ -57,14 +56,12 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
 def _worlds(environments: list[dict[str, Any]]) -> str:
     """The line about environments: how many of which kind, by name where they are few."""
     admitted = sum("by" in world for world in environments)
+    kinds = [world["parameters"].get("kind") for world in environments]
     if len(environments) <= FEW:
-        told = ", ".join(
-            f"{world['name']} ({world['parameters'].get('kind', 'kind unknown')})" for world in environments
-        )
+        told = [f"{world['name']} ({kind or 'kind unknown'})" for world, kind in zip(environments, kinds, strict=True)]
     else:
-        kinds = Counter(world["parameters"].get("kind", "of unknown kind") for world in environments)
-        told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-    return told + (f"; {admitted} of them admitted since the start" if admitted else "")
+        told = [f"{count} {kind or 'of unknown kind'}" for kind, count in Counter(kinds).most_common()]
+    return ", ".join(told) + (f"; {admitted} of them admitted since the start" if admitted else "")
 
 
 def _process_lines(name: str, facts: dict[str, Any]) -> Iterator[str]:
@@ -73,11 +70,9 @@ def _process_lines(name: str, facts: dict[str, Any]) -> Iterator[str]:
     if not facts["alive"]:
         return
     for endpoint in facts.get("endpoints", ()):
-        calls = (
-            f"{endpoint['in_flight']} calls in flight (of at most {endpoint['limit']}), {endpoint['waiting']} waiting"
-        )
+        calls = f"{endpoint['in_flight']} calls in flight (of at most {endpoint['limit']})"
         down = f", down for {endpoint['down_seconds']:.0f} s: {endpoint['why']}" if endpoint["why"] else ""
-        yield f"{'':8} endpoint {endpoint['endpoint']}: {calls}{down}"
+        yield f"{'':8} endpoint {endpoint['endpoint']}: {calls}, {endpoint['waiting']} waiting{down}"
     budget = facts.get("budget", {})
     for kind in ("tokens", "requests"):
         if budget.get(kind) is not None:
@@ -115,18 +110,19 @@ def watch(run: Watched = None, /, *, as_json: Json = False) -> None:
     progress, events, state = Progress(run), Events(run), ""
     events.poll()  # what was said before is in `rods log`
     with LiveView(progress, as_json) as shown:
-        while state != "finished":
+        while True:
             now = shown.look()
             for event in events.poll():
                 if event.get("level") in GRAVE:
                     shown.say(event_line(event))
-            if (seen := condition(now.step, now.steps, progress.process("trainer")["life"])) != state:
+            if (seen := now.condition(progress.process("trainer")["life"])) != state:
                 state = seen
                 if state == "finished":
                     shown.look(finished=True)
                 shown.say(f"the run is {state}")
-            if state != "finished":
-                time.sleep(SECONDS)
+            if state == "finished":
+                return
+            time.sleep(SECONDS)
 
 
 def log(
@@ -171,8 +167,8 @@ def _heldout(run: dict[str, Any]) -> str:
     if run["heldout"] is None:
         return f"{run['name']}: held-out tasks are not scored → rods score {run['run']}"
     start, end, difference = (run["heldout"][name]["progress"] for name in ("start", "end", "difference"))
-    told = f"held-out progress {estimated(start)} to {estimated(end)}, difference {estimated(difference, '+')}"
-    return f"{run['name']}: {told}"
+    told = f"{estimated(start)} to {estimated(end)}, difference {estimated(difference, '+')}"
+    return f"{run['name']}: held-out progress {told}"
 
 
 def _told(name: str, path: Path) -> dict[str, Any]:
@@ -181,14 +177,13 @@ def _told(name: str, path: Path) -> dict[str, Any]:
     try:
         progress = Progress(path)
         now = progress.poll(daemon=False)
-        life = progress.process("trainer")["life"]
+        state = now.condition(progress.process("trainer")["life"])
     except RodsError as error:
         return {**facts, "condition": f"cannot be read: {error}"}
     return {
         **facts,
-        "condition": condition(now.step, now.steps, life),
-        **{figure: getattr(now, figure) for figure in ("step", "steps")},
-        "reward": now.recent if now.reward is not None else None,
+        "condition": state,
+        **{"step": now.step, "steps": now.steps, "reward": now.recent if now.reward is not None else None},
         **{figure: getattr(now, figure) for figure in ("originals", "generated", "injected")},
         "simulated": progress.run.config.policy.kind == "simulated",
     }

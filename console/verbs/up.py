@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -45,12 +45,6 @@ def up(run: RunFolder, /, *, config: ConfigFile = None, as_json: Json = False) -
     Creates the run when the folder does not exist yet, continues it otherwise. Ctrl-C or SIGTERM stop both cleanly; the
     same command goes on. Exits 0 when the run is finished, 5 when it was stopped, else with the trainer's code.
     """
-    prepare(run, config)
-    return supervise(run, config, as_json)
-
-
-def prepare(run: Path, config: Path | None) -> None:
-    """Creates the run, or checks that it is one and that `config` names the same identity. Raises UserError."""
     if config is not None:
         check_libraries(read_config(config).policy.kind)
         open_or_create(run, config)
@@ -58,10 +52,6 @@ def prepare(run: Path, config: Path | None) -> None:
         check_libraries(Run.open(run).config.policy.kind)
     else:
         raise UserError("no run there", where=str(run), remedy="create it: add --config FILE")
-
-
-def supervise(run: Path, config: Path | None, as_json: bool) -> int:
-    """Runs both processes to the end of the run or to a signal. Returns the exit code."""
     progress = Progress(run)
     with StopRequest(second_interrupts=False) as request:
         trainer, daemon = children(run, config)
@@ -110,7 +100,7 @@ class SupervisedProcess:
             stdout=self.printed,
             stderr=self.printed,
             start_new_session=True,
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            preexec_fn=_die_with_parent,
         )
         self.started, self.restart_at = time.monotonic(), None
 
@@ -142,7 +132,7 @@ class Supervisor:
     say: Callable[[str], None]
     steps: Callable[[], int]
     code: int | None = None  # the whole command's exit code, once it is known
-    _step_at_crash: int = field(default=-1)
+    _step_at_crash: int = -1
 
     def start(self) -> None:
         self.daemon.start()
@@ -223,9 +213,10 @@ def _die_with_parent() -> None:
 
 def children(run: Path, config: Path | None) -> tuple[SupervisedProcess, SupervisedProcess]:
     """Trainer and daemon of `run`, not yet started."""
-    options = [str(run)] + (["--config", str(config)] if config else [])
-    made = []
-    for name in ("trainer", "daemon"):
-        command = [sys.executable, "-P", "-m", f"rods.{name}", *options]  # -P: no `rods/` of the user's folder
-        made.append(SupervisedProcess(name, command, run / "logs" / f"{name}.out"))
-    return made[0], made[1]
+    options = [str(run), *(["--config", str(config)] if config else [])]
+    python = [sys.executable, "-P", "-m"]  # -P: no `rods/` of the user's folder
+    trainer, daemon = (
+        SupervisedProcess(name, [*python, f"rods.{name}", *options], run / "logs" / f"{name}.out")
+        for name in ("trainer", "daemon")
+    )
+    return trainer, daemon

@@ -52,7 +52,8 @@ def remembered(one: Follower) -> dict[str, dict[str, list[object]]]:
     found: dict[str, dict[str, list[object]]] = {}
     for name, table in vars(one).items():
         if isinstance(table, Columns):
-            columns = {column: np.nan_to_num(table[column]).tolist() for column in table.names}
+            names = table._rows.dtype.names or ()
+            columns = {column: np.nan_to_num(table[column]).tolist() for column in names}
             found[name] = {
                 column: [one.ids[number] for number in values] if column in ("task", "seed") else values
                 for column, values in columns.items()

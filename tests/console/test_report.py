@@ -1,6 +1,6 @@
 """The report: sentences and plots from a run's own records, in one page that fetches nothing."""
 
-import dataclasses
+import copy
 import json
 import re
 from collections.abc import Callable
@@ -19,12 +19,19 @@ from rods.config import parse_config
 from rods.console.follower import Follower
 from rods.console.main import run
 from rods.console.report.findings import findings, heldout_sentence, limits, numbers
-from rods.console.report.history import recorded
+from rods.console.report.history import History, recorded
 from rods.console.report.page import curves, histograms, plots, told
 from rods.observations import Dynamics, Group
 from rods.rules.zones import ZONES, moments
 from tests.console.conftest import rods
 from tests.console.test_verbs import said, said_json
+
+
+def changed(history: History, **attributes: Any) -> History:
+    """A copy that differs in these."""
+    other = copy.copy(history)
+    vars(other).update(attributes)
+    return other
 
 
 def test_the_numbers_are_those_of_the_logs(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,7 +150,7 @@ def test_every_plot_has_as_many_values_as_places_and_the_numbers_of_the_logs(fin
 def test_a_long_run_s_curves_are_thinned_and_end_with_its_last_step(finished_run: Path) -> None:
     history = recorded(Follower(finished_run))
     few = Dynamics(turns=4, calling=2, replies=4)
-    long = dataclasses.replace(history, dynamics=dict.fromkeys(range(1, 3001), few))
+    long = changed(history, dynamics=dict.fromkeys(range(1, 3001), few))
     plot = next(curves(long))
     assert plot.name == "calling" and plot.at is not None
     assert len(plot.at) <= 500 and plot.at[-1] == 3_000
@@ -162,8 +169,8 @@ def test_the_delay_plot_holds_every_variant(finished_run: Path) -> None:
     history = recorded(Follower(finished_run))
     for longest in (0, 1, 13, 24, 51, 55, 74, 75, 99, 260):
         delays = [longest, *range(0, longest, 3)]
-        landing = dataclasses.replace(history.landing, delays=np.array(delays, float))
-        _, plot, _ = histograms(dataclasses.replace(history, landing=landing))
+        landing = history.landing._replace(delays=np.array(delays, float))
+        _, plot, _ = histograms(changed(history, landing=landing))
         assert plot is not None and plot.name == "delay"
         assert sum(value or 0 for value in plot.series[0].values) == len(delays)
 
@@ -173,7 +180,7 @@ def test_findings_say_how_seeds_were_picked_and_at_how_many_merges(finished_run:
     assert [epoch.number for epoch in history.epochs] == list(range(len(history.epochs)))
     merges = f"injected at {len(history.epochs) - 1} merges."
     drawn = history.config.selection.model_copy(update={"order": "random"})
-    ablation = dataclasses.replace(history, config=history.config.model_copy(update={"selection": drawn}))
+    ablation = changed(history, config=history.config.model_copy(update={"selection": drawn}))
     for one, seeds in ((history, "picks of boundary seeds gave"), (ablation, "picks of random seeds gave")):
         assert any(seeds in line and line.endswith(merges) for line in findings(one, numbers(one)))
 
@@ -243,5 +250,5 @@ def test_a_type_that_one_end_could_not_score_is_said(run_copy: Path, capsys: pyt
 
 def test_nano_s_report_does_not_claim_to_beat_supervised_learning(finished_run: Path) -> None:
     history = recorded(Follower(finished_run))
-    nano = dataclasses.replace(history, config=parse_config({"policy": {"kind": "nano"}}, where="test"))
+    nano = changed(history, config=parse_config({"policy": {"kind": "nano"}}, where="test"))
     assert any("more supervised warm-up would beat" in line for line in limits(nano))

@@ -29,7 +29,8 @@ from rods.console import follower
 from rods.console.dash import views
 from rods.console.dash.export import export_page
 from rods.console.dash.server import Registry
-from rods.console.follower import PROCESSES, Follower
+from rods.console.events import PROCESSES
+from rods.console.follower import Follower
 from rods.console.verbs.dash import unpacked
 from rods.errors import RodsError, UserError
 from rods.faults import LABELS, Gate
@@ -422,6 +423,6 @@ def test_nothing_is_written_into_a_run(run_copy: Path, tmp_path: Path) -> None:
         }
 
     before = seen()
-    page = export_page(Registry([run_copy]), tmp_path / "page")
+    page, _ = export_page(Registry([run_copy]), tmp_path / "page")
     assert seen() == before
     assert 'src="/' not in page.read_text()

@@ -2,11 +2,9 @@
 
 import shutil
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-from rods import console
 from rods.calls import Call
 from rods.environments.base import reference
 from rods.environments.loading import Environments
@@ -32,9 +30,9 @@ def test_an_environment_that_keeps_its_word_has_no_fault(name):
 
 
 @pytest.mark.parametrize("number", ["book", "number"])
-def test_a_recipe_that_never_runs_is_named(tmp_path, monkeypatch, number):
+def test_a_recipe_that_never_runs_is_named(tmp_path, monkeypatch, template, number):
     for name in ("world.py", "catalogue.toml"):
-        shutil.copy(Path(console.__file__).parent / "new_world" / name, tmp_path)
+        shutil.copy(template / name, tmp_path)
     catalogue = tmp_path / "catalogue.toml"
     whole = catalogue.read_text()
     catalogue.write_text(whole.replace('lend book=0.book member=1.member"', f'lend book=0.{number} member=1.member"'))
@@ -49,9 +47,9 @@ def test_a_recipe_that_never_runs_is_named(tmp_path, monkeypatch, number):
         assert "['number']" in fault.what and report.facts["recipes"].startswith("14 of 15 ran in")
 
 
-def test_a_catalogue_that_cannot_be_read_is_a_fault_of_its_file(tmp_path, monkeypatch):
+def test_a_catalogue_that_cannot_be_read_is_a_fault_of_its_file(tmp_path, monkeypatch, template):
     for name in ("world.py", "catalogue.toml"):
-        text = (Path(console.__file__).parent / "new_world" / name).read_text()
+        text = (template / name).read_text()
         (tmp_path / name).write_text(text.replace('"^free_book/free_book"', '"^free_book/"'))
     monkeypatch.chdir(tmp_path)
     (fault,) = check_environment("world.py:environment", Environments()).faults
@@ -68,10 +66,10 @@ def test_a_catalogue_that_cannot_be_read_is_a_fault_of_its_file(tmp_path, monkey
         ('raise KeyError("no more titles")', "pad raised KeyError"),
     ],
 )
-def test_a_padding_in_which_recipes_fail_is_noted(tmp_path, monkeypatch, line, why):
+def test_a_padding_in_which_recipes_fail_is_noted(tmp_path, monkeypatch, template, line, why):
     sound = "return add(dict(draft.state), spoken, rng)"
     for name in ("world.py", "catalogue.toml"):
-        text = (Path(console.__file__).parent / "new_world" / name).read_text()
+        text = (template / name).read_text()
         assert name != "world.py" or sound in text
         (tmp_path / name).write_text(text.replace(sound, line))
     monkeypatch.chdir(tmp_path)

@@ -2,12 +2,10 @@
 
 import re
 import shutil
-from pathlib import Path
 
 import orjson
 import pytest
 
-from rods import console
 from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
@@ -173,9 +171,9 @@ def test_what_gates_would_hold_against_sound_tasks_is_noted_and_no_fault(tmp_pat
     )
 
 
-def vary(folder, monkeypatch, *gone):
+def vary(template, folder, monkeypatch, *gone):
     """The check of the template's tasks, without the recipes in `gone`."""
-    shutil.copytree(Path(console.__file__).parent / "new_world", folder)
+    shutil.copytree(template, folder)
     monkeypatch.chdir(folder)
     parts = re.split(r"(?m)^(?=\[recipes\.)", (folder / "catalogue.toml").read_text())
     kept = (part for part in parts if not part.startswith(tuple(f"[recipes.{name}]" for name in gone)))
@@ -185,11 +183,13 @@ def vary(folder, monkeypatch, *gone):
     return check_file(tasks, Environments(), variants=True)
 
 
-def test_tasks_that_cannot_be_varied_are_noted_with_what_was_wanted_and_what_was_near(tmp_path, monkeypatch):
-    whole = vary(tmp_path / "whole", monkeypatch)
+def test_tasks_that_cannot_be_varied_are_noted_with_what_was_wanted_and_what_was_near(tmp_path, monkeypatch, template):
+    whole = vary(template, tmp_path / "whole", monkeypatch)
     assert whole.ok and (whole.facts["variable"], whole.facts["training"]) == (10, 10)
     assert not [note for note in whole.notes if "varied" in note]
-    report = vary(tmp_path / "cut", monkeypatch, "lend_it", "move_it", "reshelve", "more_time", "more_time_for_it")
+    report = vary(
+        template, tmp_path / "cut", monkeypatch, "lend_it", "move_it", "reshelve", "more_time", "more_time_for_it"
+    )
     (note,) = (note for note in report.notes if note.startswith("line 10 cannot be varied"))
     assert "no recipes give [0, 2] calls a turn at depth 2, by API class none | 1 Books, 1 Loans; of 400 plans" in note
     assert "had the seed's very tools" in note

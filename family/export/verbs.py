@@ -10,7 +10,7 @@ import gzip
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,7 +31,8 @@ from rods.functions import named_function
 
 Row = dict[str, Any]
 ROWS = 2_000  # written to Parquet at once
-TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+CARD = Path(__file__).with_name("card.txt").read_text(encoding="utf-8")
+TABLES = tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
 FORMATS = "jsonl, parquet (what datasets and DuckDB read best)" + "".join(
     f", {name} (the pool in that benchmark's own)" for name in registry.having("format")
 )
@@ -53,42 +54,29 @@ def export(
     if format not in (known := ["jsonl", "parquet", *own]):
         raise UserError(f"{format!r} is no known format", where="--format", remedy=f"use {', '.join(known)}")
     tables = _Tables(Run.open(run))
+    counts: Mapping[str, int]
     if format in own:
         write_own = named_function(own[format], where=f"--format {format}")
-        counts: Mapping[str, int] = write_own([tables.state.task(task) for task in tables.state.active], folder)
+        counts = write_own([tables.state.task(task) for task in tables.state.active], folder)
     else:
-        counts = _written(tables, folder, format)
+        write = _parquet if format == "parquet" else _jsonl
+        folder.mkdir(parents=True, exist_ok=True)
+        counts = {name: write(folder, name, getattr(tables, name)()) for name in TABLES}
+        (folder / "README.md").write_text(_card(tables, counts, format), encoding="utf-8")
+        bring(tables.run.named(), [tables.run.path], folder)
     text = f"{folder}: {', '.join(f'{count} {name}' for name, count in counts.items())}"
     print_result(as_json, {"folder": folder, "format": format, "rows": counts}, text)
 
 
-def _written(tables: _Tables, folder: Path, format: str) -> dict[str, int]:
-    """Writes all tables and the card; how many rows each has. Raises UserError where the folder cannot be written."""
-    write = _parquet if format == "parquet" else _jsonl
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        counts = {name: write(folder, name, rows()) for name, rows in tables.rows.items()}
-        (folder / "README.md").write_text(_card(tables, counts, format), encoding="utf-8")
-        bring(tables.run.named(), [tables.run.path], folder)
-    except OSError as error:
-        what = f"cannot write ({error.strerror})"
-        raise UserError(what, where=str(folder), remedy="choose another folder") from error
-    return counts
-
-
 class _Tables:
-    """The rows of a run's tables. What the card counts is known once they were read."""
+    """The rows of a run's tables (`TABLES`), a method each. What the card counts is known once they were read."""
 
     def __init__(self, run: Run) -> None:
         self.run, self.state = run, read_state(run)
         self.models: Counter[str] = Counter()
         self.prompts: Counter[str] = Counter()
-        self.rows: dict[str, Callable[[], Iterator[Row]]] = {
-            **{"tasks": self._tasks, "variants": self._variants, "groups": self._groups},
-            **{"traces": self._traces, "chats": self._chats},
-        }
 
-    def _tasks(self) -> Iterator[Row]:
+    def tasks(self) -> Iterator[Row]:
         for member in self.state.active.values():
             task = self.state.task(member.task_id)
             origin = "variant" if member.generated else "original"
@@ -97,7 +85,7 @@ class _Tables:
                 **{"origin": origin, "generation": member.generation, "record": task.as_json()},
             }
 
-    def _variants(self) -> Iterator[Row]:
+    def variants(self) -> Iterator[Row]:
         fates: dict[int, tuple[str, str]] = {}  # by the variant's place in its log
         injected: dict[int, int] = {}
         places = self.state.pool.injected
@@ -120,7 +108,7 @@ class _Tables:
                 **{"picked": record["step"], "injected": injected.get(record["seq"]), "record": task},
             }
 
-    def _groups(self) -> Iterator[Row]:
+    def groups(self) -> Iterator[Row]:
         for step in RunState(self.run, strict=True).steps():
             for record in step.records:
                 known = (rollout["reward"] for rollout in record["rollouts"])
@@ -134,7 +122,7 @@ class _Tables:
                     "record": record,
                 }
 
-    def _traces(self) -> Iterator[Row]:
+    def traces(self) -> Iterator[Row]:
         for step in RunState(self.run, strict=True).steps():
             path = trace_file(self.run.path, step.step, step.attempt)
             groups = {record["index"]: record for record in step.records}
@@ -148,8 +136,8 @@ class _Tables:
                     "record": trace,
                 }
 
-    def _chats(self) -> Iterator[Row]:
-        for row in self._traces():
+    def chats(self) -> Iterator[Row]:
+        for row in self.traces():
             task = self.state.task(row["task"])
             known = self.run.environments.load(task.environment.name).tools()
             tools = [{"type": "function", "function": known[name].schema()} for name in task.tools]
@@ -205,16 +193,11 @@ def _card(tables: _Tables, counts: Mapping[str, int], format: str) -> str:
     facts += [("author", config.pipeline.author)]
     facts += [("written by", f"{name}: {count} variants") for name, count in sorted(tables.models.items()) if name]
     facts += [("prompt", f"{name} in {count} variants") for name, count in sorted(tables.prompts.items())]
-    return (
-        Path(__file__)
-        .with_name("card.txt")
-        .read_text(encoding="utf-8")
-        .format(
-            files="\n".join(f"- config_name: {name}\n  data_files: {name}.{format}" for name in counts),
-            name=run.path.name,
-            version=run.manifest["versions"].get("rods", ""),
-            identity=f"{run.manifest.get('identity_hash', '')} (configuration: `config.toml` of the run).".lstrip(),
-            tables="\n".join(f"| {name} | {count} | {TABLES[name]['about']} |" for name, count in counts.items()),
-            facts="\n".join(f"| {name} | {value} |" for name, value in facts),
-        )
+    return CARD.format(
+        files="\n".join(f"- config_name: {name}\n  data_files: {name}.{format}" for name in counts),
+        name=run.path.name,
+        version=run.manifest["versions"].get("rods", ""),
+        identity=f"{run.manifest.get('identity_hash', '')} (configuration: `config.toml` of the run).".lstrip(),
+        tables="\n".join(f"| {name} | {count} | {TABLES[name]['about']} |" for name, count in counts.items()),
+        facts="\n".join(f"| {name} | {value} |" for name, value in facts),
     )

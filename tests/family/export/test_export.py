@@ -13,6 +13,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED
 from rods.buffers.state import RunState, read_state
 from rods.console.main import run as rods
+from rods.family.export.verbs import TABLES
 from rods.tasks import AnyTask, read_tasks
 from tests.console.test_labels import labelled  # noqa: F401 (a run with traces)
 
@@ -50,7 +51,7 @@ def test_the_rows_are_what_the_run_has_on_record(finished_run: Path, exported: d
 
 def test_parquet_and_json_lines_hold_the_same_and_datasets_opens_them(exported: dict[str, Path]) -> None:
     folder = exported["parquet"]
-    assert set(get_dataset_config_names(str(folder))) == {"tasks", "variants", "groups", "traces", "chats"}
+    assert set(get_dataset_config_names(str(folder))) == set(TABLES)
     for name in ("tasks", "variants", "groups"):
         rows = load_dataset(str(folder), name, split="train", cache_dir=str(folder / "cache"))
         assert [row | {"record": orjson.loads(row["record"])} for row in rows] == table(exported, name)

@@ -10,13 +10,12 @@ from typing import Any
 import orjson
 import pytest
 
-from rods import console
 from rods.config.identity import PolicySettings
+from rods.family.new_world.verbs import TEMPLATE
 from tests.conftest import WHOLE
 from tests.tutorial import blocks, carry_out
 
 BIN = Path(sys.executable).parent
-TEMPLATE = Path(console.__file__).parent / "new_world"
 
 
 @pytest.mark.slow

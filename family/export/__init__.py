@@ -1,0 +1,1 @@
+"""`rods export`: what a run holds, as tables for other tools."""

@@ -1,0 +1,13 @@
+"""What tables for other tools add to the core: a verb."""
+
+from __future__ import annotations
+
+from rods.extension import Extension
+
+
+class Export(Extension):
+    name = "export"
+    verbs = {"export": ("verbs:export", "Write what a run holds as tables for other tools, with a data card.")}
+
+
+EXTENSION = Export()

@@ -1,0 +1,1 @@
+"""`rods init`: a folder with a world of its own to start from. What it holds lies in `template/`."""

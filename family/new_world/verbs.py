@@ -1,0 +1,30 @@
+"""`rods init`: makes a folder with a world."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from rods.buffers.log.disk import replace
+from rods.environments.loading import Environments
+from rods.errors import UserError
+from rods.worlds.checking.files import rehashed
+
+TEMPLATE = Path(__file__).with_name("template")
+
+
+def init(folder: Annotated[Path, Parameter(help="The folder to make.")], /) -> None:
+    """Make a folder with a world of its own, tasks, configuration and a README, all of which run as they are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise UserError("is not empty", where=str(folder), remedy="name a new folder")
+    for file in sorted(TEMPLATE.iterdir()):
+        if file.is_file():
+            (folder / file.name).write_bytes(file.read_bytes())
+    with contextlib.chdir(folder):  # which the tasks name their world from
+        tasks = Path("tasks.jsonl")
+        replace(tasks, rehashed(tasks, Environments())[1])
+    print(f"{folder}: a world, 12 tasks and a run's configuration; {folder / 'README.md'} says how to go on")

@@ -1,0 +1,1 @@
+from tests.console.conftest import finished_run as finished_run
