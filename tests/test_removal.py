@@ -29,6 +29,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders
     "feedback": ("family/feedback",),
     "environments": ("family/environments",),
     "simulation": ("family/simulation",),
+    "supervised": ("family/supervised",),
 }
 QUICK = ("bfcl", "sandbox", "seal", "simulation")
 NEW = ("new", "refused", "--config", "run.toml")

@@ -1,6 +1,6 @@
 """`rods-train RUN [--config FILE]`: creates the run if need be, resumes it otherwise, and trains to its end.
 
-`rods-train sft …` warms up a base model instead (rods.trainer.sft); a run folder of that name is `./sft`.
+Extensions bring subcommands (`Extension.training_verbs`); a run folder of such a name is `./NAME`.
 
 Exit codes are those of `rods.errors`: 0 the run is finished, 2 bad input, 3 refused (another trainer, another
 identity), 4 the daemon did not reach its mark in time (lockstep), 5 stopped on request after a clean checkpoint (by
@@ -28,6 +28,7 @@ from rods.commands import LIBRARIES, check_libraries
 from rods.config import read_config
 from rods.environments.loading import Environments
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError, plain
+from rods.extension import extensions
 from rods.logs import log
 from rods.players import Players
 from rods.signals import GraceOver, Interrupted, StopRequest, ignore
@@ -53,7 +54,10 @@ def run(arguments: list[str]) -> int:
 def application() -> App:
     app = commands.application("rods-train", "Train the policy of a run folder.")
     app.default(_start)
-    app.command("rods.trainer.sft:warm_up", name="sft", help="Supervised warm-up of a base model on ground truth.")
+    for extension in extensions():
+        folder = type(extension).__module__.rpartition(".")[0]
+        for name, (target, text) in extension.training_verbs.items():
+            app.command(f"{folder}.{target}", name=name, help=text)
     return app
 
 

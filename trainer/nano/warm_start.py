@@ -33,8 +33,8 @@ from rods.tasks import TASK_TYPES, TaskType
 from rods.trainer import torch_settings
 from rods.trainer.chat import Chat
 from rods.trainer.nano import model as network
+from rods.trainer.nano.supervised import Encoded, Progress, encode, fit, in_batches
 from rods.trainer.nano.teacher import Teacher
-from rods.trainer.supervised import Encoded, Progress, encode, fit, in_batches
 from rods.worlds import desk
 from rods.worlds.desk.generator import REGION_TYPES, Size, fresh_tasks
 from rods.worlds.sources import PERSONAS
