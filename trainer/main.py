@@ -146,7 +146,7 @@ def _train(run: Run, request: StopRequest) -> int:
         from rods.trainer import trl_grpo
 
         with suppress(TrainingStopped), run.playing(f"trainer-{rank}"):
-            trl_grpo.follow(run)
+            trl_grpo.take_part(run)
         return EXIT_OK
     with TrainingRun(run, lambda: request.asked) as training:
         if training.finished and processes == 1:

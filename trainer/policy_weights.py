@@ -41,7 +41,8 @@ class Weights:
         self.engine, self.rollouts, self.shards, self.ranks = engine, rollouts, shards, ranks
         self._generators: list[torch.Tensor] | None = None
         ranks.services = {
-            "gather": self._gather,
+            "gather": shards.gather,
+            "save optimizer": shards.save_optimizer,
             "generators": self._all_generators,
             "restore": self._restore,
             "validate": self._validate,
@@ -49,7 +50,8 @@ class Weights:
 
     def save(self, folder: Path) -> None:
         """Writes the policy into the empty `folder` (rods.trainer.policy.Policy)."""
-        self.ranks.ask("gather", folder)
+        self.ranks.ask("gather")
+        self.ranks.ask("save optimizer", folder)
         save_plain(self.engine.model, folder)
         save_adapter(self.engine.model, folder)
         self.engine.chat.tokenizer.save_pretrained(folder)
@@ -81,10 +83,6 @@ class Weights:
         earned = [None if trace.end == "infrastructure" else trace.resolved / trace.expected for trace in traces]
         scores = dict(self.ranks.gathered([(task.id, score) for task, score in zip(mine, earned, strict=True)]))
         return [scores[task.id] for task in tasks]
-
-    def _gather(self, folder: Path) -> None:
-        self.shards.gather()
-        self.shards.save_optimizer(folder)
 
     def _all_generators(self) -> list[list[torch.Tensor]]:
         """A list a process: the generator of the CPU, then that of its own GPU (it may see others, which another start

@@ -9,13 +9,13 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
+from contextlib import ExitStack
 from typing import Any
 
 import orjson
 
 from rods import logs
-from rods.buffers.checkpoints import Checkpoint, Checkpoints, Position, check_trainers
+from rods.buffers.checkpoints import UNSTARTED, Checkpoint, Checkpoints, Position, check_trainers
 from rods.buffers.merging.merger import Epoch
 from rods.buffers.run.control import Control
 from rods.buffers.run.run import Run
@@ -45,7 +45,6 @@ class TrainingRun:
         self.stopping: Stopping | None = None
         self._asked_to_stop = asked_to_stop
         self.log = TrainerLog(run)
-        self._playing = run.playing("trainer", self.log.heartbeat)
         try:
             check_trainers(run, self.log.state)
         except RefusedError:
@@ -53,9 +52,8 @@ class TrainingRun:
             raise
         self._checkpoints = Checkpoints(run.path)
         self.resumed: Checkpoint | None = self._checkpoints.newest(self.log.live)
-        at = None if self.resumed is None else self.resumed.position
-        self.step, self._cursor = (0, 0) if at is None else (at.step, at.cursor)
-        self._epoch_number = 0 if at is None else at.epoch
+        at = UNSTARTED if self.resumed is None else self.resumed.position
+        self.step, self._cursor, self._epoch_number = at.step, at.cursor, at.epoch
         self._course = Course() if self.resumed is None else _course(self.resumed)
         self._epoch: Epoch | None = None
         self._policy: Policy | None = None
@@ -76,20 +74,14 @@ class TrainingRun:
         self.tell("starting")
 
     def __enter__(self) -> TrainingRun:
-        try:
-            self._playing.__enter__()
-        except BaseException:
-            self.log.close()
-            raise
+        with ExitStack() as opened:
+            opened.callback(self.log.close)
+            opened.enter_context(self.run.playing("trainer", self.log.heartbeat))
+            self._leave = opened.pop_all().__exit__
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self._playing.__exit__(kind, error, trace)
-        finally:
-            self.log.close()
+    def __exit__(self, *error: Any) -> None:
+        self._leave(*error)
 
     def tell(self, state: str, **fields: Any) -> None:
         """Writes into the heartbeat file what the trainer is doing (`tell("warm start", done=0.35)`)."""
@@ -110,12 +102,10 @@ class TrainingRun:
     def finished(self) -> bool:
         """Whether all steps are taken: `training.steps`, or every epoch of the curriculum, which a checkpoint
         remembers."""
-        if self.step >= self.config.training.steps:
+        if self.step >= self.config.training.steps or self._over:
             return True
         if self._epoch is None:
             return self.resumed is not None and self._remembers_the_end(self.resumed)
-        if self._over:
-            return True
         return self._cursor >= self._batches and self._course.at_end(self.config.curriculum)
 
     def begin(self, policy: Policy) -> None:
@@ -199,13 +189,11 @@ class TrainingRun:
         path.parent.mkdir(exist_ok=True)
         lines = b"".join(orjson.dumps(trace) + b"\n" for trace in traces)
         path.write_bytes(gzip.compress(lines, compresslevel=3, mtime=0))
-        sizes = {file: file.stat().st_size for file in sorted(path.parent.glob("step_*.jsonl.gz"))}
-        total = sum(sizes.values())
-        for file, size in sizes.items():
-            if total <= self.config.operation.trace_bytes:
-                break
-            file.unlink()
-            total -= size
+        total = 0
+        for file in sorted(path.parent.glob("step_*.jsonl.gz"), reverse=True):
+            total += file.stat().st_size
+            if total > self.config.operation.trace_bytes:
+                file.unlink()
 
     def after_update(self, update: Update | None = None) -> None:
         """To be called once every optimizer pass over the recorded batch is done: checkpoints when one is due and

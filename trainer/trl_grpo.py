@@ -70,15 +70,12 @@ trl_utils._use_triton = lambda device: True
 def train(training: TrainingRun) -> None:
     """Drives `training` to its end, as the first of all processes. Raises what the run raises (TrainingStopped,
     DeadlineError), and UserError for a policy folder without weights or chat template."""
-    _train(training.run, training, Ranks())
+    take_part(training.run, training)
 
 
-def follow(run: Run) -> None:
-    """What the other processes do. Raises what `train` raises there."""
-    _train(run, None, Ranks())
-
-
-def _train(run: Run, training: TrainingRun | None, ranks: Ranks) -> None:
+def take_part(run: Run, training: TrainingRun | None = None) -> None:
+    """What every process does; only the first has `training`. Raises what `train` raises there."""
+    ranks = Ranks()
     if ranks.together(lambda: require_rank0(training).finished):
         return
     batches.scoring_jobs(run.tasks, run.config, run.players)  # refuses now what nothing here judges
@@ -144,12 +141,10 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         )
         hooks.trainer = self
         self.remove_callback(PrinterCallback)
-        self.rollout_engine = rollout_engine(self, run, engine, ranks)
-        if how != "whole" and self.rollout_engine is engine:
+        self.rollout_engine = rollout = rollout_engine(self, run, engine, ranks)
+        if how != "whole" and rollout is engine:
             engine.model.to(self.accelerator.device)  # what TRL does with a policy that is not spread
-        self.weights = Weights(
-            run.config, run.players, engine, self.rollout_engine, self.synchronise, self.shards, ranks
-        )
+        self.weights = Weights(run.config, run.players, engine, rollout, self.synchronise, self.shards, ranks)
 
     def synchronise(self) -> None:
         """Gives the rollout engine the current weights."""
@@ -332,12 +327,12 @@ def arguments(run: Run, processes: int, *, bf16: bool) -> GRPOConfig:
     config = run.config
     training, rollouts, operation = config.training, config.rollouts, config.operation
     sequences, micro_batch = split(config, processes)
-    gpu = torch.cuda.is_available()
+    accumulated, gpu = sequences // processes // micro_batch, torch.cuda.is_available()
     told = GRPOConfig(
         output_dir=str(run.path / runfolder.LOGS),  # TRL writes nothing there, tensorboard below it
         per_device_train_batch_size=micro_batch,
-        gradient_accumulation_steps=sequences // processes // micro_batch,
-        steps_per_generation=sequences // processes // micro_batch,
+        gradient_accumulation_steps=accumulated,
+        steps_per_generation=accumulated,
         num_generations=sequences,  # set below: TRL refuses groups of one, whose advantages it would compute
         num_iterations=training.passes,
         max_steps=training.steps * training.passes,

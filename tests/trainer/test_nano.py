@@ -53,7 +53,7 @@ def test_a_word_is_one_token_wherever_it_stands():
 
 
 def test_the_network_has_about_half_a_million_parameters():
-    full = model.configuration(CHAT.tokenizer)
+    full = model.fresh(CHAT.tokenizer, 1).config
     full.vocab_size = model.ENTRIES
     network = LlamaForCausalLM(full)
     assert 400_000 < sum(parameter.numel() for parameter in network.parameters()) < 1_000_000

@@ -30,11 +30,11 @@ from rods.buffers.run.run import Run
 from rods.canonical import keyed_random
 from rods.config import Config, Rollouts
 from rods.episode.drivers import Job, run_lockstep
-from rods.episode.engine import NeedText, Reply
+from rods.episode.engine import Reply
 from rods.errors import UserError
 from rods.logs import log
 from rods.trainer.chat import Chat
-from rods.trainer.engines.base import Conversation, RolloutEngine, Sample, ask_all
+from rods.trainer.engines.base import Conversation, RolloutEngine, Sample, reply_all
 from rods.trainer.engines.local import LocalEngine
 from rods.trainer.engines.served import ServedEngine
 from rods.trainer.ranks import Ranks
@@ -154,16 +154,14 @@ class ColocatedEngine:
         rows = [Conversation() for _ in jobs]
         seeds = [keyed_random(random_seed, "place", first + place).getrandbits(62) for place in range(len(jobs))]
 
-        def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
-            active, replies = ask_all(rows, waiting, self.chat, self.limits)
+        def generate(active: list[int]) -> dict[int, Reply]:
             asked = [self._sampling(rows[job], seeds[job], greedy) for job in active]
             prompts = [{"prompt_token_ids": rows[job].prompt + rows[job].completion} for job in active]
-            made = self.llm.generate(prompts, sampling_params=asked, use_tqdm=False) if active else []
-            for job, output in zip(active, made, strict=True):
-                replies[job] = self._taken(rows[job], output.outputs[0], greedy)
-            return [replies[job] for job, _ in waiting]
+            made = self.llm.generate(prompts, sampling_params=asked, use_tqdm=False)
+            done = zip(active, made, strict=True)
+            return {job: self._taken(rows[job], output.outputs[0], greedy) for job, output in done}
 
-        traces = run_lockstep(jobs, complete)
+        traces = run_lockstep(jobs, lambda waiting: reply_all(rows, waiting, self.chat, self.limits, generate))
         return [row.sample(trace) for row, trace in zip(rows, traces, strict=True)]
 
     def _sampling(self, row: Conversation, seed: int, greedy: bool) -> Any:

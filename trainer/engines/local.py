@@ -21,7 +21,7 @@ from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
 from rods.trainer import torch_settings
 from rods.trainer.chat import Chat
-from rods.trainer.engines.base import Conversation, Sample, ask_all
+from rods.trainer.engines.base import Conversation, Sample, reply_all
 
 BELOW_ONE = 1 - 2**-22  # float32 keeps it, times any total, below that total
 
@@ -87,12 +87,8 @@ class _Batch:
         self.device = next(self.model.parameters()).device
 
     def complete(self, waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
-        """One reply for every waiting episode (the callback of the lock-step driver)."""
-        active, replies = ask_all(self.rows, waiting, self.chat, self.limits)
-        if active:
-            logits = self._feed(active) if self.cached else self._prefill(active)
-            replies.update(self._generate(active, logits))
-        return [replies[job] for job, _ in waiting]
+        """One reply for every waiting episode."""
+        return reply_all(self.rows, waiting, self.chat, self.limits, self._generate)
 
     def _prefill(self, active: list[int]) -> torch.Tensor:
         """Runs every distinct prompt once and copies its cache row to the rollouts that share it."""
@@ -132,8 +128,9 @@ class _Batch:
         logits: torch.Tensor = out.logits[:, -1].float()
         return logits
 
-    def _generate(self, active: list[int], logits: torch.Tensor) -> dict[int, Reply]:
-        """Samples replies from `logits` on, until each has ended or reached its limit."""
+    def _generate(self, active: list[int]) -> dict[int, Reply]:
+        """Samples replies, until each has ended or reached its limit."""
+        logits = self._feed(active) if self.cached else self._prefill(active)
         rows = [self.rows[job] for job in active]
         limits = [row.room(self.limits) for row in rows]
         uniforms = [self.uniforms[job] for job in active]
