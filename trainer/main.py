@@ -138,31 +138,29 @@ def _train(run: Run, request: StopRequest) -> int:
     logs.configure("trainer", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
     structlog.contextvars.bind_contextvars(run=run.name)
     rank, processes = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    if processes > 1 and run.config.policy.kind == "simulated":
+    simulated = run.config.policy.kind == "simulated"
+    if processes > 1 and simulated:
         raise UserError("a simulated policy is trained by one process", remedy="start rods-train without a launcher")
     if processes > 1:
         split(run.config, processes)  # refuses what does not come out even before anything is loaded
     if rank:  # how the run ends is the first process's to say
-        from rods.trainer import trl_grpo
+        from rods.trainer.trl_grpo import take_part
 
         with suppress(TrainingStopped), run.playing(f"trainer-{rank}"):
-            trl_grpo.take_part(run)
+            take_part(run)
         return EXIT_OK
     with TrainingRun(run, lambda: request.asked) as training:
         if training.finished and processes == 1:
             log.info("nothing to do: the run is finished", step=training.step)
             return EXIT_OK
-        names = () if run.config.policy.kind == "simulated" else LIBRARIES
+        names = () if simulated else LIBRARIES
         run.log_start("trainer", packages={name: metadata.version(name) for name in names})
+        if simulated:
+            from rods.trainer.simulated import train
+        else:
+            from rods.trainer.trl_grpo import train  # torch only where weights are
         try:
-            if run.config.policy.kind == "simulated":
-                from rods.trainer import simulated
-
-                simulated.train(training)
-            else:
-                from rods.trainer import trl_grpo  # torch only where weights are
-
-                trl_grpo.train(training)
+            train(training)
         except TrainingStopped as stopped:
             log.info("stopped", reason=stopped.reason)
         log.info("end", step=training.step, reason=training.stopping)

@@ -4,6 +4,7 @@ state, and torch's generators of every process. The rollouts' own draws are keye
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -23,26 +24,24 @@ from rods.trainer.weight_files import load_adapter, load_plain, save_adapter, sa
 GENERATORS = "generators.pt"
 
 
+@dataclass
 class Weights:
     """Saved by the first process, restored by all of them. Validation uses the rollout engine `rollouts`, after
     `synchronise` has given it the current weights."""
 
-    def __init__(
-        self,
-        config: Config,
-        players: Players,
-        engine: LocalEngine,
-        rollouts: RolloutEngine,
-        synchronise: Callable[[], None],
-        shards: Shards,
-        ranks: Ranks,
-    ) -> None:
-        self.synchronise, self.config, self.players = synchronise, config, players
-        self.engine, self.rollouts, self.shards, self.ranks = engine, rollouts, shards, ranks
-        self._generators: list[torch.Tensor] | None = None
-        ranks.services = {
-            "gather": shards.gather,
-            "save optimizer": shards.save_optimizer,
+    config: Config
+    players: Players
+    engine: LocalEngine
+    rollouts: RolloutEngine
+    synchronise: Callable[[], None]
+    shards: Shards
+    ranks: Ranks
+    _generators: list[torch.Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        self.ranks.services = {
+            "gather": self.shards.gather,
+            "save optimizer": self.shards.save_optimizer,
             "generators": self._all_generators,
             "restore": self._restore,
             "validate": self._validate,

@@ -113,12 +113,10 @@ class Shards:
 
     def _whole_state(self, state: dict[str, Any]) -> dict[str, Any]:
         """A parameter's whole state in the first process; the others take part in gathering it."""
-        found = {}
-        for name, value in state.items():
-            full = _full(value)
-            if self.first:
-                found[name] = full.cpu() if isinstance(full, torch.Tensor) else full
-        return found
+        whole = {name: _full(value) for name, value in state.items()}
+        if not self.first:
+            return {}
+        return {name: value.cpu() if isinstance(value, torch.Tensor) else value for name, value in whole.items()}
 
 
 def _gathered(part: Any, *, writing: bool) -> Any:

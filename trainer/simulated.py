@@ -159,21 +159,21 @@ class SimulatedPolicy:
         self.skill = rounded(self.skill + self.config.policy.growth * informative / len(groups))
 
 
-def train(run: TrainingRun) -> None:
-    """Drives `run` to its end in a plain loop, at `operation.steps_per_second` if that is set."""
-    policy = SimulatedPolicy(run.config)
-    run.begin(policy)
-    players = run.run.players if run.config.policy.plays else None
-    pause = 1 / run.config.operation.steps_per_second if run.config.operation.steps_per_second else 0.0
+def train(training: TrainingRun) -> None:
+    """Drives `training` to its end in a plain loop, at `operation.steps_per_second` if that is set."""
+    config, policy = training.config, SimulatedPolicy(training.config)
+    training.begin(policy)
+    players = training.run.players if config.policy.plays else None
+    pause = 1 / config.operation.steps_per_second if config.operation.steps_per_second else 0.0
     due = time.monotonic()
-    while run.stopping is None:
-        batch = run.next_batch()
+    while training.stopping is None:
+        batch = training.next_batch()
         groups, traces = policy.played(batch, players) if players is not None else (policy.groups(batch), [])
-        if run.config.selection.order == "advantage":
-            groups = estimated(groups, run.config)
-        run.record(batch, groups, traces if batch.traced else ())
+        if config.selection.order == "advantage":
+            groups = estimated(groups, config)
+        training.record(batch, groups, traces if batch.traced else ())
         policy.practise(groups)
-        run.after_update()
+        training.after_update()
         if pause:
             due = max(due + pause, time.monotonic() - 1.0)  # after a wait, catch up for at most a second
             time.sleep(max(0.0, due - time.monotonic()))
