@@ -106,10 +106,8 @@ def most_varied(rewards: Array, count: int) -> NDArray[np.bool_]:
 
 
 def _baseline(rewards: Array, baseline: Baseline) -> Array:
-    if baseline == "batch":
-        return np.asarray(np.nanmean(rewards))
-    if baseline == "group":
-        return np.asarray(np.nanmean(rewards, axis=1, keepdims=True))
+    if baseline != "leave_one_out":
+        return np.asarray(np.nanmean(rewards, axis=1 if baseline == "group" else None, keepdims=True))
     known = ~np.isnan(rewards)
     total = np.nansum(rewards, axis=1, keepdims=True)
     others = known.sum(axis=1, keepdims=True) - 1

@@ -20,7 +20,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,10 +53,8 @@ from rods.trainer.plan import split
 from rods.trainer.policy import Batch, Stopping, TrainingStopped
 from rods.trainer.policy_weights import Weights
 from rods.trainer.ranks import Ranks
+from rods.trainer.training_run import TrainingRun
 from rods.trainer.weight_files import adapted
-
-if TYPE_CHECKING:
-    from rods.trainer.training_run import TrainingRun
 
 BROKEN = 3  # such batches end the run; a server that was restarted breaks one
 IGNORED = -100  # a label that is not scored

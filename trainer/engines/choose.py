@@ -50,28 +50,9 @@ def vllm_arguments(config: Config) -> dict[str, Any]:
     if training.engine_correction != "none":
         arguments["vllm_importance_sampling_mode"] = training.engine_correction
         arguments["vllm_importance_sampling_clip_max"] = training.engine_correction_max
-    if operation.colocated:
-        _needs_vllm("operation.colocated")
-        return arguments | {
-            "use_vllm": True,
-            "vllm_mode": "colocate",
-            "vllm_gpu_memory_utilization": operation.colocated_memory,
-            "vllm_max_model_length": config.rollouts.max_context_tokens,
-        }
-    if operation.rollout_servers and operation.weight_transfer == "nccl":
-        _needs_vllm("operation.weight_transfer")
-        if not torch.cuda.is_available():
-            raise UserError(
-                "weights go over NCCL between GPUs, and this machine has none",
-                where="operation.weight_transfer",
-                remedy='use weight_transfer = "disk"',
-            )
-        base = operation.rollout_servers[0].urls[0].removesuffix("/").removesuffix("/v1")
-        return arguments | {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": base}
-    return arguments
-
-
-def _needs_vllm(where: str) -> None:
+    if not operation.colocated and not (operation.rollout_servers and operation.weight_transfer == "nccl"):
+        return arguments
+    where = "operation.colocated" if operation.colocated else "operation.weight_transfer"
     if find_spec("vllm") is None:
         raise UserError(
             "vLLM is not installed beside the trainer",
@@ -79,6 +60,18 @@ def _needs_vllm(where: str) -> None:
             remedy="install what trl[vllm] names here, or let a server in an environment of its own do the rollouts "
             '([[operation.rollout_servers]], weight_transfer = "disk")',
         )
+    if operation.colocated:
+        return arguments | {
+            "use_vllm": True,
+            "vllm_mode": "colocate",
+            "vllm_gpu_memory_utilization": operation.colocated_memory,
+            "vllm_max_model_length": config.rollouts.max_context_tokens,
+        }
+    if not torch.cuda.is_available():
+        what = "weights go over NCCL between GPUs, and this machine has none"
+        raise UserError(what, where=where, remedy='use weight_transfer = "disk"')
+    base = operation.rollout_servers[0].urls[0].removesuffix("/").removesuffix("/v1")
+    return arguments | {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": base}
 
 
 def rollout_engine(trainer: Any, run: Run, own: LocalEngine, ranks: Ranks) -> RolloutEngine:
