@@ -73,13 +73,11 @@ class Chat:
         return after[cut:]
 
     def text(self, tokens: Sequence[int]) -> str:
-        decoded: str = self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return decoded
+        return str(self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def tokens(self, text: str) -> list[int]:
         """The tokens of a reply as a well-behaved policy would write it (supervised learning only)."""
-        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def _rendered(self, messages: tuple[Message, ...], opening: bool) -> list[int]:
         rendered = [asdict(message) for message in messages]

@@ -160,26 +160,16 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
     def begin(self) -> None:
         """Restores the resumed checkpoint, or saves the untrained policy. Raises TrainingStopped where the run stops
         here."""
-
-        def begun() -> None:
-            run = require_rank0(self.training)
-            run.begin(self.weights)
-            if run.stopping is not None:
-                raise TrainingStopped(run.stopping)
-
-        self.ranks.together(begun)
+        stopping = self.ranks.together(lambda: require_rank0(self.training).begin(self.weights))
+        if stopping is not None:
+            raise TrainingStopped(stopping)
 
     def updated(self) -> Stopping | None:
         """Lets the run take its checkpoint after an update; why it stops here, if it does."""
         total, count = self.accelerator.reduce(torch.stack(self._entropy).sum(0), reduction="sum").tolist()
         self._entropy.clear()
         update = Update(total / count if count else None, self.gradient_norm)
-
-        def settled() -> Stopping | None:
-            require_rank0(self.training).after_update(update)
-            return require_rank0(self.training).stopping
-
-        return self.ranks.together(settled)
+        return self.ranks.together(lambda: require_rank0(self.training).after_update(update))
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Adds the loop's gauges to the numbers that TRL reports to dashboards."""
