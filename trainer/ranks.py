@@ -38,15 +38,13 @@ class Ranks:
         """What `work` returns in the first process, or the RodsError that it raises, in every process."""
         if not self.first:
             return self._follow()  # type: ignore[no-any-return]
-        outcome: tuple[str, Any] = ("error", RuntimeError("the first process failed; its own output says why"))
         try:
             result = work()
-            outcome = ("result", result)
-        except RodsError as error:
-            outcome = ("error", error)
+        except BaseException as error:
+            unknown = RuntimeError("the first process failed; its own output says why")
+            broadcast_object_list([("error", error if isinstance(error, RodsError) else unknown)])
             raise
-        finally:
-            broadcast_object_list([outcome])
+        broadcast_object_list([("result", result)])
         return result
 
     def _follow(self) -> Any:
