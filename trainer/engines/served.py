@@ -12,6 +12,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -148,17 +149,12 @@ class VllmServers:
 
     async def have(self, session: aiohttp.ClientSession, version: str) -> bool:
         """Whether every server that answers still has `version`, or none was set."""
-        try:
-            bases = self.bases() if version else []
-        except Unreachable:
-            return True  # as for one that is gone
-        for base in bases:
-            try:
-                found = await _ask(session, "GET", f"{base}/weight_info", SERVER_ANSWER)
-            except InfrastructureError:
-                continue  # gone, not come back with other weights
-            if found is not None and found.get("weight_version") != version:
-                return False
+        with suppress(Unreachable):  # no address: as for one that is gone
+            for base in self.bases() if version else ():
+                with suppress(InfrastructureError):  # gone, not come back with other weights
+                    found = await _ask(session, "GET", f"{base}/weight_info", SERVER_ANSWER)
+                    if found is not None and found.get("weight_version") != version:
+                        return False
         return True
 
     async def _set_versions(self) -> str:
