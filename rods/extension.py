@@ -96,6 +96,7 @@ class Extension:
     #: verbs of `rods`: module of its folder and function, and what help says; and the groups that they stand in
     verbs: ClassVar[Mapping[str, tuple[str, str]]] = {}
     verb_groups: ClassVar[Mapping[str, str]] = {}
+    training_verbs: ClassVar[Mapping[str, tuple[str, str]]] = {}  # of `rods-train`, as `verbs`
     #: module with the roles of models that it asks, and how a stand-in answers (rods.daemon.stand_ins); empty: none
     stand_ins: ClassVar[str] = ""
     #: its logs in the run folder, and of each kind of record in them the fields that are its key

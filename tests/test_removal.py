@@ -32,6 +32,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders
     "simulation": ("family/simulation",),
     "export": ("family/export",),
     "new_world": ("family/new_world",),
+    "supervised": ("family/supervised",),
 }
 QUICK = ("bfcl", "sandbox", "seal", "simulation")
 NEW = ("new", "refused", "--config", "run.toml")

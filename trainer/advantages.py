@@ -82,8 +82,7 @@ Hook = Callable[[AdvantageEstimate], Array | Sequence[Array]]
 def advantages(rewards: Array, baseline: Baseline, scale: Scale) -> Array:
     """Advantages of `rewards` [groups, rollouts]; 0 where a reward is NaN, and where fewer than two are compared.
     Standard deviations are the unbiased ones."""
-    with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)  # groups without a single reward have no mean
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # groups without a reward have no mean
         found = rewards - _baseline(rewards, baseline)
         if scale != "none":
             axis = 1 if scale == "group" else None
@@ -101,17 +100,14 @@ def most_varied(rewards: Array, count: int) -> NDArray[np.bool_]:
         some = min(count, known)
         ways = [[*order[:low], *order[known - (some - low) : known], *order[known:][: count - some]]
                 for low in sorted(range(some + 1), key=lambda low: abs(2 * low - some))]  # fmt: skip
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # a group without a single reward has no variance
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # where none has a reward
             chosen[max(ways, key=lambda way: round(float(np.nan_to_num(np.nanvar(row[way]))), 12))] = True
     return kept
 
 
 def _baseline(rewards: Array, baseline: Baseline) -> Array:
-    if baseline == "batch":
-        return np.asarray(np.nanmean(rewards))
-    if baseline == "group":
-        return np.asarray(np.nanmean(rewards, axis=1, keepdims=True))
+    if baseline != "leave_one_out":
+        return np.asarray(np.nanmean(rewards, axis=1 if baseline == "group" else None, keepdims=True))
     known = ~np.isnan(rewards)
     total = np.nansum(rewards, axis=1, keepdims=True)
     others = known.sum(axis=1, keepdims=True) - 1
@@ -127,14 +123,13 @@ def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
     """The advantages to train on, one array a rollout: of length 1 (the same for all tokens) or one value a token.
     Raises UserError when the hook answers with another shape, or with anything but finite numbers."""
     if hook is None:
-        return [np.array([value]) for value in estimate.advantages.ravel()]
+        return list(estimate.advantages.reshape(-1, 1))
     answer = hook(estimate)
     if isinstance(answer, np.ndarray) and answer.shape == estimate.advantages.shape:
-        answer = [np.array([value]) for value in answer.ravel()]
+        answer = answer.reshape(-1, 1)
     found = [np.asarray(part, dtype=np.float64) for part in answer]
-    shapes = [(seen.tokens,) for seen in estimate.rollouts]
-    if len(found) != len(shapes) or any(
-        part.shape not in ((1,), shape) for part, shape in zip(found, shapes, strict=True)
+    if len(found) != len(estimate.rollouts) or any(
+        part.shape not in ((1,), (seen.tokens,)) for part, seen in zip(found, estimate.rollouts, strict=True)
     ):
         raise UserError(
             "the hook must answer with an array [groups, rollouts] or with one array a rollout, of one value a token",
@@ -148,14 +143,9 @@ def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
 def with_advantages(groups: Sequence[Group], earned: Sequence[Array]) -> list[Group]:
     """The groups with each rollout's advantage as it is trained on, the mean over its tokens. `earned` lists all
     rollouts."""
-    values = iter(earned)
+    means = (rounded(float(values.mean())) for values in earned)
     return [
-        replace(
-            group,
-            rollouts=tuple(
-                replace(rollout, advantage=rounded(float(next(values).mean()))) for rollout in group.rollouts
-            ),
-        )
+        replace(group, rollouts=tuple(replace(rollout, advantage=next(means)) for rollout in group.rollouts))
         for group in groups
     ]
 

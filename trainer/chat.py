@@ -6,6 +6,7 @@ never rendered (some templates rewrite it)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,7 @@ class Chat:
             raise UserError("the tokenizer has no end token", where=str(folder), remedy="set eos_token")
         self.ends: frozenset[int] = frozenset({tokenizer.eos_token_id})
         self.pad: int = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-        self._continuation = lru_cache(maxsize=4096)(self._render_continuation)
-        self._prompt = lru_cache(maxsize=512)(self._render_prompt)
+        self._ids = lru_cache(maxsize=2048)(self._rendered)
 
     @staticmethod
     def load(folder: Path) -> Chat:
@@ -57,26 +57,11 @@ class Chat:
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         """The tokens that open a conversation, up to where the first reply begins."""
-        return list(self._prompt(tuple(messages)))
+        return list(self._ids(tuple(messages), True))
 
     def continuation(self, messages: Sequence[Message]) -> list[int]:
         """The tokens between a reply's end token and the next reply."""
-        return list(self._continuation(tuple(messages)))
-
-    def text(self, tokens: Sequence[int]) -> str:
-        decoded: str = self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return decoded
-
-    def tokens(self, text: str) -> list[int]:
-        """The tokens of a reply as a well-behaved policy would write it (supervised learning only)."""
-        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
-
-    def _render_prompt(self, messages: tuple[Message, ...]) -> list[int]:
-        return self._ids(messages, opening=True)
-
-    def _render_continuation(self, messages: tuple[Message, ...]) -> list[int]:
-        before, after = self._ids(DUMMY, opening=False), self._ids(DUMMY + messages, opening=True)
+        before, after = self._ids(DUMMY, False), self._ids((*DUMMY, *messages), True)
         end = self.tokenizer.eos_token_id
         cut = len(before) - before[::-1].index(end) if end in before else 0
         if not cut or after[:cut] != before[:cut]:
@@ -87,8 +72,15 @@ class Chat:
             )
         return after[cut:]
 
-    def _ids(self, messages: Sequence[Message], *, opening: bool) -> list[int]:
-        rendered = [{"role": message.role, "content": message.content} for message in messages]
+    def text(self, tokens: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+    def tokens(self, text: str) -> list[int]:
+        """The tokens of a reply as a well-behaved policy would write it (supervised learning only)."""
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _rendered(self, messages: tuple[Message, ...], opening: bool) -> list[int]:
+        rendered = [asdict(message) for message in messages]
         return self.tokens(self.tokenizer.apply_chat_template(rendered, tokenize=False, add_generation_prompt=opening))
 
 

@@ -1,6 +1,6 @@
 """`rods-train RUN [--config FILE]`: creates the run if need be, resumes it otherwise, and trains to its end.
 
-`rods-train sft …` warms up a base model instead (rods.trainer.sft); a run folder of that name is `./sft`.
+Extensions bring subcommands (`Extension.training_verbs`); a run folder of such a name is `./NAME`.
 
 Exit codes are those of `rods.errors`: 0 the run is finished, 2 bad input, 3 refused (another trainer, another
 identity), 4 the daemon did not reach its mark in time (lockstep), 5 stopped on request after a clean checkpoint (by
@@ -28,6 +28,7 @@ from rods.commands import LIBRARIES, check_libraries
 from rods.config import read_config
 from rods.environments.loading import Environments
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError, plain
+from rods.extension import extensions
 from rods.logs import log
 from rods.players import Players
 from rods.signals import GraceOver, Interrupted, StopRequest, ignore
@@ -53,7 +54,10 @@ def run(arguments: list[str]) -> int:
 def application() -> App:
     app = commands.application("rods-train", "Train the policy of a run folder.")
     app.default(_start)
-    app.command("rods.trainer.sft:warm_up", name="sft", help="Supervised warm-up of a base model on ground truth.")
+    for extension in extensions():
+        folder = type(extension).__module__.rpartition(".")[0]
+        for name, (target, text) in extension.training_verbs.items():
+            app.command(f"{folder}.{target}", name=name, help=text)
     return app
 
 
@@ -134,31 +138,29 @@ def _train(run: Run, request: StopRequest) -> int:
     logs.configure("trainer", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
     structlog.contextvars.bind_contextvars(run=run.name)
     rank, processes = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    if processes > 1 and run.config.policy.kind == "simulated":
+    simulated = run.config.policy.kind == "simulated"
+    if processes > 1 and simulated:
         raise UserError("a simulated policy is trained by one process", remedy="start rods-train without a launcher")
     if processes > 1:
         split(run.config, processes)  # refuses what does not come out even before anything is loaded
     if rank:  # how the run ends is the first process's to say
-        from rods.trainer import trl_grpo
+        from rods.trainer.trl_grpo import take_part
 
         with suppress(TrainingStopped), run.playing(f"trainer-{rank}"):
-            trl_grpo.follow(run)
+            take_part(run)
         return EXIT_OK
     with TrainingRun(run, lambda: request.asked) as training:
         if training.finished and processes == 1:
             log.info("nothing to do: the run is finished", step=training.step)
             return EXIT_OK
-        names = () if run.config.policy.kind == "simulated" else LIBRARIES
+        names = () if simulated else LIBRARIES
         run.log_start("trainer", packages={name: metadata.version(name) for name in names})
+        if simulated:
+            from rods.trainer.simulated import train
+        else:
+            from rods.trainer.trl_grpo import train  # torch only where weights are
         try:
-            if run.config.policy.kind == "simulated":
-                from rods.trainer import simulated
-
-                simulated.train(training)
-            else:
-                from rods.trainer import trl_grpo  # torch only where weights are
-
-                trl_grpo.train(training)
+            train(training)
         except TrainingStopped as stopped:
             log.info("stopped", reason=stopped.reason)
         log.info("end", step=training.step, reason=training.stopping)

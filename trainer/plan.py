@@ -26,6 +26,7 @@ from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.files import read_regular
 from rods.players import Players
+from rods.rules.curriculum import writes
 from rods.rules.order import epoch_steps
 from rods.tasks import AnyTask
 
@@ -52,12 +53,9 @@ def launched(file: Path) -> Launch:
     try:
         known = yaml.safe_load(read_regular(file))
         kind = known["distributed_type"]
-        sharding: Sharding = "whole"
-        if kind == "FSDP":
-            sharding = "fsdp"
-        elif kind == "DEEPSPEED":
-            stage = int(known["deepspeed_config"]["zero_stage"])
-            sharding = "zero3" if stage == 3 else "zero2"
+        sharding: Sharding = "fsdp" if kind == "FSDP" else "whole"
+        if kind == "DEEPSPEED":
+            sharding = "zero3" if int(known["deepspeed_config"]["zero_stage"]) == 3 else "zero2"
         return Launch(int(known["num_processes"]), sharding, not known.get("use_cpu", False))
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise UserError(
@@ -178,7 +176,7 @@ def _disk(config: Config, shape: ModelShape | None) -> dict[str, float]:
 
 
 def _writers(config: Config) -> list[str]:
-    if not any(stage.expand for stage in config.curriculum.stages) or not config.selection.seeds_per_step:
+    if not writes(config):
         return ["nobody: static data"]
     if config.pipeline.author == "procedural":
         return ["recipes and phrase books"]

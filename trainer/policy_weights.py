@@ -4,6 +4,7 @@ state, and torch's generators of every process. The rollouts' own draws are keye
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -23,25 +24,24 @@ from rods.trainer.weight_files import load_adapter, load_plain, save_adapter, sa
 GENERATORS = "generators.pt"
 
 
+@dataclass
 class Weights:
     """Saved by the first process, restored by all of them. Validation uses the rollout engine `rollouts`, after
     `synchronise` has given it the current weights."""
 
-    def __init__(
-        self,
-        config: Config,
-        players: Players,
-        engine: LocalEngine,
-        rollouts: RolloutEngine,
-        synchronise: Callable[[], None],
-        shards: Shards,
-        ranks: Ranks,
-    ) -> None:
-        self.synchronise, self.config, self.players = synchronise, config, players
-        self.engine, self.rollouts, self.shards, self.ranks = engine, rollouts, shards, ranks
-        self._generators: list[torch.Tensor] | None = None
-        ranks.services = {
-            "gather": self._gather,
+    config: Config
+    players: Players
+    engine: LocalEngine
+    rollouts: RolloutEngine
+    synchronise: Callable[[], None]
+    shards: Shards
+    ranks: Ranks
+    _generators: list[torch.Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        self.ranks.services = {
+            "gather": self.shards.gather,
+            "save optimizer": self.shards.save_optimizer,
             "generators": self._all_generators,
             "restore": self._restore,
             "validate": self._validate,
@@ -49,7 +49,8 @@ class Weights:
 
     def save(self, folder: Path) -> None:
         """Writes the policy into the empty `folder` (rods.trainer.policy.Policy)."""
-        self.ranks.ask("gather", folder)
+        self.ranks.ask("gather")
+        self.ranks.ask("save optimizer", folder)
         save_plain(self.engine.model, folder)
         save_adapter(self.engine.model, folder)
         self.engine.chat.tokenizer.save_pretrained(folder)
@@ -81,10 +82,6 @@ class Weights:
         earned = [None if trace.end == "infrastructure" else trace.resolved / trace.expected for trace in traces]
         scores = dict(self.ranks.gathered([(task.id, score) for task, score in zip(mine, earned, strict=True)]))
         return [scores[task.id] for task in tasks]
-
-    def _gather(self, folder: Path) -> None:
-        self.shards.gather()
-        self.shards.save_optimizer(folder)
 
     def _all_generators(self) -> list[list[torch.Tensor]]:
         """A list a process: the generator of the CPU, then that of its own GPU (it may see others, which another start

@@ -23,21 +23,11 @@ class Ranks:
     """This process among those that train together. `services` are what the first may `ask` of all."""
 
     def __init__(self) -> None:
-        self._state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=TOGETHER))
+        state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=TOGETHER))
+        self.first: bool = state.is_main_process
+        self.index: int = state.process_index  # this process's rank, from 0
+        self.count: int = state.num_processes
         self.services: Mapping[str, Callable[..., Any]] = {}
-
-    @property
-    def first(self) -> bool:
-        return bool(self._state.is_main_process)
-
-    @property
-    def index(self) -> int:
-        """This process's rank, from 0."""
-        return int(self._state.process_index)
-
-    @property
-    def count(self) -> int:
-        return int(self._state.num_processes)
 
     def part(self, total: int) -> slice:
         """Which of `total` rollouts are this process's: the ranks take equal parts, in order."""
@@ -48,30 +38,14 @@ class Ranks:
         """What `work` returns in the first process, or the RodsError that it raises, in every process."""
         if not self.first:
             return self._follow()  # type: ignore[no-any-return]
-        outcome: tuple[str, Any] = ("error", RuntimeError("the first process failed; its own output says why"))
         try:
             result = work()
-            outcome = ("result", result)
-        except RodsError as error:
-            outcome = ("error", error)
+        except BaseException as error:
+            unknown = RuntimeError("the first process failed; its own output says why")
+            broadcast_object_list([("error", error if isinstance(error, RodsError) else unknown)])
             raise
-        finally:
-            self._tell(outcome)
+        broadcast_object_list([("result", result)])
         return result
-
-    def ask(self, service: str, *arguments: Any) -> Any:
-        """Within `together`, in the first process: every process calls the service; the first one's answer."""
-        self._tell(("service", (service, arguments)))
-        return self.services[service](*arguments)
-
-    def gathered(self, part: Sequence[T]) -> list[T]:
-        """The parts of all processes, in the order of their ranks."""
-        return list(gather_object(list(part)))
-
-    def agree(self, value: str) -> None:
-        """Raises RuntimeError unless all processes say the same."""
-        if len(found := set(self.gathered([value]))) > 1:
-            raise RuntimeError(f"the processes disagree about the order of tasks ({', '.join(sorted(found))})")
 
     def _follow(self) -> Any:
         while True:
@@ -84,5 +58,16 @@ class Ranks:
             else:
                 return value
 
-    def _tell(self, message: tuple[str, Any]) -> None:
-        broadcast_object_list([message])
+    def ask(self, service: str, *arguments: Any) -> Any:
+        """Within `together`, in the first process: every process calls the service; the first one's answer."""
+        broadcast_object_list([("service", (service, arguments))])
+        return self.services[service](*arguments)
+
+    def gathered(self, part: Sequence[T]) -> list[T]:
+        """The parts of all processes, in the order of their ranks."""
+        return list(gather_object(list(part)))
+
+    def agree(self, value: str) -> None:
+        """Raises RuntimeError unless all processes say the same."""
+        if len(found := set(self.gathered([value]))) > 1:
+            raise RuntimeError(f"the processes disagree about the order of tasks ({', '.join(sorted(found))})")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
@@ -27,18 +27,13 @@ from rods.errors import UserError
 OPTIMIZER, PARTITIONS = "optimizer.pt", "deepspeed"
 TAG = "state"  # DeepSpeed's name for what it writes into PARTITIONS
 Kind = Literal["whole", "fsdp", "deepspeed"]
-
-
-def kind() -> Kind:
-    """How the policy is partitioned, as `accelerate launch` says."""
-    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
-        return "fsdp"
-    return "deepspeed" if os.environ.get("ACCELERATE_USE_DEEPSPEED", "false").lower() == "true" else "whole"
+KINDS: tuple[Kind, ...] = ("fsdp", "deepspeed")  # those that partition
 
 
 def checked(config: Config) -> Kind:
-    """`kind`. Raises UserError where the configuration cannot be sharded."""
-    found = kind()
+    """How the policy is partitioned, as `accelerate launch` says. Raises UserError for a configuration that cannot."""
+    used = [how for how in KINDS if os.environ.get(f"ACCELERATE_USE_{how.upper()}", "false").lower() == "true"]
+    found: Kind = used[0] if used else "whole"
     if found != "whole" and config.training.optimizer == "muon":
         raise UserError(
             "Muon needs whole matrices, and each process has a part of them",
@@ -63,25 +58,25 @@ class Shards:
         self.kind, self.whole, self.optimizer, self.wrapped, self.first = how, whole, optimizer, wrapped, first
         self.trained = whole if how == "whole" else copy.deepcopy(whole)
 
+    @torch.no_grad()
     def gather(self) -> None:
         """Brings the copy up to date."""
-        if self.kind == "whole":
-            return
-        parts = dict(self.trained.named_parameters())  # TRL may have added a frozen adapter for the KL penalty
-        with torch.no_grad():
-            for name, target in self.whole.named_parameters():
-                with _gathered(parts[name], writing=False):
-                    target.copy_(_full(parts[name]))
+        for copied, part in self._pairs(writing=False):
+            copied.copy_(_full(part))
 
+    @torch.no_grad()
     def scatter(self) -> None:
         """Puts the copy's weights into what is trained."""
-        if self.kind == "whole":
-            return
-        parts = dict(self.trained.named_parameters())
-        with torch.no_grad():
-            for name, source in self.whole.named_parameters():
-                with _gathered(parts[name], writing=True):
-                    parts[name].copy_(_part(source, parts[name]))
+        for copied, part in self._pairs(writing=True):
+            part.copy_(_part(copied, part))
+
+    def _pairs(self, *, writing: bool) -> Iterator[tuple[Any, Any]]:
+        """Each parameter of the copy beside what is trained of it, one at a time."""
+        if self.kind != "whole":
+            parts = dict(self.trained.named_parameters())  # TRL may have added a frozen adapter for the KL penalty
+            for name, copied in self.whole.named_parameters():
+                with _gathered(parts[name], writing=writing):
+                    yield copied, parts[name]
 
     def save_optimizer(self, folder: Path) -> None:
         """Writes the optimizer's state into `folder`."""
@@ -118,12 +113,10 @@ class Shards:
 
     def _whole_state(self, state: dict[str, Any]) -> dict[str, Any]:
         """A parameter's whole state in the first process; the others take part in gathering it."""
-        found = {}
-        for name, value in state.items():
-            full = _full(value)
-            if self.first:
-                found[name] = full.cpu() if isinstance(full, torch.Tensor) else full
-        return found
+        whole = {name: _full(value) for name, value in state.items()}
+        if not self.first:
+            return {}
+        return {name: value.cpu() if isinstance(value, torch.Tensor) else value for name, value in whole.items()}
 
 
 def _gathered(part: Any, *, writing: bool) -> Any:

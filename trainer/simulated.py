@@ -26,7 +26,8 @@ import orjson
 
 from rods.canonical import canonical, rounded
 from rods.config import Config
-from rods.episode.drivers import Job, run_lockstep
+from rods.episode.drivers import run_lockstep
+from rods.episode.engine import Trace
 from rods.episode.rewards import RANGES
 from rods.errors import UserError
 from rods.extension import extensions
@@ -132,26 +133,24 @@ class SimulatedPolicy:
     def played(self, batch: Batch, players: Players) -> tuple[list[Group], list[dict[str, Any]]]:
         """As `groups`, with the conversations of drawn tasks played; their traces as JSON objects."""
         count, seed = self.config.rollouts.rollouts_per_task, self.config.random_seeds.rollouts
-        places = [(slot, index) for slot in batch.slots for index in range(count)]
-        waiting: list[Job] = []
+        earned: list[Sequence[Trace | Rollout]] = [group.rollouts for group in self.groups(batch)]
+        told = []
+        drawn = [slot for slot in batch.slots if slot.role == "drawn"]
+        waiting = jobs(replace(batch, slots=tuple(drawn)), self.config, players)
         policies: list[ReferencePolicy] = []
-        for (slot, index), job in zip(places, jobs(batch, self.config, players), strict=True):
-            if slot.role == "drawn":
-                chance, calls = turn_chance(slot.task, self.skill), slot.task.goal_calls
-                asks, *makes = _uniform(1 + len(calls), "played", seed, batch.step, slot.index, index)
-                made = [call for call, draw in zip(calls, makes, strict=True) if draw < chance]
-                waiting.append(job)
-                policies.append(ReferencePolicy(job, made, asks=asks < chance))
+        for place, job in enumerate(waiting):
+            key = batch.step, drawn[place // count].index, place % count
+            asks, *makes = _uniform(1 + len(job.task.goal_calls), "played", seed, *key)
+            chance = turn_chance(job.task, self.skill)
+            made = [call for call, draw in zip(job.task.goal_calls, makes, strict=True) if draw < chance]
+            policies.append(ReferencePolicy(job, made, asks=asks < chance))
         traces = iter(run_lockstep(waiting, lambda needs: [policies[number].reply(need) for number, need in needs]))
-        drawn = {slot.index: [next(traces) for _ in range(count)] for slot in batch.slots if slot.role == "drawn"}
-        earned = [
-            drawn.get(slot.index, group.rollouts) for slot, group in zip(batch.slots, self.groups(batch), strict=True)
-        ]
-        told = [
-            {"slot": slot, "rollout": index, "spans": [], **trace.as_json()}
-            for slot, played in drawn.items()
-            for index, trace in enumerate(played)
-        ]
+        for slot in drawn:
+            earned[slot.index] = played = [next(traces) for _ in range(count)]
+            told += [
+                {"slot": slot.index, "rollout": index, "spans": [], **trace.as_json()}
+                for index, trace in enumerate(played)
+            ]
         return groups_of(batch, earned, self.config, players.environments), told
 
     def practise(self, groups: Sequence[Group]) -> None:
@@ -160,21 +159,21 @@ class SimulatedPolicy:
         self.skill = rounded(self.skill + self.config.policy.growth * informative / len(groups))
 
 
-def train(run: TrainingRun) -> None:
-    """Drives `run` to its end in a plain loop, at `operation.steps_per_second` if that is set."""
-    policy = SimulatedPolicy(run.config)
-    run.begin(policy)
-    players = run.run.players if run.config.policy.plays else None
-    pause = 1 / run.config.operation.steps_per_second if run.config.operation.steps_per_second else 0.0
+def train(training: TrainingRun) -> None:
+    """Drives `training` to its end in a plain loop, at `operation.steps_per_second` if that is set."""
+    config, policy = training.config, SimulatedPolicy(training.config)
+    training.begin(policy)
+    players = training.run.players if config.policy.plays else None
+    pause = 1 / config.operation.steps_per_second if config.operation.steps_per_second else 0.0
     due = time.monotonic()
-    while run.stopping is None:
-        batch = run.next_batch()
+    while training.stopping is None:
+        batch = training.next_batch()
         groups, traces = policy.played(batch, players) if players is not None else (policy.groups(batch), [])
-        if run.config.selection.order == "advantage":
-            groups = estimated(groups, run.config)
-        run.record(batch, groups, traces if batch.traced else ())
+        if config.selection.order == "advantage":
+            groups = estimated(groups, config)
+        training.record(batch, groups, traces if batch.traced else ())
         policy.practise(groups)
-        run.after_update()
+        training.after_update()
         if pause:
             due = max(due + pause, time.monotonic() - 1.0)  # after a wait, catch up for at most a second
             time.sleep(max(0.0, due - time.monotonic()))

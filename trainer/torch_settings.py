@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -51,14 +50,9 @@ class MuonWithAdamW(Optimizer):
         super().__init__([group for part in self.parts for group in part.param_groups], {})
         self._share()
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]  # nobody here gives it a closure
         for part in self.parts:
             part.step()
-        return loss
 
     def state_dict(self) -> dict[str, Any]:
         return {"parts": [part.state_dict() for part in self.parts]}

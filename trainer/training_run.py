@@ -7,15 +7,14 @@ from __future__ import annotations
 import gzip
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
+from contextlib import ExitStack
 from typing import Any
 
 import orjson
 
 from rods import logs
-from rods.buffers.checkpoints import Checkpoint, Checkpoints, Position, check_trainers
+from rods.buffers.checkpoints import UNSTARTED, Checkpoint, Checkpoints, Position, check_trainers
 from rods.buffers.merging.merger import Epoch
 from rods.buffers.run.control import Control
 from rods.buffers.run.run import Run
@@ -25,7 +24,7 @@ from rods.canonical import rounded
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.faults import LABELS
 from rods.logs import log
-from rods.observations import Dynamics, Group, Update, dynamics, label_counts
+from rods.observations import Group, Update, dynamics, label_counts
 from rods.rules import curriculum
 from rods.rules.curriculum import Course
 from rods.rules.order import EpochSlot, epoch_steps, head_start
@@ -45,7 +44,6 @@ class TrainingRun:
         self.stopping: Stopping | None = None
         self._asked_to_stop = asked_to_stop
         self.log = TrainerLog(run)
-        self._playing = run.playing("trainer", self.log.heartbeat)
         try:
             check_trainers(run, self.log.state)
         except RefusedError:
@@ -53,15 +51,13 @@ class TrainingRun:
             raise
         self._checkpoints = Checkpoints(run.path)
         self.resumed: Checkpoint | None = self._checkpoints.newest(self.log.live)
-        at = None if self.resumed is None else self.resumed.position
-        self.step, self._cursor = (0, 0) if at is None else (at.step, at.cursor)
-        self._epoch_number = 0 if at is None else at.epoch
+        at = UNSTARTED if self.resumed is None else self.resumed.position
+        self.step, self._cursor, self._epoch_number = at.step, at.cursor, at.epoch
         self._course = Course() if self.resumed is None else _course(self.resumed)
         self._epoch: Epoch | None = None
         self._policy: Policy | None = None
         self._outstanding: Batch | None = None
-        self._labels: Counter[str] = Counter()  # of the last step
-        self._dynamics = Dynamics()  # of the last step, too
+        self._groups: list[dict[str, Any]] = []  # of the last step, as they are on record
         self._over = False  # a plateau of the last stage has ended the curriculum
         self._saved = self.resumed  # the latest checkpoint
         self._steps_here = 0
@@ -76,20 +72,14 @@ class TrainingRun:
         self.tell("starting")
 
     def __enter__(self) -> TrainingRun:
-        try:
-            self._playing.__enter__()
-        except BaseException:
-            self.log.close()
-            raise
+        with ExitStack() as opened:
+            opened.callback(self.log.close)
+            opened.enter_context(self.run.playing("trainer", self.log.heartbeat))
+            self._leave = opened.pop_all().__exit__
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self._playing.__exit__(kind, error, trace)
-        finally:
-            self.log.close()
+    def __exit__(self, *error: Any) -> None:
+        self._leave(*error)
 
     def tell(self, state: str, **fields: Any) -> None:
         """Writes into the heartbeat file what the trainer is doing (`tell("warm start", done=0.35)`)."""
@@ -110,17 +100,15 @@ class TrainingRun:
     def finished(self) -> bool:
         """Whether all steps are taken: `training.steps`, or every epoch of the curriculum, which a checkpoint
         remembers."""
-        if self.step >= self.config.training.steps:
+        if self.step >= self.config.training.steps or self._over:
             return True
         if self._epoch is None:
             return self.resumed is not None and self._remembers_the_end(self.resumed)
-        if self._over:
-            return True
         return self._cursor >= self._batches and self._course.at_end(self.config.curriculum)
 
-    def begin(self, policy: Policy) -> None:
+    def begin(self, policy: Policy) -> Stopping | None:
         """Appends the `start` record, puts `policy` where the checkpoint left it (or saves it, untrained, as step 0),
-        and opens the epoch. To be called once."""
+        and opens the epoch. To be called once. Returns why the run stops here, if it does."""
         self._policy = policy
         for folder in self._checkpoints.set_aside(self.log.live, self.resumed):
             log.warning("a torn or damaged checkpoint was moved aside", folder=str(folder))
@@ -133,6 +121,7 @@ class TrainingRun:
         else:
             self._save()
         self._settle()
+        return self.stopping
 
     def next_batch(self) -> Batch:
         """The slots of the next step; where the epoch is over, the merge comes first. Raises TrainingStopped when the
@@ -184,8 +173,7 @@ class TrainingRun:
         self.log.write_step(batch.step, batch.epoch, groups)
         self._keep_traces(batch.step, traces)
         self._outstanding = None
-        records = [group.as_json() for group in groups]
-        self._labels, self._dynamics = label_counts(records), dynamics(records)
+        self._groups = [group.as_json() for group in groups]
         self.step, self._cursor = batch.step, self._cursor + 1
         self._steps_here += 1
         self._log_step(batch, groups)
@@ -199,17 +187,15 @@ class TrainingRun:
         path.parent.mkdir(exist_ok=True)
         lines = b"".join(orjson.dumps(trace) + b"\n" for trace in traces)
         path.write_bytes(gzip.compress(lines, compresslevel=3, mtime=0))
-        sizes = {file: file.stat().st_size for file in sorted(path.parent.glob("step_*.jsonl.gz"))}
-        total = sum(sizes.values())
-        for file, size in sizes.items():
-            if total <= self.config.operation.trace_bytes:
-                break
-            file.unlink()
-            total -= size
+        total = 0
+        for file in sorted(path.parent.glob("step_*.jsonl.gz"), reverse=True):
+            total += file.stat().st_size
+            if total > self.config.operation.trace_bytes:
+                file.unlink()
 
-    def after_update(self, update: Update | None = None) -> None:
+    def after_update(self, update: Update | None = None) -> Stopping | None:
         """To be called once every optimizer pass over the recorded batch is done: checkpoints when one is due and
-        decides whether the run stops here. `update`: what the passes have shown."""
+        returns why the run stops here, if it does. `update`: what the passes have shown."""
         update = update or Update()
         self._course = self._course.stepped(update.gradient_norm)
         self.log.write_update(update)
@@ -218,13 +204,14 @@ class TrainingRun:
         if self.stopping is not None or self.step % self.config.training.checkpoint_steps == 0:
             self._save()
         self.tell(self.stopping or "training")
+        return self.stopping
 
     def gauges(self) -> dict[str, float]:
         """For dashboards: zones, pool and staging, and of the last step the share of each label (`label/<label>`), of
         turns with calls (`turns/calling`), and the replies a turn (`turns/replies`)."""
-        turns = self._labels.total()
-        labels = {f"label/{label}": self._labels[label] / turns for label in LABELS} if turns else {}
-        told = {"turns/calling": self._dynamics.calling_share, "turns/replies": self._dynamics.replies_a_turn}
+        counts, last = label_counts(self._groups), dynamics(self._groups)
+        labels = {f"label/{label}": counts[label] / counts.total() for label in LABELS} if counts else {}
+        told = {"turns/calling": last.calling_share, "turns/replies": last.replies_a_turn}
         shown = {name: value for name, value in told.items() if value is not None}
         return {**self.log.state.gauges(), **labels, **shown}
 

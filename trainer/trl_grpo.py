@@ -20,7 +20,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,10 +53,8 @@ from rods.trainer.plan import split
 from rods.trainer.policy import Batch, Stopping, TrainingStopped
 from rods.trainer.policy_weights import Weights
 from rods.trainer.ranks import Ranks
+from rods.trainer.training_run import TrainingRun
 from rods.trainer.weight_files import adapted
-
-if TYPE_CHECKING:
-    from rods.trainer.training_run import TrainingRun
 
 BROKEN = 3  # such batches end the run; a server that was restarted breaks one
 IGNORED = -100  # a label that is not scored
@@ -70,15 +68,12 @@ trl_utils._use_triton = lambda device: True
 def train(training: TrainingRun) -> None:
     """Drives `training` to its end, as the first of all processes. Raises what the run raises (TrainingStopped,
     DeadlineError), and UserError for a policy folder without weights or chat template."""
-    _train(training.run, training, Ranks())
+    take_part(training.run, training)
 
 
-def follow(run: Run) -> None:
-    """What the other processes do. Raises what `train` raises there."""
-    _train(run, None, Ranks())
-
-
-def _train(run: Run, training: TrainingRun | None, ranks: Ranks) -> None:
+def take_part(run: Run, training: TrainingRun | None = None) -> None:
+    """What every process does; only the first has `training`. Raises what `train` raises there."""
+    ranks = Ranks()
     if ranks.together(lambda: require_rank0(training).finished):
         return
     batches.scoring_jobs(run.tasks, run.config, run.players)  # refuses now what nothing here judges
@@ -144,12 +139,10 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         )
         hooks.trainer = self
         self.remove_callback(PrinterCallback)
-        self.rollout_engine = rollout_engine(self, run, engine, ranks)
-        if how != "whole" and self.rollout_engine is engine:
+        self.rollout_engine = rollout = rollout_engine(self, run, engine, ranks)
+        if how != "whole" and rollout is engine:
             engine.model.to(self.accelerator.device)  # what TRL does with a policy that is not spread
-        self.weights = Weights(
-            run.config, run.players, engine, self.rollout_engine, self.synchronise, self.shards, ranks
-        )
+        self.weights = Weights(run.config, run.players, engine, rollout, self.synchronise, self.shards, ranks)
 
     def synchronise(self) -> None:
         """Gives the rollout engine the current weights."""
@@ -167,26 +160,16 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
     def begin(self) -> None:
         """Restores the resumed checkpoint, or saves the untrained policy. Raises TrainingStopped where the run stops
         here."""
-
-        def begun() -> None:
-            run = require_rank0(self.training)
-            run.begin(self.weights)
-            if run.stopping is not None:
-                raise TrainingStopped(run.stopping)
-
-        self.ranks.together(begun)
+        stopping = self.ranks.together(lambda: require_rank0(self.training).begin(self.weights))
+        if stopping is not None:
+            raise TrainingStopped(stopping)
 
     def updated(self) -> Stopping | None:
         """Lets the run take its checkpoint after an update; why it stops here, if it does."""
         total, count = self.accelerator.reduce(torch.stack(self._entropy).sum(0), reduction="sum").tolist()
         self._entropy.clear()
         update = Update(total / count if count else None, self.gradient_norm)
-
-        def settled() -> Stopping | None:
-            require_rank0(self.training).after_update(update)
-            return require_rank0(self.training).stopping
-
-        return self.ranks.together(settled)
+        return self.ranks.together(lambda: require_rank0(self.training).after_update(update))
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Adds the loop's gauges to the numbers that TRL reports to dashboards."""
@@ -332,12 +315,12 @@ def arguments(run: Run, processes: int, *, bf16: bool) -> GRPOConfig:
     config = run.config
     training, rollouts, operation = config.training, config.rollouts, config.operation
     sequences, micro_batch = split(config, processes)
-    gpu = torch.cuda.is_available()
+    accumulated, gpu = sequences // processes // micro_batch, torch.cuda.is_available()
     told = GRPOConfig(
         output_dir=str(run.path / runfolder.LOGS),  # TRL writes nothing there, tensorboard below it
         per_device_train_batch_size=micro_batch,
-        gradient_accumulation_steps=sequences // processes // micro_batch,
-        steps_per_generation=sequences // processes // micro_batch,
+        gradient_accumulation_steps=accumulated,
+        steps_per_generation=accumulated,
         num_generations=sequences,  # set below: TRL refuses groups of one, whose advantages it would compute
         num_iterations=training.passes,
         max_steps=training.steps * training.passes,

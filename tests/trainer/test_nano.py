@@ -16,6 +16,7 @@ from rods.composing.catalogue import catalogue_for
 from rods.config import Config, parse_config, read_config
 from rods.trainer.chat import Chat
 from rods.trainer.nano import model
+from rods.trainer.nano.supervised import encode, imitation_loss, in_batches
 from rods.trainer.nano.teacher import Teacher, kind_of
 from rods.trainer.nano.warm_start import (
     LOSSES,
@@ -30,7 +31,6 @@ from rods.trainer.nano.warm_start import (
     warm_started,
 )
 from rods.trainer.policy import TrainingStopped
-from rods.trainer.supervised import encode, imitation_loss, in_batches
 from rods.worlds import desk
 from tests.conftest import WHOLE
 from tests.environments import load
@@ -53,7 +53,7 @@ def test_a_word_is_one_token_wherever_it_stands():
 
 
 def test_the_network_has_about_half_a_million_parameters():
-    full = model.configuration(CHAT.tokenizer)
+    full = model.fresh(CHAT.tokenizer, 1).config
     full.vocab_size = model.ENTRIES
     network = LlamaForCausalLM(full)
     assert 400_000 < sum(parameter.numel() for parameter in network.parameters()) < 1_000_000

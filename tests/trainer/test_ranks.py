@@ -11,6 +11,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import orjson
 import pytest
@@ -140,7 +141,7 @@ def test_two_processes_train_as_one_would_until_they_are_stopped_and_one_goes_on
 
 def test_what_the_first_process_does_alone_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
-    monkeypatch.setattr(ranks, "PartialState", lambda **options: given.update(options))
+    monkeypatch.setattr(ranks, "PartialState", lambda **options: given.update(options) or Mock())
     Ranks()
     longest = max(HANGS * MOST_HANGING, WEIGHTS_LOADED, Operation().deadline_seconds)
     assert given["timeout"].total_seconds() > longest

@@ -4,7 +4,7 @@ exactly what was sampled. History is never rendered a second time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -54,14 +54,14 @@ class Conversation:
 
     def ask(self, chat: Chat, need: NeedText) -> None:
         """Appends what the policy is shown before its next reply."""
-        fresh = chat.continuation(need.messages[need.fresh :]) if self.prompt else chat.prompt(need.messages)
+        if not self.prompt:
+            self.prompt = self.pending = chat.prompt(need.messages)
+            return
+        fresh = chat.continuation(need.messages[need.fresh :])
         self.pending = self.pending + fresh
-        if self.prompt:
-            self.completion += fresh
-            self.mask += [0] * len(fresh)
-            self.logprobs += [0.0] * len(fresh)
-        else:
-            self.prompt = fresh
+        self.completion += fresh
+        self.mask += [0] * len(fresh)
+        self.logprobs += [0.0] * len(fresh)
 
     def room(self, limits: config.Rollouts) -> int:
         """How many tokens the next reply may have; below 1: the context is full."""
@@ -88,14 +88,17 @@ class Conversation:
         return Sample(trace, self.prompt, self.completion[:end], self.mask[:end], self.spans, self.logprobs[:end])
 
 
-def ask_all(
-    rows: Sequence[Conversation], waiting: Sequence[tuple[int, NeedText]], chat: Chat, limits: config.Rollouts
-) -> tuple[list[int], dict[int, Reply]]:
-    """Shows every waiting episode of a lock-step batch what comes before its next reply: the episodes with room for
-    one, and the replies of those whose context is full."""
-    full: dict[int, Reply] = {}
+def reply_all(
+    rows: Sequence[Conversation],
+    waiting: Sequence[tuple[int, NeedText]],
+    chat: Chat,
+    limits: config.Rollouts,
+    generate: Callable[[list[int]], Mapping[int, Reply]],
+) -> list[Reply]:
+    """One reply for every waiting episode of a lock-step batch (the callback of its driver). Each is shown what comes
+    before its next reply; `generate` writes those of the jobs with room for one, the context of the others is full."""
     for job, need in waiting:
         rows[job].ask(chat, need)
-        if rows[job].room(limits) < 1:
-            full[job] = Reply("", "context")
-    return [job for job, _ in waiting if job not in full], full
+    active = [job for job, _ in waiting if rows[job].room(limits) >= 1]
+    written = generate(active) if active else {}
+    return [written.get(job, Reply("", "context")) for job, _ in waiting]

@@ -30,11 +30,11 @@ from rods.buffers.run.run import Run
 from rods.canonical import keyed_random
 from rods.config import Config, Rollouts
 from rods.episode.drivers import Job, run_lockstep
-from rods.episode.engine import NeedText, Reply
+from rods.episode.engine import Reply
 from rods.errors import UserError
 from rods.logs import log
 from rods.trainer.chat import Chat
-from rods.trainer.engines.base import Conversation, RolloutEngine, Sample, ask_all
+from rods.trainer.engines.base import Conversation, RolloutEngine, Sample, reply_all
 from rods.trainer.engines.local import LocalEngine
 from rods.trainer.engines.served import ServedEngine
 from rods.trainer.ranks import Ranks
@@ -50,28 +50,9 @@ def vllm_arguments(config: Config) -> dict[str, Any]:
     if training.engine_correction != "none":
         arguments["vllm_importance_sampling_mode"] = training.engine_correction
         arguments["vllm_importance_sampling_clip_max"] = training.engine_correction_max
-    if operation.colocated:
-        _needs_vllm("operation.colocated")
-        return arguments | {
-            "use_vllm": True,
-            "vllm_mode": "colocate",
-            "vllm_gpu_memory_utilization": operation.colocated_memory,
-            "vllm_max_model_length": config.rollouts.max_context_tokens,
-        }
-    if operation.rollout_servers and operation.weight_transfer == "nccl":
-        _needs_vllm("operation.weight_transfer")
-        if not torch.cuda.is_available():
-            raise UserError(
-                "weights go over NCCL between GPUs, and this machine has none",
-                where="operation.weight_transfer",
-                remedy='use weight_transfer = "disk"',
-            )
-        base = operation.rollout_servers[0].urls[0].removesuffix("/").removesuffix("/v1")
-        return arguments | {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": base}
-    return arguments
-
-
-def _needs_vllm(where: str) -> None:
+    if not operation.colocated and not (operation.rollout_servers and operation.weight_transfer == "nccl"):
+        return arguments
+    where = "operation.colocated" if operation.colocated else "operation.weight_transfer"
     if find_spec("vllm") is None:
         raise UserError(
             "vLLM is not installed beside the trainer",
@@ -79,6 +60,18 @@ def _needs_vllm(where: str) -> None:
             remedy="install what trl[vllm] names here, or let a server in an environment of its own do the rollouts "
             '([[operation.rollout_servers]], weight_transfer = "disk")',
         )
+    if operation.colocated:
+        return arguments | {
+            "use_vllm": True,
+            "vllm_mode": "colocate",
+            "vllm_gpu_memory_utilization": operation.colocated_memory,
+            "vllm_max_model_length": config.rollouts.max_context_tokens,
+        }
+    if not torch.cuda.is_available():
+        what = "weights go over NCCL between GPUs, and this machine has none"
+        raise UserError(what, where=where, remedy='use weight_transfer = "disk"')
+    base = operation.rollout_servers[0].urls[0].removesuffix("/").removesuffix("/v1")
+    return arguments | {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": base}
 
 
 def rollout_engine(trainer: Any, run: Run, own: LocalEngine, ranks: Ranks) -> RolloutEngine:
@@ -154,16 +147,14 @@ class ColocatedEngine:
         rows = [Conversation() for _ in jobs]
         seeds = [keyed_random(random_seed, "place", first + place).getrandbits(62) for place in range(len(jobs))]
 
-        def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
-            active, replies = ask_all(rows, waiting, self.chat, self.limits)
+        def generate(active: list[int]) -> dict[int, Reply]:
             asked = [self._sampling(rows[job], seeds[job], greedy) for job in active]
             prompts = [{"prompt_token_ids": rows[job].prompt + rows[job].completion} for job in active]
-            made = self.llm.generate(prompts, sampling_params=asked, use_tqdm=False) if active else []
-            for job, output in zip(active, made, strict=True):
-                replies[job] = self._taken(rows[job], output.outputs[0], greedy)
-            return [replies[job] for job, _ in waiting]
+            made = self.llm.generate(prompts, sampling_params=asked, use_tqdm=False)
+            done = zip(active, made, strict=True)
+            return {job: self._taken(rows[job], output.outputs[0], greedy) for job, output in done}
 
-        traces = run_lockstep(jobs, complete)
+        traces = run_lockstep(jobs, lambda waiting: reply_all(rows, waiting, self.chat, self.limits, generate))
         return [row.sample(trace) for row, trace in zip(rows, traces, strict=True)]
 
     def _sampling(self, row: Conversation, seed: int, greedy: bool) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 from transformers.cache_utils import Cache
 
 from rods import config
@@ -21,7 +22,7 @@ from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
 from rods.trainer import torch_settings
 from rods.trainer.chat import Chat
-from rods.trainer.engines.base import Conversation, Sample, ask_all
+from rods.trainer.engines.base import Conversation, Sample, reply_all
 
 BELOW_ONE = 1 - 2**-22  # float32 keeps it, times any total, below that total
 
@@ -82,23 +83,18 @@ class _Batch:
         self.model, self.chat, self.limits, self.greedy = engine.model, engine.chat, engine.limits, greedy
         self.rows = [Conversation() for _ in places]
         self.uniforms = [np.random.Generator(np.random.Philox(key=[random_seed % 2**64, place])) for place in places]
-        self.cache = RowCache()
-        self.cached: list[int] = []  # the job of every cache row
+        self.cached: list[int] = []  # the job of every row of the cache
         self.device = next(self.model.parameters()).device
 
     def complete(self, waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
-        """One reply for every waiting episode (the callback of the lock-step driver)."""
-        active, replies = ask_all(self.rows, waiting, self.chat, self.limits)
-        if active:
-            logits = self._feed(active) if self.cached else self._prefill(active)
-            replies.update(self._generate(active, logits))
-        return [replies[job] for job, _ in waiting]
+        """One reply for every waiting episode."""
+        return reply_all(self.rows, waiting, self.chat, self.limits, self._generate)
 
     def _prefill(self, active: list[int]) -> torch.Tensor:
         """Runs every distinct prompt once and copies its cache row to the rollouts that share it."""
         distinct: dict[tuple[int, ...], int] = {}
         source = [distinct.setdefault(tuple(self.rows[job].prompt), len(distinct)) for job in active]
-        self.cache.start(len(distinct), self.device)
+        self.cache = RowCache(len(distinct), self.device)
         logits = self._forward([list(prompt) for prompt in distinct])
         self.cache.take(source)
         self.cached = active
@@ -132,8 +128,9 @@ class _Batch:
         logits: torch.Tensor = out.logits[:, -1].float()
         return logits
 
-    def _generate(self, active: list[int], logits: torch.Tensor) -> dict[int, Reply]:
-        """Samples replies from `logits` on, until each has ended or reached its limit."""
+    def _generate(self, active: list[int]) -> dict[int, Reply]:
+        """Samples replies, until each has ended or reached its limit."""
+        logits = self._feed(active) if self.cached else self._prefill(active)
         rows = [self.rows[job] for job in active]
         limits = [row.room(self.limits) for row in rows]
         uniforms = [self.uniforms[job] for job in active]
@@ -207,21 +204,13 @@ class RowCache(Cache):  # type: ignore[misc]
     where the block's tokens stand; every layer then writes its keys and values there and returns all that the block may
     attend to."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: int, device: torch.device) -> None:
         super().__init__(layers=[])
         self.keys: list[torch.Tensor] = []  # a layer: [rows, columns, heads, head size]
         self.values: list[torch.Tensor] = []
-        self.lengths = torch.zeros(0, dtype=torch.long)
-        self.columns = 0  # the last column is scratch: padding is written there
-        self.rows_index = torch.zeros(0, dtype=torch.long)
-        self.block = torch.zeros(0, dtype=torch.long)
-        self.seen = 0
-
-    def start(self, rows: int, device: torch.device) -> None:
-        """Begins with `rows` empty rows."""
-        self.keys, self.values, self.columns = [], [], 0
         self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
-        self.rows_index = torch.arange(rows, device=device)[:, None]
+        self.columns = self.seen = 0  # the last column is scratch: padding is written there
+        self.rows = self.block = self.lengths[:, None]  # where a block's tokens go, once `place` has said so
 
     def take(self, rows: Sequence[int]) -> None:
         """Keeps `rows`, in that order; a row named twice is copied."""
@@ -229,43 +218,36 @@ class RowCache(Cache):  # type: ignore[misc]
         self.keys = [keys.index_select(0, index) for keys in self.keys]
         self.values = [values.index_select(0, index) for values in self.values]
         self.lengths = self.lengths.index_select(0, index)
-        self.rows_index = torch.arange(len(rows), device=index.device)[:, None]
 
     def place(self, counts: torch.Tensor, width: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """Plans a left-padded block of `width` tokens, of which the last `counts[row]` are real: position ids [rows,
         width] and the additive mask [rows, 1, width, seen]. The caller advances `lengths`."""
         self.seen = int((self.lengths + counts).max())
-        self._grow(self.seen + 1)
+        if self.seen >= self.columns:
+            grown = -(-(self.seen + 1) // GROWTH) * GROWTH
+            more = (0, 0, 0, 0, 0, grown - self.columns)
+            self.keys, self.values = [pad(old, more) for old in self.keys], [pad(old, more) for old in self.values]
+            self.columns = grown
         offset = torch.arange(width, device=counts.device)[None, :] - width + counts[:, None]
         real = offset >= 0
+        self.rows = torch.arange(len(counts), device=counts.device)[:, None]
         self.block = torch.where(real, self.lengths[:, None] + offset, self.columns - 1)
         columns = torch.arange(self.seen, device=counts.device)
         hidden = columns[None, None, :] > self.block[:, :, None]
-        mask = torch.zeros(hidden.shape, dtype=dtype, device=counts.device)
-        mask.masked_fill_(hidden, torch.finfo(dtype).min)
+        mask = torch.zeros(hidden.shape, dtype=dtype, device=counts.device).masked_fill_(hidden, torch.finfo(dtype).min)
         return torch.where(real, self.block, 0), mask[:, None]
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Writes a layer's block ([rows, heads, width, head size]) and returns all that is seen, in the same layout."""
-        if layer_idx == len(self.keys):
-            rows, heads, _, size = key_states.shape
-            self.keys.append(key_states.new_zeros(rows, self.columns, heads, size))
-            self.values.append(value_states.new_zeros(rows, self.columns, heads, value_states.shape[-1]))
-        keys, values = self.keys[layer_idx], self.values[layer_idx]
-        keys[self.rows_index, self.block] = key_states.transpose(1, 2)
-        values[self.rows_index, self.block] = value_states.transpose(1, 2)
-        return keys[:, : self.seen].transpose(1, 2), values[:, : self.seen].transpose(1, 2)
+        for buffers, states in ((self.keys, key_states), (self.values, value_states)):
+            if layer_idx == len(buffers):
+                rows, heads, _, size = states.shape
+                buffers.append(states.new_zeros(rows, self.columns, heads, size))
+            buffers[layer_idx][self.rows, self.block] = states.transpose(1, 2)
+        keys, values = self.keys[layer_idx][:, : self.seen], self.values[layer_idx][:, : self.seen]
+        return keys.transpose(1, 2), values.transpose(1, 2)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         return self.seen
-
-    def _grow(self, columns: int) -> None:
-        if columns <= self.columns:
-            return
-        self.columns = -(-columns // GROWTH) * GROWTH
-        for buffers in (self.keys, self.values):
-            for layer, old in enumerate(buffers):
-                buffers[layer] = old.new_zeros(old.shape[0], self.columns, *old.shape[2:])
-                buffers[layer][:, : old.shape[1]] = old

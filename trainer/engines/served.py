@@ -12,7 +12,8 @@ import asyncio
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from rods.config import Endpoint, Rollouts, addresses
 from rods.deadlines import SERVER_ANSWER, WEIGHTS_LOADED
 from rods.episode.drivers import Job, run_episode
 from rods.episode.engine import NeedText, Reply
-from rods.episode.goals import Goal, SharedGroundTruth, WholeGoal
+from rods.episode.goals import SharedGroundTruth
 from rods.episode.watchdog import Lanes
 from rods.errors import InfrastructureError
 from rods.llm import Client, EndpointError, Request
@@ -40,44 +41,40 @@ class ServedEngine:
 
     def __init__(self, chat: Chat, limits: Rollouts, endpoint: Endpoint) -> None:
         self.chat, self.limits = chat, limits
-        self.endpoint = endpoint.giving_up
-        self.servers = VllmServers(endpoint)
-        self.version = ""
+        self.endpoint, self.servers, self.version = endpoint.giving_up, VllmServers(endpoint), ""
 
     def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
         """Runs `jobs` side by side (rods.trainer.engines.base.RolloutEngine)."""
-        return asyncio.run(self._all(jobs, random_seed, first, greedy))
+        seeds = [keyed_random(random_seed, "place", first + i).getrandbits(62) for i in range(len(jobs))]
+        return asyncio.run(self._all(jobs, seeds, greedy))
 
-    async def _all(self, jobs: Sequence[Job], random_seed: int, first: int, greedy: bool) -> list[Sample]:
+    async def _all(self, jobs: Sequence[Job], seeds: Sequence[int], greedy: bool) -> list[Sample]:
         with Lanes(max(1, len(jobs)), "episode") as threads:
             async with Client((self.endpoint,)) as client, aiohttp.ClientSession(trust_env=False) as session:
-                seeds = [keyed_random(random_seed, "place", first + i).getrandbits(62) for i in range(len(jobs))]
+                shared = {id(job.goal): job.goal for job in jobs if isinstance(job.goal, SharedGroundTruth)}
+                await asyncio.gather(*(_prepare(goal, threads) for goal in shared.values()))
                 episodes = [_Episode(self, client, session, seed, greedy) for seed in seeds]
-                await asyncio.gather(
-                    *(_prepare(goal, threads) for goal in {id(job.goal): job.goal for job in jobs}.values())
-                )
-                runs = [one.run(job, threads) for one, job in zip(episodes, jobs, strict=True)]
-                return await asyncio.gather(*runs)
+                return await asyncio.gather(*(one.run(job, threads) for one, job in zip(episodes, jobs, strict=True)))
 
 
-async def _prepare(goal: Goal | WholeGoal, threads: Lanes) -> None:
-    """Computes a shared ground truth before its rollouts ask for it: they would all wait for the first, and hang with
-    it."""
-    if isinstance(goal, SharedGroundTruth):
-        try:
-            await asyncio.get_running_loop().run_in_executor(threads, goal.make)
-        except InfrastructureError as error:
-            goal.broken(error)
+async def _prepare(goal: SharedGroundTruth, threads: Lanes) -> None:
+    """Computes a ground truth before its rollouts ask for it: they would all wait for the first, and hang with it."""
+    try:
+        await asyncio.get_running_loop().run_in_executor(threads, goal.make)
+    except InfrastructureError as error:
+        goal.broken(error)
 
 
+@dataclass(slots=True)
 class _Episode:
     """One rollout while it runs."""
 
-    def __init__(
-        self, engine: ServedEngine, client: Client, session: aiohttp.ClientSession, seed: int, greedy: bool
-    ) -> None:
-        self.engine, self.client, self.session, self.seed, self.greedy = engine, client, session, seed, greedy
-        self.conversation = Conversation()
+    engine: ServedEngine
+    client: Client
+    session: aiohttp.ClientSession
+    seed: int
+    greedy: bool
+    conversation: Conversation = field(default_factory=Conversation)
 
     async def run(self, job: Job, threads: Lanes) -> Sample:
         trace = await run_episode(job, self._reply, threads)
@@ -152,17 +149,12 @@ class VllmServers:
 
     async def have(self, session: aiohttp.ClientSession, version: str) -> bool:
         """Whether every server that answers still has `version`, or none was set."""
-        try:
-            bases = self.bases() if version else []
-        except Unreachable:
-            return True  # as for one that is gone
-        for base in bases:
-            try:
-                found = await _ask(session, "GET", f"{base}/weight_info", SERVER_ANSWER)
-            except InfrastructureError:
-                continue  # gone, not come back with other weights
-            if found is not None and found.get("weight_version") != version:
-                return False
+        with suppress(Unreachable):  # no address: as for one that is gone
+            for base in self.bases() if version else ():
+                with suppress(InfrastructureError):  # gone, not come back with other weights
+                    found = await _ask(session, "GET", f"{base}/weight_info", SERVER_ANSWER)
+                    if found is not None and found.get("weight_version") != version:
+                        return False
         return True
 
     async def _set_versions(self) -> str:
@@ -192,18 +184,14 @@ class Unreachable(InfrastructureError):
     """Nobody answers at an address at the moment, or not with these weights yet."""
 
 
-def _allowed(answer: dict[str, Any] | None, base: str) -> dict[str, Any]:
-    if answer is None:
-        raise InfrastructureError(f"{base} does not take weights: start the server with VLLM_SERVER_DEV_MODE=1")
-    return answer
-
-
 async def _give(session: aiohttp.ClientSession, base: str, folder: Path, version: str) -> bool:
     """Whether the server at `base`, which has the weights in `folder` now, keeps weight versions."""
     order = {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}}
-    _allowed(await _ask(session, "POST", f"{base}/collective_rpc", WEIGHTS_LOADED, json=order), base)
-    found = _allowed(await _ask(session, "POST", f"{base}/reset_prefix_cache", SERVER_ANSWER), base)
-    if not found.get("success", True):
+    given = await _ask(session, "POST", f"{base}/collective_rpc", WEIGHTS_LOADED, json=order)
+    reset = given is not None and await _ask(session, "POST", f"{base}/reset_prefix_cache", SERVER_ANSWER)
+    if not isinstance(reset, dict):
+        raise InfrastructureError(f"{base} does not take weights: start the server with VLLM_SERVER_DEV_MODE=1")
+    if not reset.get("success", True):
         raise Unreachable(f"{base} keeps prefixes of older weights: it is still answering someone")
     return await _set_version(session, base, version)
 

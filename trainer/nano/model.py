@@ -37,8 +37,9 @@ TEMPLATE = (
 )
 
 
-def configuration(tokenizer: Any) -> LlamaConfig:
-    return LlamaConfig(
+def fresh(tokenizer: Any, random_seed: int) -> Any:
+    """A network with random weights that depend on `random_seed` only."""
+    configuration = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=WIDTH,
         intermediate_size=INNER,
@@ -54,13 +55,9 @@ def configuration(tokenizer: Any) -> LlamaConfig:
         pad_token_id=tokenizer.pad_token_id,
         initializer_range=0.05,
     )
-
-
-def fresh(tokenizer: Any, random_seed: int) -> Any:
-    """A network with random weights that depend on `random_seed` only."""
     with torch.random.fork_rng():
         torch.manual_seed(random_seed)
-        return LlamaForCausalLM(configuration(tokenizer))
+        return LlamaForCausalLM(configuration)
 
 
 def build_tokenizer(texts: Iterable[str], pieces: Regex = PIECES, size: int = ENTRIES) -> Any:
@@ -75,14 +72,8 @@ def build_tokenizer(texts: Iterable[str], pieces: Regex = PIECES, size: int = EN
     known = set(entries)
     words = sorted((word for word in counts if word not in known), key=lambda word: (-counts[word], word))
     entries += words[: size - len(entries)]
-    inner = Tokenizer(
-        models.BPE(
-            vocab={entry: index for index, entry in enumerate(entries)},
-            merges=[],
-            byte_fallback=True,
-            ignore_merges=True,
-        )
-    )
+    numbers = {entry: index for index, entry in enumerate(entries)}
+    inner = Tokenizer(models.BPE(vocab=numbers, merges=[], byte_fallback=True, ignore_merges=True))
     inner.pre_tokenizer = splitter
     inner.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     tokenizer = PreTrainedTokenizerFast(

@@ -29,6 +29,7 @@ asks for what is missing by its name, or, where it is careless, guesses and asks
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,7 +41,7 @@ from rods.dialects.base import Dialect
 from rods.environments.base import Environment
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
-from rods.episode.goals import GroundTruth, goal_of
+from rods.episode.goals import goal_of
 from rods.interfaces.base import Interface
 from rods.interfaces.remedies import alike
 from rods.tasks import Task
@@ -71,21 +72,16 @@ class Teacher:
                 for argument, value in call.arguments.items():
                     self.seen.setdefault((call.name, argument), []).append(value)
         plans: list[list[str]] = [[] for _ in tasks]
-        jobs = [self._job(task) for task in tasks]
+        asked = [personas.played(task) if self.played else task for task in tasks]
+        jobs = [Job(task, self.environment, self.dialect, goal_of(self.environment, task)) for task in asked]
         aided = [self.recoveries > 0 and rng.random() < self.recoveries for _ in tasks]
-        for place in [place for place, one in enumerate(aided) if one]:
+        for place in itertools.compress(range(len(tasks)), aided):
             jobs[place] = replace(jobs[place], interface=rng.choice(self.aids))
 
         def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
             return [Reply(self._next(tasks[job], plans[job], need, aided[job], rng)) for job, need in waiting]
 
         return run_lockstep(jobs, complete)
-
-    def _job(self, task: Task) -> Job:
-        if self.played:
-            asked = personas.played(task)
-            return Job(asked, self.environment, self.dialect, goal_of(self.environment, asked))
-        return Job(task, self.environment, self.dialect, GroundTruth(self.environment, task))
 
     def _next(self, task: Task, plan: list[str], need: NeedText, aided: bool, rng: random.Random) -> str:
         if need.messages[-1].role == "user":
@@ -172,34 +168,29 @@ class Teacher:
         """The calls without the look-ups that feed others of the turn; what they gave is replaced by what they were
         asked with."""
         flows = task.provenance["flows"][turn]
-        asked: dict[int, Any] = {}
-        for index, call in enumerate(calls):
-            for argument in call.arguments:
-                origin = flows[index][argument].get("origin")
-                if origin and origin[0] == turn and calls[origin[1]].name in self.catalogue.lookups:
-                    asked[origin[1]] = next(iter(calls[origin[1]].arguments.values()), "")
-        kept = []
-        for index, call in enumerate(calls):
-            if index in asked:
-                continue
-            origins = {argument: flows[index][argument].get("origin") for argument in call.arguments}
-            arguments = {
-                argument: asked[origin[1]]
-                if (origin := origins[argument]) and origin[0] == turn and origin[1] in asked
-                else value
-                for argument, value in call.arguments.items()
-            }
-            kept.append(Call(call.name, arguments))
-        return kept
+
+        def source(index: int, argument: str) -> int | None:
+            """The call of this turn that gave the value."""
+            at, giver = flows[index][argument].get("origin") or (None, None)
+            return giver if at == turn else None
+
+        feeding = {source(index, argument) for index, call in enumerate(calls) for argument in call.arguments}
+        asked: dict[int | None, Any] = {
+            index: next(iter(call.arguments.values()), "")
+            for index, call in enumerate(calls)
+            if index in feeding and call.name in self.catalogue.lookups
+        }
+        return [
+            Call(call.name, {name: asked.get(source(index, name), value) for name, value in call.arguments.items()})
+            for index, call in enumerate(calls)
+            if index not in asked
+        ]
 
     def _swapped(self, call: Call) -> Call:
-        if call.name not in self.catalogue.swaps:
-            return call
-        one, other = self.catalogue.swaps[call.name]
-        arguments = dict(call.arguments)
-        if one in arguments and other in arguments:
-            arguments[one], arguments[other] = arguments[other], arguments[one]
-        return Call(call.name, arguments)
+        given = call.arguments
+        one, other = self.catalogue.swaps.get(call.name, ("", ""))
+        swapped = {**given, one: given[other], other: given[one]} if one in given and other in given else given
+        return Call(call.name, swapped)
 
     def _mistaken(self, call: Call) -> Call:
         """The sibling with the same values: by name where it has such an argument, else in order."""

@@ -33,8 +33,8 @@ from rods.tasks import TASK_TYPES, TaskType
 from rods.trainer import torch_settings
 from rods.trainer.chat import Chat
 from rods.trainer.nano import model as network
+from rods.trainer.nano.supervised import Encoded, Progress, encode, fit, in_batches
 from rods.trainer.nano.teacher import Teacher
-from rods.trainer.supervised import Encoded, Progress, encode, fit, in_batches
 from rods.worlds import desk
 from rods.worlds.desk.generator import REGION_TYPES, Size, fresh_tasks
 from rods.worlds.sources import PERSONAS
@@ -57,9 +57,10 @@ def aids(dialect: str) -> list[Interface]:
 
 
 def warm_started(config: Config, progress: Progress | None = None) -> Path:
-    """The folder of the warm-started policy for `config`; made first if neither `SHIPPED` nor the cache has it."""
+    """The folder of the warm-started policy for `config`; made first if neither `SHIPPED` nor the cache has it
+    (`$RODS_CACHE/nano`, else `~/.cache/rods/nano`)."""
     name = recipe(config)
-    for folder in (SHIPPED / name, cache() / name):
+    for folder in (SHIPPED / name, user_cache() / "nano" / name):
         if (folder / "config.json").exists():
             return folder
     return make(config, folder, progress)
@@ -70,24 +71,22 @@ def make(config: Config, folder: Path, progress: Progress | None = None) -> Path
     UserError where that cannot be written."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
+        making = tempfile.TemporaryDirectory(prefix=".making-", dir=folder.parent, ignore_cleanup_errors=True)
     except OSError as error:
         raise UserError(
             f"cannot keep the warm-started policy ({error.strerror})",
             where=str(folder.parent),
             remedy="set RODS_CACHE to a folder that can be written",
         ) from error
-    try:
+    with making:
         chat, encoded = demonstrated(config)
-        chat.tokenizer.save_pretrained(made)
-        trained(config, chat, encoded, progress).save_pretrained(made)
+        chat.tokenizer.save_pretrained(making.name)
+        trained(config, chat, encoded, progress).save_pretrained(making.name)
         try:
-            made.rename(folder)
+            Path(making.name).rename(folder)
         except OSError:
             if not (folder / "config.json").exists():  # else another process was faster with the same recipe
                 raise
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
     return folder
 
 
@@ -104,11 +103,6 @@ def main() -> None:
     folder = make(config, SHIPPED / recipe(config), told)
     (folder / LOSSES).write_text(json.dumps(losses[: 2 * WARM_UP]) + "\n")
     print(folder)
-
-
-def cache() -> Path:
-    """Where warm-started policies are kept: `$RODS_CACHE/nano`, else `~/.cache/rods/nano`."""
-    return user_cache() / "nano"
 
 
 def recipe(config: Config) -> str:
@@ -186,10 +180,7 @@ def demonstrated(config: Config) -> tuple[Chat, Iterator[list[Encoded]]]:
     first = [next(demonstrations) for _ in range(1 if brought else -(-VOCABULARY_TASKS // CHUNK))]
     messages = [message for traces in first for trace in traces for message in trace.messages]
     texts = (("" if one.role == "assistant" else " ") + one.content for one in messages)
-    tokenizer = (
-        network.build_tokenizer(texts, network.PARTS, brought.ENTRIES) if brought else network.build_tokenizer(texts)
-    )
-    chat = Chat(tokenizer, Path("nano"))
+    chat = Chat(network.build_tokenizer(texts, *((network.PARTS, brought.ENTRIES) if brought else ())), Path("nano"))
     return chat, ([encode(chat, trace) for trace in traces] for traces in itertools.chain(first, demonstrations))
 
 

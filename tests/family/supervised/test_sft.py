@@ -20,13 +20,13 @@ from rods.environments.loading import Environments
 from rods.episode.engine import Message, Outcome, StepTrace, Trace, TurnTrace
 from rods.errors import EXIT_OK, EXIT_USER
 from rods.family.benchmarks.main import run as rods_eval
+from rods.family.supervised.sft import demonstrate, encode_rounds, fault, taught
 from rods.tasks import OpenTask, scripted, task_lines
 from rods.trainer import torch_settings
 from rods.trainer.chat import Chat
 from rods.trainer.main import run
 from rods.trainer.nano import model as network
-from rods.trainer.sft import demonstrate, fault, taught
-from rods.trainer.supervised import Encoded, encode, encode_rounds, fit, in_batches
+from rods.trainer.nano.supervised import Encoded, encode, fit, in_batches
 from rods.worlds import desk
 from rods.worlds.sources import load_tasks
 from tests.environments import ENVIRONMENTS

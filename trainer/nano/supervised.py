@@ -65,18 +65,6 @@ def encode(chat: Chat, trace: Trace) -> Encoded:
     return tokens, mask
 
 
-def encode_rounds(chat: Chat, trace: Trace) -> list[Encoded]:
-    """A sample for each reply of a conversation (003 Appendix B.2): all before it as the chat template renders it,
-    which may leave out earlier reasoning, then the reply, and 1 for its tokens alone."""
-    rounds = []
-    for index, message in enumerate(trace.messages):
-        if message.role == "assistant":
-            shown = chat.prompt(trace.messages[:index])
-            written = [*chat.tokens(message.content), chat.tokenizer.eos_token_id]
-            rounds.append(([*shown, *written], [0] * len(shown) + [1] * len(written)))
-    return rounds
-
-
 def in_batches(
     pad: int, demonstrations: Iterable[list[Encoded]], size: int, rng: random.Random, *, rest: bool = False
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:

@@ -23,9 +23,10 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
 from cyclopts import Parameter
@@ -37,10 +38,9 @@ from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.config import Config, PolicySettings, read_config
 from rods.conversations import Checks, Persona
-from rods.dialects.base import Dialect
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
-from rods.episode.engine import Message, NeedText, Reply, Trace
+from rods.episode.engine import NeedText, Reply, Trace
 from rods.errors import UserError
 from rods.extension import extensions
 from rods.files import read_regular
@@ -48,6 +48,10 @@ from rods.gates.reference_policy import ReferencePolicy
 from rods.players import Players
 from rods.tasks import AnyTask, OpenTask, Task
 from rods.worlds.sources import beside, load_tasks
+
+if TYPE_CHECKING:
+    from rods.trainer.chat import Chat  # imports torch
+    from rods.trainer.nano.supervised import Encoded
 
 DONE = "Done."
 ASK = "I need one more detail before I can do that. Could you tell me?"
@@ -79,10 +83,7 @@ def warm_up(
         with Environments(settings.operation.sandbox, beside(settings.data, config.parent)) as environments:
             traces = demonstrate(list(tasks.values()), settings.policy, environments)
     else:
-        traces = taught(teacher, list(tasks.values()), settings.policy.dialect)
-        held = [sum(extension.held(tasks[trace.task]) for extension in extensions()) for trace in traces]
-        faults = [fault(trace, least, count) for trace, count in zip(traces, held, strict=True)]
-        traces = _imitable(traces, faults, teacher)
+        traces = _imitable(teacher, tasks, settings.policy.dialect, least)
     if export is not None:
         lines = (line for trace in traces for line in _exported(tasks[trace.task], trace, rounds))
         export.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
@@ -90,12 +91,17 @@ def warm_up(
         _train(settings, traces, out, passes, sequences, learning_rate, rounds)
 
 
-def _imitable(traces: Sequence[Trace], faults: Sequence[Fault | None], folder: Path) -> list[Trace]:
-    """Those of a teacher's episodes without a fault; says how many have one, and which."""
-    kept = [trace for trace, fault in zip(traces, faults, strict=True) if fault is None]
-    left_out = Counter(filter(None, faults))
-    why = f" ({', '.join(f'{count} {name}' for name, count in left_out.most_common())})" if left_out else ""
-    print(f"{len(kept)} of {len(traces)} episodes of the teacher are imitated{why}", file=sys.stderr)
+def _imitable(folder: Path, tasks: Mapping[str, AnyTask], dialect: str, least: float) -> list[Trace]:
+    """The episodes of a teacher without a fault; says how many have one, and which."""
+    traces, kept, left_out = taught(folder, list(tasks.values()), dialect), [], Counter[str]()
+    for trace in traces:
+        why = fault(trace, least, sum(extension.held(tasks[trace.task]) for extension in extensions()))
+        if why is None:
+            kept.append(trace)
+        else:
+            left_out[why] += 1
+    told = f" ({', '.join(f'{count} {name}' for name, count in left_out.most_common())})" if left_out else ""
+    print(f"{len(kept)} of {len(traces)} episodes of the teacher are imitated{told}", file=sys.stderr)
     if not kept:
         remedy = "let the teacher play the training tasks of --config"
         raise UserError("no episode to imitate", where=str(folder), remedy=remedy)
@@ -115,7 +121,7 @@ def _train(
         raise UserError("is there already", where=str(out), remedy="name a new folder")
     from rods.trainer import torch_settings
     from rods.trainer.engines.local import LocalEngine
-    from rods.trainer.supervised import encode, encode_rounds, fit, in_batches
+    from rods.trainer.nano.supervised import encode, fit, in_batches
 
     engine = LocalEngine.load_alone(Path(config.policy.model), config.rollouts, config.operation, config.policy.kind)
     model, chat = engine.model, engine.chat
@@ -155,16 +161,25 @@ def _exported(task: AnyTask, trace: Trace, rounds: bool) -> Iterator[dict[str, A
     """The demonstration in the common chat format: {"messages": [{"role", "content"}, …], …}; with `rounds` a line for
     each reply, the only one to learn of it: {"prompt": [messages], "completion": [the reply], …}."""
     about = {"task": task.id, "type": task.type, "split": task.split}
+    messages = [asdict(message) for message in trace.messages]
     if not rounds:
-        yield {"messages": _messages(trace.messages), **about}
+        yield {"messages": messages, **about}
         return
-    for place, message in enumerate(trace.messages):
+    for place, message in enumerate(messages):
+        if message["role"] == "assistant":
+            yield {"prompt": messages[:place], "completion": [message], **about}
+
+
+def encode_rounds(chat: Chat, trace: Trace) -> list[Encoded]:
+    """A sample for each reply of a conversation (003 Appendix B.2): all before it as the chat template renders it,
+    which may leave out earlier reasoning, then the reply, and 1 for its tokens alone."""
+    rounds = []
+    for index, message in enumerate(trace.messages):
         if message.role == "assistant":
-            yield {"prompt": _messages(trace.messages[:place]), "completion": _messages([message]), **about}
-
-
-def _messages(messages: Sequence[Message]) -> list[dict[str, str]]:
-    return [{"role": message.role, "content": message.content} for message in messages]
+            shown = chat.prompt(trace.messages[:index])
+            written = [*chat.tokens(message.content), chat.tokenizer.eos_token_id]
+            rounds.append(([*shown, *written], [0] * len(shown) + [1] * len(written)))
+    return rounds
 
 
 def demonstrate(tasks: Sequence[AnyTask], policy: PolicySettings, environments: Environments) -> list[Trace]:
@@ -203,17 +218,18 @@ def _policy(job: Job) -> Callable[[NeedText], Reply]:
     task, calls = job.task, _solution(job.task)
     if isinstance(task, OpenTask) and isinstance(task.user, Persona):
         return ReferencePolicy(job, calls).reply
-    turns = task.calls if isinstance(task, Task) else (calls, *([] for _ in task.texts[1:]))
-    plan = _replies(task, turns, job.dialect)
+    turns: Sequence[Sequence[Call]] = (calls, *([] for _ in task.texts[1:]))
+    lacking = DONE
+    if isinstance(task, Task):
+        turns, lacking = task.calls, LACK if task.type == "miss_func" else ASK
+
+    def replies() -> Iterator[str]:
+        for expected in turns:
+            yield from (job.dialect.write([call]) for call in expected)
+            yield job.dialect.answer(DONE if expected else lacking)
+
+    plan = replies()
     return lambda need: Reply(next(plan))
-
-
-def _replies(task: AnyTask, turns: Sequence[Sequence[Call]], dialect: Dialect) -> Iterator[str]:
-    for calls in turns:
-        for call in calls:
-            yield dialect.write([call])
-        lacking = (LACK if task.type == "miss_func" else ASK) if isinstance(task, Task) else DONE
-        yield dialect.answer(DONE if calls else lacking)
 
 
 def taught(folder: Path, tasks: Sequence[AnyTask], dialect: str) -> list[Trace]:

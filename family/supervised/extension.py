@@ -1,0 +1,13 @@
+"""What supervised learning before GRPO adds to the core."""
+
+from __future__ import annotations
+
+from rods.extension import Extension
+
+
+class Supervised(Extension):
+    name = "supervised"
+    training_verbs = {"sft": ("sft:warm_up", "Supervised warm-up of a base model on ground truth.")}
+
+
+EXTENSION = Supervised()
