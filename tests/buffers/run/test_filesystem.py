@@ -40,6 +40,7 @@ def test_what_is_wrong_or_only_simulated_is_said(tmp_path: Path, monkeypatch: py
 
 
 def test_the_verb_checks_the_folder_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("rods.family.trials")
     run = make_run(tmp_path / "run")
     rods(["doctor", str(run.path)])
     said = capsys.readouterr().out

@@ -105,7 +105,7 @@ def doctor(
 
 def _synthesis(url: str, model: str, seeds: int, keep: Path, file: Path | None, as_json: bool) -> int:
     """What comes of `seeds` seeds of which `model` at `url` writes."""
-    from rods.console import synthesis  # the daemon
+    from rods.family.trials import synthesis  # the daemon
 
     config = read_config(file) if file is not None else None
     try:

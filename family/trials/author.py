@@ -20,7 +20,8 @@ from rods.analysis.containment import Text, leaves
 from rods.analysis.sampling import WORDS, Sampler
 from rods.analysis.schemas import Checker
 from rods.composing.catalogue import Catalogue, Constant, FromEarlierRecipe, FromUser, Recipe
-from rods.daemon.stand_ins.model import FIELD, SIGNATURE, Answer, Asked, Role
+from rods.daemon.stand_ins import SIGNATURE, Answer, Asked, Role
+from rods.family.trials.model import FIELD
 
 OBJECTS = 0.06  # share of samples that the judge rejects, so that the refinement has something to do
 FIXABLE = 0.7  # of these, whose fault lies in the words

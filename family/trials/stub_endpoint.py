@@ -11,9 +11,10 @@ from cyclopts import Parameter
 
 from rods.buffers.log.disk import replace
 from rods.console.output import Port
-from rods.daemon.stand_ins.model import NAME, StandIn
+from rods.daemon.stand_ins import NAME
 from rods.environments.loading import Environments
 from rods.errors import UserError
+from rods.family.trials.model import StandIn
 from rods.signals import on_signal
 
 LARGEST = 64 * 2**20  # bytes of a request
