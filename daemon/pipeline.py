@@ -27,6 +27,7 @@ from rods.daemon.authors.base import (
     Assignment,
     Author,
     StagedAuthor,
+    T,
     TaskKind,
     Texts,
     V,
@@ -48,7 +49,6 @@ from rods.tasks import AnyTask, OpenTask, Task, TaskType
 
 PLAIN: tuple[TaskType, ...] = ("base", "long_context")  # what stage IV judges as it is; the others are made in stage V
 REMEMBERED = 4096  # profiles of roots kept
-T = TypeVar("T")
 
 
 class TasksWithCalls(TaskKind[Task]):
@@ -269,13 +269,10 @@ class _Staged(_Writing[Task, StagedAuthor]):
         given = replace(self._given(), profile=self.profile)
         draft = await self._draft(given)
         write = self.author.rewrite if settings.rewrite else self.author.queries
-        if seed.type in PLAIN:
-            texts = await self._stage("rewrite", write(given, draft), draft)
-            candidate = await self._accepted(given, draft, texts, seed.type, settings.refine_cycles)
-        else:
-            simple = plain(draft)
-            texts = await self._stage("rewrite", write(given, simple), simple)
-            candidate = await self._accepted(given, simple, texts, "base", settings.refine_cycles)
+        simple, type = (draft, seed.type) if seed.type in PLAIN else (plain(draft), "base")
+        texts = await self._stage("rewrite", write(given, simple), simple)
+        candidate = await self._accepted(given, simple, texts, type, settings.refine_cycles)
+        if seed.type not in PLAIN:
             candidate = await self._accepted(given, draft, with_blanks(draft, candidate.texts), seed.type, 0)
         self.stage = "admission"
         shape = candidate.checked.profile

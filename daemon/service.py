@@ -55,11 +55,16 @@ class Service:
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
         outside = run.players.outside  # a witness then waits for whom it asks, one thread each
-        self.players = Lanes(self.writers.workers, "rods-players") if outside else None
+        self.workers = self.writers.employed(run.config.operation.workers)
+        self.players = Lanes(self.workers, "rods-players") if outside else None
         held_out = held_out_index(run.tasks)
         self.pipeline = Pipeline(run.config, held_out, threads, self.writers.kinds, self.players)
         self.generated: list[AnyTask] = []  # the variants of the pool
-        works = (extension.daemon_work(run, self.writers, threads, self._tasks) for extension in extensions())
+
+        def tasks() -> list[AnyTask]:
+            return [*run.tasks, *self.generated]
+
+        works = (extension.daemon_work(run, self.writers, threads, tasks) for extension in extensions())
         self.works = [work for work in works if work is not None]  # beside picks
         self.life = TrainerLife(run.path)
         self.reading = asyncio.Lock()  # held while the watch reads on, so that nobody sees a pool half folded
@@ -67,7 +72,6 @@ class Service:
         self.barren = 0  # seeds in a row that gave no variant
         self.paused = False
         self.picking = True  # no word against it from `rods ctl`
-        self.workers = self.writers.workers
         self._freed = asyncio.Event()  # somebody may be free
         setters = {
             "picking": lambda value, endpoint: setattr(self, "picking", value == "on"),
@@ -82,7 +86,7 @@ class Service:
         try:
             async with self.writers:
                 with self.run.playing(PLAYING):
-                    self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
+                    self.run.log_start("daemon", workers=self.workers, **self.writers.known())
                     async with metrics.serving(self.watch.state, self._gauges), asyncio.TaskGroup() as group:
                         works = self._watch(stop), self._fill() if self.static else self._work()
                         tasks = [group.create_task(work) for work in works]
@@ -183,9 +187,6 @@ class Service:
     def finished(self) -> bool:
         """Whether the trainer has taken its last step, and all that was picked is done."""
         return self.watch.newest >= self.config.training.steps and not self.queue and not self.in_flight
-
-    def _tasks(self) -> list[AnyTask]:
-        return [*self.run.tasks, *self.generated]
 
     def _beat(self) -> None:
         written = self.log.written + sum(work.written for work in self.works)
@@ -338,7 +339,8 @@ class Service:
 
         try:
             environment = self.run.environments.load(seed.environment.name)
-            author = self.writers.author_of(seed, environment, pick.id, index)
+            kind = next(kind for kind in self.writers.kinds if kind.matches(seed))
+            author = kind.author(self.writers.asking, environment, seed, pick.id, index)
             root = self.originals.get(seed.provenance.get("root", ""), seed)
             job = VariantJob(pick.id, index, seed, root, pick.why["generation"] + 1)
             return await self.pipeline.write(job, author, environment, admit, reject)
