@@ -62,9 +62,7 @@ class TasksWithCalls(TaskKind[Task]):
 
     def author(self, asking: Asking, environment: Environment, seed: Task, pick: str, index: int) -> StagedAuthor:
         if asking.by_model:
-            settings, duplicates = asking.config.pipeline, asking.config.gates.duplicates
-            asker = asking.writing(pick, index)
-            return LLMAuthor(environment, asker, settings, asking.threads, duplicates=duplicates)
+            return LLMAuthor(environment, asking.writing(pick, index), asking.config.pipeline, asking.threads)
         if environment.name not in self._procedural:
             self._procedural[environment.name] = ProceduralAuthor.of(environment, asking.threads)
         return self._procedural[environment.name]
@@ -158,9 +156,8 @@ class _Writing(Generic[V, A]):
         return self.pipeline.config
 
     async def run(self) -> V | str:
-        rejected = Rejection("plan", "pipeline_exception", "")
-        for attempt in range(1, self.config.pipeline.attempts + 1):
-            self.attempt = attempt
+        while True:
+            self.attempt += 1
             try:
                 return await self._candidate()
             except Rejection as failed:
@@ -172,9 +169,8 @@ class _Writing(Generic[V, A]):
             except Exception:  # noqa: BLE001 - one seed's bug must not stop the service; recorded in full
                 rejected = Rejection(self.stage, "pipeline_exception", traceback.format_exc())
             self._record(rejected)
-            if rejected.error in FINAL:
-                break
-        return rejected.error
+            if rejected.error in FINAL or self.attempt == self.config.pipeline.attempts:
+                return rejected.error
 
     async def _candidate(self) -> V:
         """One attempt, from plan to admission. Raises Rejection."""

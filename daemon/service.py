@@ -345,7 +345,7 @@ class Service:
             job = VariantJob(pick.id, index, seed, root, pick.why["generation"] + 1)
             return await self.pipeline.write(job, author, environment, admit, reject)
         except ComposeError as error:  # there is no author for it
-            reject(Rejection("plan", error.type, error.as_json(), attempt=0))
+            reject(Rejection("plan", error.type, error.as_json()))
             return error.type
         finally:
             await asyncio.gather(*on_record)  # before the pick is finished

@@ -68,7 +68,7 @@ async def rehearse(
         shape = await in_thread(threads, profile, environment, root)
         for attempt in range(1, ATTEMPTS + 1):
             asker, client = _asker(config, environment, structured=structured)
-            author = LLMAuthor(environment, asker, settings, threads, duplicates=config.gates.duplicates)
+            author = LLMAuthor(environment, asker, settings, threads)
             given = _given(config, environment, seed, root, attempt)
             given = replace(given, profile=shape, narrative=settings.narrative)
             missing = list[str]()
