@@ -48,10 +48,9 @@ def schemas(tools: Iterable[Tool]) -> str:
     )
 
 
-def compact(value: Any, longest: int = 0) -> str:
-    """`value` as one line of JSON, cut after `longest` characters (0: whole)."""
-    text = orjson.dumps(value, default=str).decode()
-    return _cut(text, longest or len(text))
+def compact(value: Any) -> str:
+    """`value` as one line of JSON."""
+    return orjson.dumps(value, default=str).decode()
 
 
 def turn_lines(calls: Sequence[BoundCall]) -> str:
