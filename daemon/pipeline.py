@@ -256,13 +256,10 @@ class _Whole(_Writing[OpenTask, WholeAuthor]):
 class _Staged(_Writing[Task, StagedAuthor]):
     """The variant of a task with ground truth, through the stages."""
 
-    profile: Profile
-
     async def _candidate(self) -> Task:
         settings, seed = self.config.pipeline, self.job.seed
         self.stage = "plan"
-        self.profile = await self.pipeline.shape(self.environment, self.job.root)
-        given = replace(self._given(), profile=self.profile)
+        given = replace(self._given(), profile=await self.pipeline.shape(self.environment, self.job.root))
         draft = await self._draft(given)
         write = self.author.rewrite if settings.rewrite else self.author.queries
         simple, type = (draft, seed.type) if seed.type in PLAIN else (plain(draft), "base")
@@ -275,7 +272,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         if shape is None:
             shape = await in_thread(self.pipeline.threads, profile, self.environment, candidate.task)
         plan = candidate.draft.plan.as_json()
-        far = distance(self.profile, shape)
+        far = distance(given.profile, shape)
         planned = {"plan": plan, "narrative": plan["narrative"], "profile_distance": far}
         return self._admitted(abridged(candidate.task), planned, {"judge": candidate.reason})
 

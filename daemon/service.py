@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any
 
 import structlog
 
@@ -26,7 +25,7 @@ from rods.daemon import metrics
 from rods.daemon.candidates import Rejection, VariantJob
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline
-from rods.daemon.queue import Job, SeedQueue, Waiting
+from rods.daemon.queue import SeedQueue, Waiting
 from rods.daemon.static_pool import BARREN, StaticPoolFill, choose
 from rods.daemon.watching import TrainerLife, Watch
 from rods.daemon.writers import Writers
@@ -66,6 +65,7 @@ class Service:
 
         works = (extension.daemon_work(run, self.writers, threads, tasks) for extension in extensions())
         self.works = [work for work in works if work is not None]  # beside picks
+        self.jobs = asyncio.Queue[Callable[[], Awaitable[None]]]()  # theirs: few, soon done, and never dropped
         self.life = TrainerLife(run.path)
         self.reading = asyncio.Lock()  # held while the watch reads on, so that nobody sees a pool half folded
         self.in_flight = 0
@@ -88,7 +88,7 @@ class Service:
                 with self.run.playing(PLAYING):
                     self.run.log_start("daemon", workers=self.workers, **self.writers.known())
                     async with metrics.serving(self.watch.state, self._gauges), asyncio.TaskGroup() as group:
-                        works = self._watch(stop), self._fill() if self.static else self._work()
+                        works = self._watch(stop), self._beside(), self._fill() if self.static else self._work()
                         tasks = [group.create_task(work) for work in works]
                         await stop.wait()
                         for task in tasks:
@@ -122,8 +122,8 @@ class Service:
                     self._resume()
                     first = False
                 for work in self.works:
-                    jobs = await asyncio.to_thread(work.due, self.watch.state)
-                    self.queue.add_jobs(partial(work.work, job) for job in jobs)
+                    for job in await asyncio.to_thread(work.due, self.watch.state):
+                        self.jobs.put_nowait(partial(work.work, job))
                 await self._drop_stale()
                 await self._consider()
             if self.finished and not said:
@@ -131,8 +131,7 @@ class Service:
             said = self.finished
             self._beat()
             idle = self.config.operation.idle_exit_seconds
-            resting = idle and not self.queue and not self.in_flight
-            if resting and await self.life.gone_for(self.watch.newest) > idle:
+            if idle and not self.waiting and not self.in_flight and await self.life.gone_for(self.watch.newest) > idle:
                 log.info("no living trainer", seconds=idle)
                 stop.set()
             await asyncio.sleep(self.config.operation.poll_seconds)
@@ -184,9 +183,14 @@ class Service:
         return bool(rules.staging_epochs) and self.watch.staged() > most
 
     @property
+    def waiting(self) -> int:
+        """Picks and jobs that nobody has begun."""
+        return len(self.queue) + self.jobs.qsize()
+
+    @property
     def finished(self) -> bool:
         """Whether the trainer has taken its last step, and all that was picked is done."""
-        return self.watch.newest >= self.config.training.steps and not self.queue and not self.in_flight
+        return self.watch.newest >= self.config.training.steps and not self.waiting and not self.in_flight
 
     def _beat(self) -> None:
         written = self.log.written + sum(work.written for work in self.works)
@@ -195,7 +199,7 @@ class Service:
             state=self._state(),
             step=self.watch.newest,
             considered=self.log.state.last_considered,
-            queue=len(self.queue),
+            queue=self.waiting,
             in_flight=self.in_flight,
             staged=self.watch.staged(),
             work=written + self.writers.calls,
@@ -206,12 +210,12 @@ class Service:
         return {
             "rods_step": self.watch.newest,
             "rods_considered_step": self.log.state.last_considered,
-            "rods_queued_seeds": len(self.queue),
+            "rods_queued_seeds": self.waiting,
             "rods_seeds_in_flight": self.in_flight,
         }
 
     def _state(self) -> str:
-        if self.in_flight or self.queue:
+        if self.in_flight or self.waiting:
             return "no endpoint answers" if self.writers.cut_off else "working"
         if self.finished:
             return "run finished"
@@ -222,15 +226,26 @@ class Service:
         return "idle"
 
     async def _work(self) -> None:
-        """Starts picks as they come, at most `workers` at a time. A slow one keeps its own place and no other."""
+        """Starts picks as they come, at most `workers` at a time. A slow one keeps its own place and no other.
+
+        Each has its seed and its neighbours as they stand when it starts: in lockstep those of the pool of its epoch,
+        whatever a rewound trainer does meanwhile. No seed: it has left the pool."""
         async with asyncio.TaskGroup() as group:
             while True:
                 while self.in_flight >= self.workers:
                     self._freed.clear()
                     await self._freed.wait()
-                work = await self._next()
-                self.in_flight += 1
-                group.create_task(work()).add_done_callback(self._done)
+                async with self.reading:  # the pool is not read on meanwhile
+                    if (waiting := self.queue.take()) is not None:
+                        self.in_flight += 1
+                        try:
+                            seed = await asyncio.to_thread(self.watch.state.task, waiting.pick.task)  # from a disk
+                        except KeyError:  # injected in an epoch that a start has dropped
+                            seed = None
+                        admit = self.neighbours.admit if self.lockstep else lambda task: self.neighbours.admit(task)
+                        group.create_task(self._write(waiting, seed, admit)).add_done_callback(self._done)
+                if waiting is None:
+                    await self.queue.changed()
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self.in_flight -= 1
@@ -240,35 +255,18 @@ class Service:
         self.workers = self.writers.employed(workers)
         self._freed.set()
 
-    async def _next(self) -> Callable[[], Coroutine[Any, Any, None]]:
-        """The next job beside picks, or the next pick, with its seed and its neighbours as they stand when it starts:
-        in lockstep those of the pool of its epoch, whatever a rewound trainer does meanwhile. No seed: it has left the
-        pool."""
+    async def _beside(self) -> None:
+        """Does the jobs beside picks, one at a time, and waits for no worker."""
         while True:
-            async with self.reading:  # the pool is not read on meanwhile
-                if (job := self.queue.take_job()) is not None:
-                    return partial(self._beside, job)
-                waiting = self.queue.take()
-                if waiting is not None:
-                    try:
-                        seed = await asyncio.to_thread(self.watch.state.task, waiting.pick.task)  # perhaps from a disk
-                    except KeyError:  # injected in an epoch that a start has dropped
-                        seed = None
-                    admit = self.neighbours.admit if self.lockstep else lambda task: self.neighbours.admit(task)
-                    return partial(self._write, waiting, seed, admit)
-            await self.queue.changed()
-
-    async def _beside(self, job: Job) -> None:
-        await job()
-        self.queue.job_done()
+            job = await self.jobs.get()
+            self.in_flight += 1
+            await job()
+            self.in_flight -= 1
+            self._freed.set()
 
     async def _fill(self) -> None:
-        """Writes a static pool when its seeds are picked, or goes on with it; does what is beside picks meanwhile."""
+        """Writes a static pool when its seeds are picked, or goes on with it."""
         while True:
-            if (job := self.queue.take_job()) is not None:
-                self.in_flight += 1
-                await self._beside(job)
-                self.in_flight -= 1
             async with self.reading:
                 picks = list(iter(self.queue.take, None))
                 filling = self._filling(picks) if picks else None

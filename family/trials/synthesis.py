@@ -141,6 +141,10 @@ class SynthesisTrial:
     def records(self, log: str, kind: str) -> list[Record]:
         return [record for record in RunState(self.run).records(log) if record["kind"] == kind]
 
+    @property
+    def variants(self) -> list[Task]:
+        return [Task.from_json(record["task"]) for record in self.records(EXPANDED, "expanded")]
+
     def executable(self) -> set[str]:
         """The picks for which some candidate had a ground truth that runs: its calls, made again here in a fresh world
         of its own, all succeed. What words, judge or neighbours then said against it does not count."""
