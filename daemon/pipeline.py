@@ -54,18 +54,13 @@ REMEMBERED = 4096  # profiles of roots kept
 class TasksWithCalls(TaskKind[Task]):
     """Tasks whose ground truth is a list of calls a turn: variants go through the stages (004)."""
 
-    def __init__(self) -> None:
-        self._procedural: dict[str, ProceduralAuthor] = {}
-
     def matches(self, task: AnyTask) -> bool:
         return isinstance(task, Task)
 
     def author(self, asking: Asking, environment: Environment, seed: Task, pick: str, index: int) -> StagedAuthor:
         if asking.by_model:
             return LLMAuthor(environment, asking.writing(pick, index), asking.config.pipeline, asking.threads)
-        if environment.name not in self._procedural:
-            self._procedural[environment.name] = ProceduralAuthor.of(environment, asking.threads)
-        return self._procedural[environment.name]
+        return ProceduralAuthor.of(environment, asking.threads)
 
     def check(self, given: Assignment[Task], task: Task, gates: Gates, held_out: SimilarityIndex) -> Checked:
         """The only fresh run of the ground truth: it has to give the results that the author recorded, and judge and
