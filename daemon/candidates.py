@@ -29,9 +29,8 @@ class VariantJob(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class FormedTask:
-    """A task that the gates accept, with the draft and the texts that it was formed from."""
+    """A task that the gates accept, with the texts that it was formed from."""
 
-    draft: Draft
     texts: tuple[str, ...]
     task: Task
     checked: Checked

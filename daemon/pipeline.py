@@ -266,8 +266,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         shape = candidate.checked.profile
         if shape is None:
             shape = await in_thread(self.pipeline.threads, profile, self.environment, candidate.task)
-        plan = candidate.draft.plan.as_json()
-        far = distance(given.profile, shape)
+        plan, far = draft.plan.as_json(), distance(given.profile, shape)
         planned = {"plan": plan, "narrative": plan["narrative"], "profile_distance": far}
         return self._admitted(abridged(candidate.task), planned, {"judge": candidate.reason})
 
@@ -340,11 +339,11 @@ class _Staged(_Writing[Task, StagedAuthor]):
         if checked.rejections:
             raise Rejection.at_gates(stage, checked.rejections, abridged(task).as_json())
         if not self.config.pipeline.judge:
-            return FormedTask(draft, texts, task, checked)
+            return FormedTask(texts, task, checked)
         judgement = await self._stage(stage, self.author.judge(given, draft, task, checked.results), draft)
         if judgement.defects:
             raise Rejection.by_judge(stage, judgement, abridged(task).as_json())
-        return FormedTask(draft, texts, task, checked, judgement.reason)
+        return FormedTask(texts, task, checked, judgement.reason)
 
     async def _stage(self, stage: StageName, work: Awaitable[T], draft: Draft) -> T:
         """Awaits one author's work; its ComposeError becomes a Rejection of this stage."""

@@ -9,18 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from rods.rules.selection import Pick
+from rods.buffers.daemon_log import Unfinished
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A pick of `epoch`, and which of its variants are already in the expanded log (after a restart)."""
-
-    pick: Pick
-    epoch: int
-    accepted: tuple[tuple[int, str], ...] = ()  # (variant index, task id)
+def accepted(pick: Unfinished) -> list[str]:
+    """The variants of a pick that are on record, in the order of their indices."""
+    return [task_id for _, task_id in sorted(pick.variants.items())]
 
 
 class SeedQueue:
@@ -28,7 +23,7 @@ class SeedQueue:
 
     def __init__(self, bound: int | None) -> None:
         self.bound = bound
-        self._steps: dict[int, list[Waiting]] = {}  # step → its picks, best first
+        self._steps: dict[int, list[Unfinished]] = {}  # step → its picks, best first
         self._changed = asyncio.Event()
         self.newest = 0  # the newest step of the trainer that is known
         self.epoch = -1  # the newest epoch whose record is known
@@ -36,21 +31,21 @@ class SeedQueue:
     def __len__(self) -> int:
         return sum(len(picks) for picks in self._steps.values())
 
-    def add(self, picks: Iterable[Waiting]) -> None:
-        for waiting in picks:
-            self._steps.setdefault(waiting.pick.step, []).append(waiting)
+    def add(self, picks: Iterable[Unfinished]) -> None:
+        for pick in picks:
+            self._steps.setdefault(pick.step, []).append(pick)
         self._changed.set()
 
-    def advance(self, newest: int, epoch: int) -> list[Waiting]:
+    def advance(self, newest: int, epoch: int) -> list[Unfinished]:
         """The trainer has reached step `newest` and `epoch`: returns the picks that became stale, no longer queued."""
         self.newest, self.epoch = max(self.newest, newest), epoch
         self._changed.set()
         if self.bound is None:
             return []
         stale = sorted(step for step in self._steps if self.newest - step >= self.bound)
-        return [waiting for step in stale for waiting in self._steps.pop(step)]
+        return [pick for step in stale for pick in self._steps.pop(step)]
 
-    def take(self) -> Waiting | None:
+    def take(self) -> Unfinished | None:
         """The next pick that may start; None when there is none. In order, a pick starts when the pool of its own
         epoch is known (after a restart it may be known later than the pick)."""
         if not self._steps:
@@ -59,10 +54,10 @@ class SeedQueue:
         picks = self._steps[step]
         if self.bound is None and picks[0].epoch > self.epoch:
             return None
-        waiting = picks.pop(0)
+        pick = picks.pop(0)
         if not picks:
             del self._steps[step]
-        return waiting
+        return pick
 
     async def changed(self) -> None:
         """Waits until something was added or the trainer has moved on; then `take` may have something again."""

@@ -17,7 +17,7 @@ from functools import partial
 import structlog
 
 from rods import logs
-from rods.buffers.daemon_log import DaemonLog
+from rods.buffers.daemon_log import DaemonLog, Unfinished
 from rods.buffers.run.control import Control
 from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError
@@ -25,7 +25,7 @@ from rods.daemon import metrics
 from rods.daemon.candidates import Rejection, VariantJob
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline
-from rods.daemon.queue import SeedQueue, Waiting
+from rods.daemon.queue import SeedQueue, accepted
 from rods.daemon.static_pool import BARREN, StaticPoolFill, choose
 from rods.daemon.watching import TrainerLife, Watch
 from rods.daemon.writers import Writers
@@ -33,7 +33,7 @@ from rods.episode.watchdog import Lanes
 from rods.extension import extensions
 from rods.gates import held_out_index
 from rods.logs import log
-from rods.rules.selection import Pick, select
+from rods.rules.selection import select
 from rods.tasks import AnyTask
 
 Admit = Callable[[AnyTask], list[str]]
@@ -102,11 +102,8 @@ class Service:
 
     def _resume(self) -> None:
         """Queues the picks that an earlier daemon left unfinished; the queue's bound decides which are still fresh."""
-        unfinished = self.log.state.unfinished
-        for left in sorted(unfinished.values(), key=lambda left: (left.step, left.rank)):
-            record = left.record
-            pick = Pick(left.step, left.task, record["type"], record["score"], record["why"])
-            self.queue.add([Waiting(pick, left.epoch, tuple(sorted(left.variants.items())))])
+        unfinished = sorted(self.log.state.unfinished.values(), key=lambda pick: (pick.step, pick.rank))
+        self.queue.add(unfinished)
         if unfinished:
             log.info("unfinished picks taken up", picks=len(unfinished))
 
@@ -147,9 +144,8 @@ class Service:
         stale = self.queue.advance(self.watch.newest, self.watch.state.epoch)
         why = f"the trainer had reached step {self.queue.newest} before anyone was free"
         async with asyncio.TaskGroup() as group:
-            for waiting in stale:
-                accepted = [task_id for _, task_id in waiting.accepted]
-                group.create_task(self.log.finished(waiting.pick.id, accepted, 0, dropped_stale=why))
+            for pick in stale:
+                group.create_task(self.log.finished(pick.pick, accepted(pick), 0, dropped_stale=why))
 
     async def _consider(self) -> None:
         """Picks the seeds of every step that is due; none while picks could not be served (sync=free only)."""
@@ -172,7 +168,7 @@ class Service:
             self.log.read_epoch(step.epoch)
             told = [{"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why} for pick in picks]
             await self.log.picked(step.step, step.epoch, told)
-            self.queue.add(Waiting(pick, step.epoch) for pick in picks)
+            self.queue.add(state.unfinished[pick.id] for pick in picks)
             milliseconds = round((time.perf_counter() - began) * 1000, 2)
             log.info("considered", step=step.step, epoch=step.epoch, picks=len(picks), milliseconds=milliseconds)
 
@@ -236,15 +232,15 @@ class Service:
                     self._freed.clear()
                     await self._freed.wait()
                 async with self.reading:  # the pool is not read on meanwhile
-                    if (waiting := self.queue.take()) is not None:
+                    if (pick := self.queue.take()) is not None:
                         self.in_flight += 1
                         try:
-                            seed = await asyncio.to_thread(self.watch.state.task, waiting.pick.task)  # from a disk
+                            seed = await asyncio.to_thread(self.watch.state.task, pick.task)  # from a disk
                         except KeyError:  # injected in an epoch that a start has dropped
                             seed = None
                         admit = self.neighbours.admit if self.lockstep else lambda task: self.neighbours.admit(task)
-                        group.create_task(self._write(waiting, seed, admit)).add_done_callback(self._done)
-                if waiting is None:
+                        group.create_task(self._write(pick, seed, admit)).add_done_callback(self._done)
+                if pick is None:
                     await self.queue.changed()
 
     def _done(self, task: asyncio.Task[None]) -> None:
@@ -276,61 +272,58 @@ class Service:
             self.in_flight += 1
             # some of its picks are finished only where a kill came after the last variant
             why = await filling.run() if len(picks) == filling.seeds else None
-            for pick in (waiting.pick for waiting in picks):
-                await self.log.finished(pick.id, filling.accepted(pick), filling.failed[pick.id], why=why)
+            for pick in picks:
+                await self.log.finished(pick.pick, accepted(pick), filling.failed[pick.pick], why=why)
             self.in_flight -= 1
 
-    def _filling(self, picks: list[Waiting]) -> StaticPoolFill:
+    def _filling(self, picks: list[Unfinished]) -> StaticPoolFill:
         state = self.watch.state
-        seeds = {one.pick.id: state.task(one.pick.task) for one in picks}
+        seeds = {pick.pick: state.task(pick.task) for pick in picks}
         generated = [state.task(member.task_id) for member in state.pool.generated]
         recorded = {
             (one.pick, one.index): AnyTask.from_json(one.content)
             for one in state.staging.candidates(state.staging.seq, by_pick=True)
         }
 
-        async def write(pick: Pick, index: int, admit: Admit) -> AnyTask | str:
-            return await self._staged(pick, index, seeds[pick.id], admit)
+        async def write(pick: Unfinished, index: int, admit: Admit) -> AnyTask | str:
+            return await self._staged(pick, index, seeds[pick.pick], admit)
 
         known = DuplicateIndex([*self.originals.values(), *generated], staging=False)
         return StaticPoolFill(picks, known, recorded, write, self.workers, self.config.gates.duplicates)
 
-    async def _write(self, waiting: Waiting, seed: AnyTask | None, admit: Admit) -> None:
+    async def _write(self, pick: Unfinished, seed: AnyTask | None, admit: Admit) -> None:
         """Writes the variants of one pick that are not on record yet, then finishes it."""
-        pick, accepted, discarded, why = waiting.pick, dict(waiting.accepted), 0, None
+        discarded, why = 0, None
         for index in range(self.config.pipeline.variants_per_seed):
-            if index in accepted:
-                continue
-            outcome = await self._staged(pick, index, seed, admit)
-            if isinstance(outcome, AnyTask):
-                accepted[index] = outcome.id
-            else:
-                discarded, why = discarded + 1, outcome
-        await self.log.finished(pick.id, [accepted[index] for index in sorted(accepted)], discarded, why=why)
-        self.barren = 0 if accepted else self.barren + 1
+            if index not in pick.variants:
+                outcome = await self._staged(pick, index, seed, admit)
+                if not isinstance(outcome, AnyTask):
+                    discarded, why = discarded + 1, outcome
+        await self.log.finished(pick.pick, accepted(pick), discarded, why=why)
+        self.barren = 0 if pick.variants else self.barren + 1
         if self.barren and self.barren % BARREN == 0:
             log.warning("no variants", seeds_in_a_row=self.barren, why=why, see="rejected.jsonl, `rods status`")
 
-    async def _staged(self, pick: Pick, index: int, seed: AnyTask | None, admit: Admit) -> AnyTask | str:
+    async def _staged(self, pick: Unfinished, index: int, seed: AnyTask | None, admit: Admit) -> AnyTask | str:
         """A variant, once it is on record, or why there is none."""
         structlog.contextvars.bind_contextvars(step=pick.step, seed=pick.task)  # of this task alone
         outcome = await self._variant(pick, index, seed, admit) if seed else "the seed has left the pool"
         if isinstance(outcome, AnyTask):
-            await self.log.expanded(pick.id, index, outcome, outcome.provenance)
+            await self.log.expanded(pick.pick, index, outcome, outcome.provenance)
             self.neighbours.written(outcome.id)
             log.info("variant staged", variant=outcome.id, attempts=outcome.provenance["attempts"])
         else:
             log.info("discarded", why=outcome)
         return outcome
 
-    async def _variant(self, pick: Pick, index: int, seed: AnyTask, admit: Admit) -> AnyTask | str:
+    async def _variant(self, pick: Unfinished, index: int, seed: AnyTask, admit: Admit) -> AnyTask | str:
         """The outcome of the pipeline: a variant, or why there is none."""
         on_record: list[Awaitable[None]] = []
 
         def reject(failed: Rejection) -> None:
             stage, error, attempt = failed.stage, failed.error, failed.attempt
             written = self.log.rejected(
-                pick.id, index, stage=stage, error=error, evidence=failed.evidence, raw=failed.raw, attempt=attempt
+                pick.pick, index, stage=stage, error=error, evidence=failed.evidence, raw=failed.raw, attempt=attempt
             )
             on_record.append(written)
             log.info("rejected", variant=index, stage=stage, error=error, attempt=attempt)
@@ -338,9 +331,9 @@ class Service:
         try:
             environment = self.run.environments.load(seed.environment.name)
             kind = next(kind for kind in self.writers.kinds if kind.matches(seed))
-            author = kind.author(self.writers.asking, environment, seed, pick.id, index)
+            author = kind.author(self.writers.asking, environment, seed, pick.pick, index)
             root = self.originals.get(seed.provenance.get("root", ""), seed)
-            job = VariantJob(pick.id, index, seed, root, pick.why["generation"] + 1)
+            job = VariantJob(pick.pick, index, seed, root, pick.record["why"]["generation"] + 1)
             return await self.pipeline.write(job, author, environment, admit, reject)
         except ComposeError as error:  # there is no author for it
             reject(Rejection("plan", error.type, error.as_json()))

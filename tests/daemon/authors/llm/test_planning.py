@@ -100,7 +100,7 @@ async def test_what_has_to_differ_is_asked_for_where_there_is_a_choice_alone(
 ) -> None:
     """`names`: what is offered in the first place instead of the seed's own function."""
     given = assignment()
-    own = [[(call.name,) for call in calls] for calls in given.seed.calls]
+    own: list[list[tuple[str, ...]]] = [[(call.name,) for call in calls] for calls in given.seed.calls]
     own[0][0] = names or own[0][0]
     monkeypatch.setattr(planning, "pattern", lambda *_: Pattern(tuple(map(tuple, own))))
     with Stub(playing("obedient"), bodies=tmp_path / "bodies") as stub:
