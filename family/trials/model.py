@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from string import Formatter
 from types import ModuleType
 from typing import Any
 
@@ -28,8 +29,6 @@ from rods.environments.base import Environment
 from rods.extension import extensions
 from rods.llm import Client, Completion, Request
 from rods.prompts import FOLDER, Template, load
-
-FIELD = re.compile(r"\{(\w+)\}")  # of a template or a phrase
 
 
 def read(request: Mapping[str, Any], lent: Lent | None = None) -> Asked | None:
@@ -78,7 +77,7 @@ def _known() -> list[tuple[str, str, dict[str, re.Pattern[str]]]]:
         template = load(file.stem)
         if {"system", "user", "constrained", "tagged"} <= set(template.sections):
             ways = {way: _pattern(template, way) for way in ("constrained", "tagged")}
-            templates.append((template.name, _plain(template.sections["system"]), ways))
+            templates.append((template.name, template.sections["system"].format(), ways))
     return templates
 
 
@@ -94,17 +93,12 @@ def _pattern(template: Template, way: str) -> re.Pattern[str]:
 
 def _section(text: str, seen: set[str]) -> str:
     parts = []
-    for index, part in enumerate(FIELD.split(text)):
-        if index % 2 == 0:
-            parts.append(re.escape(_plain(part)))
-        else:
-            parts.append(f"(?P={part})" if part in seen else f"(?P<{part}>.*?)")
-            seen.add(part)
+    for plain, name, *_ in Formatter().parse(text):
+        parts.append(re.escape(plain))
+        if name is not None:
+            parts.append(f"(?P={name})" if name in seen else f"(?P<{name}>.*?)")
+            seen.add(name)
     return "".join(parts)
-
-
-def _plain(text: str) -> str:
-    return text.replace("{{", "{").replace("}}", "}")
 
 
 def parts() -> list[ModuleType]:
