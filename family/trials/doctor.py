@@ -26,13 +26,13 @@ from cyclopts import Parameter
 
 import rods
 from rods import logs, model_json
-from rods.buffers.run.filesystem import check_folder
 from rods.commands import LIBRARIES, Json, installing
 from rods.config import Config, Endpoint, base_address, read_config
 from rods.console.output import ConfigFile, print_lines, print_result
 from rods.environments import registry
 from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, Finding, InfrastructureError, UserError
+from rods.family.trials.filesystem import check_folder
 from rods.functions import named_function
 from rods.llm.client import Client
 from rods.llm.connections import read_key, read_reply, reason
