@@ -21,7 +21,7 @@ from bench.fixtures.llm_server import LlmServer, missing
 from bench.fixtures.llm_server.server import NAME
 from bench.fixtures.llm_stub import Script, Stub
 from bench.fixtures.synthesis import make_run, seeds, synthesise
-from rods.console.synthesis import yield_table
+from rods.family.trials.synthesis import yield_table
 
 RUNS = Path(__file__).parent.parent / "runs"
 SECONDS = 2400.0  # for 60 seeds

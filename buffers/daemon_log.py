@@ -17,7 +17,8 @@ from types import TracebackType
 from typing import Any
 
 from rods.buffers.checkpoints import check_daemons
-from rods.buffers.folds.seeds import Seeds, Unfinished
+from rods.buffers.folds.seeds import Seeds
+from rods.buffers.folds.seeds import Unfinished as Unfinished  # what it hands to the daemon
 from rods.buffers.log.disk import sync_file
 from rods.buffers.log.parts import segments
 from rods.buffers.log.records import Record, quarantine, record

@@ -29,9 +29,8 @@ class VariantJob(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class FormedTask:
-    """A task that the gates accept, with the draft and the texts that it was formed from."""
+    """A task that the gates accept, with the texts that it was formed from."""
 
-    draft: Draft
     texts: tuple[str, ...]
     task: Task
     checked: Checked
@@ -50,12 +49,11 @@ class Rejection(Exception):
         evidence: Any,
         raw: Any = None,
         *,
-        attempt: int = 0,
         cause: ComposeError | None = None,
         wordings: Sequence[Defect] = (),
     ) -> None:
         super().__init__(f"{stage}: {error}")
-        self.stage, self.error, self.evidence, self.attempt = stage, error, evidence, attempt
+        self.stage, self.error, self.evidence, self.attempt = stage, error, evidence, 0
         self.raw = "" if raw is None else json.dumps(raw, sort_keys=True, default=str)
         self.cause, self.wordings = cause, tuple(wordings)
 

@@ -8,9 +8,11 @@ are read on when somebody asks.
 from __future__ import annotations
 
 import asyncio
+import tomllib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rods.buffers.daemon_log import DaemonTotals
@@ -21,24 +23,8 @@ from rods.errors import UserError
 if TYPE_CHECKING:
     from aiohttp import web
 
-Labels = tuple[tuple[str, str], ...]
-HELP: Mapping[str, tuple[str, str]] = {
-    "rods_step": ("gauge", "Newest step of the trainer that was read."),
-    "rods_epoch": ("gauge", "Latest epoch; -1 before the first merge."),
-    "rods_considered_step": ("gauge", "Newest step whose tasks were considered as seeds."),
-    "rods_zone_tasks": ("gauge", "Active tasks by the zone of their latest group."),
-    "rods_pool_tasks": ("gauge", "Tasks of the pool by origin, and variants that have left it."),
-    "rods_staged_variants": ("gauge", "Accepted variants that no merge has decided about."),
-    "rods_queued_seeds": ("gauge", "Picks that wait for somebody free."),
-    "rods_seeds_in_flight": ("gauge", "Picks and failures that are worked on."),
-    "rods_picks_total": ("counter", "Seeds that were picked."),
-    "rods_picks_finished_total": ("counter", "Picks that are done, by outcome."),
-    "rods_variants_total": ("counter", "Variants that were accepted."),
-    "rods_rejections_total": ("counter", "Candidates that failed, by stage and type of error."),
-    "rods_model_calls_total": ("counter", "Calls of language models, by stage, endpoint and outcome."),
-    "rods_model_tokens_total": ("counter", "Tokens of these calls, by endpoint and direction."),
-    "rods_model_seconds_total": ("counter", "Seconds that these calls took, added up, by endpoint."),
-}
+HELP: Mapping[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 class Metrics:
@@ -47,7 +33,7 @@ class Metrics:
     def __init__(self, state: RunState, own: Callable[[], Mapping[str, int]]) -> None:
         self.state, self.own = state, own
         self._tails = {name: state.follow(name) for name in (SEEDS, EXPANDED, REJECTED, usage("daemon"))}
-        self._totals: defaultdict[tuple[str, Labels], float] = defaultdict(int)
+        self._totals: defaultdict[tuple[str, str], float] = defaultdict(float)  # by metric and labels
         self._daemon = DaemonTotals()
         self._reading = asyncio.Lock()
 
@@ -55,46 +41,44 @@ class Metrics:
         """All of them in Prometheus's text format (version 0.0.4)."""
         async with self._reading:
             await asyncio.to_thread(self._read_on)
-        samples: dict[str, list[tuple[Labels, float]]] = {}
+        samples = defaultdict[str, list[str]](list)
         for (name, labels), value in (*self._totals.items(), *self._counted()):
-            samples.setdefault(name, []).append((labels, value))
-        lines = []
-        for name, (kind, about) in HELP.items():
-            lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
-            lines += [f"{name}{_written(labels)} {value:.12g}" for labels, value in sorted(samples.get(name, ()))]
+            samples[name].append(f"{name}{labels} {value:.12g}")
+        lines = list[str]()
+        for name, about in HELP.items():
+            kind = "counter" if name.endswith("_total") else "gauge"
+            lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}", *sorted(samples[name])]
         return "\n".join(lines) + "\n"
 
     def _read_on(self) -> None:
         for log in (SEEDS, REJECTED):
             for record in self._tails[log].records():
                 self._daemon.apply(record)
-        self._count("rods_variants_total", sum(1 for _ in self._tails[EXPANDED].records()))
+        self._totals["rods_variants_total", ""] += sum(1 for _ in self._tails[EXPANDED].records())
         for call in self._tails[usage("daemon")].records():
             name = call["backbone"]
-            self._count("rods_model_calls_total", stage=call["stage"], endpoint=name, outcome=call["outcome"])
-            self._count("rods_model_tokens_total", call["tokens_in"], endpoint=name, direction="in")
-            self._count("rods_model_tokens_total", call["tokens_out"], endpoint=name, direction="out")
-            self._count("rods_model_seconds_total", call["seconds"], endpoint=name)
+            made = _written(stage=call["stage"], endpoint=name, outcome=call["outcome"])
+            self._totals["rods_model_calls_total", made] += 1
+            for direction in ("in", "out"):
+                used = call[f"tokens_{direction}"]
+                self._totals["rods_model_tokens_total", _written(endpoint=name, direction=direction)] += used
+            self._totals["rods_model_seconds_total", _written(endpoint=name)] += call["seconds"]
 
-    def _count(self, metric: str, by: float = 1, **labels: str) -> None:
-        self._totals[metric, tuple(labels.items())] += by
-
-    def _counted(self) -> Iterator[tuple[tuple[str, Labels], float]]:
+    def _counted(self) -> Iterator[tuple[tuple[str, str], float]]:
         if picks := self._daemon.picks.total():
-            yield ("rods_picks_total", ()), picks
+            yield ("rods_picks_total", ""), picks
         for outcome, count in self._daemon.outcomes.items():
-            yield ("rods_picks_finished_total", (("outcome", outcome),)), count
+            yield ("rods_picks_finished_total", _written(outcome=outcome)), count
         for (stage, error), alike in self._daemon.failures.items():
-            yield ("rods_rejections_total", (("stage", stage), ("error", error))), alike.count
-        yield ("rods_epoch", ()), self.state.epoch
-        for name, value in self.own().items():
-            yield (name, ()), value
+            yield ("rods_rejections_total", _written(stage=stage, error=error)), alike.count
+        for name, value in {"rods_epoch": self.state.epoch, **self.own()}.items():
+            yield (name, ""), value
         for name, gauge in self.state.gauges().items():
             room, _, label = name.partition("/")
             if room == "staging":
-                yield ("rods_staged_variants", ()), gauge
+                yield ("rods_staged_variants", ""), gauge
             else:
-                yield (f"rods_{room}_tasks", (("zone" if room == "zone" else "origin", label),)), gauge
+                yield (f"rods_{room}_tasks", _written(**{"zone" if room == "zone" else "origin": label})), gauge
 
 
 @asynccontextmanager
@@ -129,7 +113,6 @@ async def serving(state: RunState, own: Callable[[], Mapping[str, int]]) -> Asyn
         await runner.cleanup()
 
 
-def _written(labels: Labels) -> str:
+def _written(**labels: str) -> str:
     """The labels of a sample; a backslash, a quote and a line's end within a value are escaped."""
-    escaped = {name: value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for name, value in labels}
-    return "{" + ",".join(f'{name}="{value}"' for name, value in escaped.items()) + "}" if labels else ""
+    return "{" + ",".join(f'{name}="{value.translate(ESCAPED)}"' for name, value in labels.items()) + "}"

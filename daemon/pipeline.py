@@ -27,6 +27,7 @@ from rods.daemon.authors.base import (
     Assignment,
     Author,
     StagedAuthor,
+    T,
     TaskKind,
     Texts,
     V,
@@ -48,26 +49,18 @@ from rods.tasks import AnyTask, OpenTask, Task, TaskType
 
 PLAIN: tuple[TaskType, ...] = ("base", "long_context")  # what stage IV judges as it is; the others are made in stage V
 REMEMBERED = 4096  # profiles of roots kept
-T = TypeVar("T")
 
 
 class TasksWithCalls(TaskKind[Task]):
     """Tasks whose ground truth is a list of calls a turn: variants go through the stages (004)."""
-
-    def __init__(self) -> None:
-        self._procedural: dict[str, ProceduralAuthor] = {}
 
     def matches(self, task: AnyTask) -> bool:
         return isinstance(task, Task)
 
     def author(self, asking: Asking, environment: Environment, seed: Task, pick: str, index: int) -> StagedAuthor:
         if asking.by_model:
-            settings, duplicates = asking.config.pipeline, asking.config.gates.duplicates
-            asker = asking.writing(pick, index)
-            return LLMAuthor(environment, asker, settings, asking.threads, duplicates=duplicates)
-        if environment.name not in self._procedural:
-            self._procedural[environment.name] = ProceduralAuthor.of(environment, asking.threads)
-        return self._procedural[environment.name]
+            return LLMAuthor(environment, asking.writing(pick, index), asking.config.pipeline, asking.threads)
+        return ProceduralAuthor.of(environment, asking.threads)
 
     def check(self, given: Assignment[Task], task: Task, gates: Gates, held_out: SimilarityIndex) -> Checked:
         """The only fresh run of the ground truth: it has to give the results that the author recorded, and judge and
@@ -158,9 +151,8 @@ class _Writing(Generic[V, A]):
         return self.pipeline.config
 
     async def run(self) -> V | str:
-        rejected = Rejection("plan", "pipeline_exception", "")
-        for attempt in range(1, self.config.pipeline.attempts + 1):
-            self.attempt = attempt
+        while True:
+            self.attempt += 1
             try:
                 return await self._candidate()
             except Rejection as failed:
@@ -172,9 +164,8 @@ class _Writing(Generic[V, A]):
             except Exception:  # noqa: BLE001 - one seed's bug must not stop the service; recorded in full
                 rejected = Rejection(self.stage, "pipeline_exception", traceback.format_exc())
             self._record(rejected)
-            if rejected.error in FINAL:
-                break
-        return rejected.error
+            if rejected.error in FINAL or self.attempt == self.config.pipeline.attempts:
+                return rejected.error
 
     async def _candidate(self) -> V:
         """One attempt, from plan to admission. Raises Rejection."""
@@ -260,29 +251,22 @@ class _Whole(_Writing[OpenTask, WholeAuthor]):
 class _Staged(_Writing[Task, StagedAuthor]):
     """The variant of a task with ground truth, through the stages."""
 
-    profile: Profile
-
     async def _candidate(self) -> Task:
         settings, seed = self.config.pipeline, self.job.seed
         self.stage = "plan"
-        self.profile = await self.pipeline.shape(self.environment, self.job.root)
-        given = replace(self._given(), profile=self.profile)
+        given = replace(self._given(), profile=await self.pipeline.shape(self.environment, self.job.root))
         draft = await self._draft(given)
         write = self.author.rewrite if settings.rewrite else self.author.queries
-        if seed.type in PLAIN:
-            texts = await self._stage("rewrite", write(given, draft), draft)
-            candidate = await self._accepted(given, draft, texts, seed.type, settings.refine_cycles)
-        else:
-            simple = plain(draft)
-            texts = await self._stage("rewrite", write(given, simple), simple)
-            candidate = await self._accepted(given, simple, texts, "base", settings.refine_cycles)
+        simple, type = (draft, seed.type) if seed.type in PLAIN else (plain(draft), "base")
+        texts = await self._stage("rewrite", write(given, simple), simple)
+        candidate = await self._accepted(given, simple, texts, type, settings.refine_cycles)
+        if seed.type not in PLAIN:
             candidate = await self._accepted(given, draft, with_blanks(draft, candidate.texts), seed.type, 0)
         self.stage = "admission"
         shape = candidate.checked.profile
         if shape is None:
             shape = await in_thread(self.pipeline.threads, profile, self.environment, candidate.task)
-        plan = candidate.draft.plan.as_json()
-        far = distance(self.profile, shape)
+        plan, far = draft.plan.as_json(), distance(given.profile, shape)
         planned = {"plan": plan, "narrative": plan["narrative"], "profile_distance": far}
         return self._admitted(abridged(candidate.task), planned, {"judge": candidate.reason})
 
@@ -355,11 +339,11 @@ class _Staged(_Writing[Task, StagedAuthor]):
         if checked.rejections:
             raise Rejection.at_gates(stage, checked.rejections, abridged(task).as_json())
         if not self.config.pipeline.judge:
-            return FormedTask(draft, texts, task, checked)
+            return FormedTask(texts, task, checked)
         judgement = await self._stage(stage, self.author.judge(given, draft, task, checked.results), draft)
         if judgement.defects:
             raise Rejection.by_judge(stage, judgement, abridged(task).as_json())
-        return FormedTask(draft, texts, task, checked, judgement.reason)
+        return FormedTask(texts, task, checked, judgement.reason)
 
     async def _stage(self, stage: StageName, work: Awaitable[T], draft: Draft) -> T:
         """Awaits one author's work; its ComposeError becomes a Rejection of this stage."""

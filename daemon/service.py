@@ -10,15 +10,14 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any
 
 import structlog
 
 from rods import logs
-from rods.buffers.daemon_log import DaemonLog
+from rods.buffers.daemon_log import DaemonLog, Unfinished
 from rods.buffers.run.control import Control
 from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError
@@ -26,7 +25,7 @@ from rods.daemon import metrics
 from rods.daemon.candidates import Rejection, VariantJob
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline
-from rods.daemon.queue import Job, SeedQueue, Waiting
+from rods.daemon.queue import SeedQueue, accepted
 from rods.daemon.static_pool import BARREN, StaticPoolFill, choose
 from rods.daemon.watching import TrainerLife, Watch
 from rods.daemon.writers import Writers
@@ -34,7 +33,7 @@ from rods.episode.watchdog import Lanes
 from rods.extension import extensions
 from rods.gates import held_out_index
 from rods.logs import log
-from rods.rules.selection import Pick, select
+from rods.rules.selection import select
 from rods.tasks import AnyTask
 
 Admit = Callable[[AnyTask], list[str]]
@@ -55,19 +54,24 @@ class Service:
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
         outside = run.players.outside  # a witness then waits for whom it asks, one thread each
-        self.players = Lanes(self.writers.workers, "rods-players") if outside else None
+        self.workers = self.writers.employed(run.config.operation.workers)
+        self.players = Lanes(self.workers, "rods-players") if outside else None
         held_out = held_out_index(run.tasks)
         self.pipeline = Pipeline(run.config, held_out, threads, self.writers.kinds, self.players)
         self.generated: list[AnyTask] = []  # the variants of the pool
-        works = (extension.daemon_work(run, self.writers, threads, self._tasks) for extension in extensions())
+
+        def tasks() -> list[AnyTask]:
+            return [*run.tasks, *self.generated]
+
+        works = (extension.daemon_work(run, self.writers, threads, tasks) for extension in extensions())
         self.works = [work for work in works if work is not None]  # beside picks
+        self.jobs = asyncio.Queue[Callable[[], Awaitable[None]]]()  # theirs: few, soon done, and never dropped
         self.life = TrainerLife(run.path)
         self.reading = asyncio.Lock()  # held while the watch reads on, so that nobody sees a pool half folded
         self.in_flight = 0
         self.barren = 0  # seeds in a row that gave no variant
         self.paused = False
         self.picking = True  # no word against it from `rods ctl`
-        self.workers = self.writers.workers
         self._freed = asyncio.Event()  # somebody may be free
         setters = {
             "picking": lambda value, endpoint: setattr(self, "picking", value == "on"),
@@ -82,9 +86,9 @@ class Service:
         try:
             async with self.writers:
                 with self.run.playing(PLAYING):
-                    self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
+                    self.run.log_start("daemon", workers=self.workers, **self.writers.known())
                     async with metrics.serving(self.watch.state, self._gauges), asyncio.TaskGroup() as group:
-                        works = self._watch(stop), self._fill() if self.static else self._work()
+                        works = self._watch(stop), self._beside(), self._fill() if self.static else self._work()
                         tasks = [group.create_task(work) for work in works]
                         await stop.wait()
                         for task in tasks:
@@ -98,11 +102,8 @@ class Service:
 
     def _resume(self) -> None:
         """Queues the picks that an earlier daemon left unfinished; the queue's bound decides which are still fresh."""
-        unfinished = self.log.state.unfinished
-        for left in sorted(unfinished.values(), key=lambda left: (left.step, left.rank)):
-            record = left.record
-            pick = Pick(left.step, left.task, record["type"], record["score"], record["why"])
-            self.queue.add([Waiting(pick, left.epoch, tuple(sorted(left.variants.items())))])
+        unfinished = sorted(self.log.state.unfinished.values(), key=lambda pick: (pick.step, pick.rank))
+        self.queue.add(unfinished)
         if unfinished:
             log.info("unfinished picks taken up", picks=len(unfinished))
 
@@ -118,8 +119,8 @@ class Service:
                     self._resume()
                     first = False
                 for work in self.works:
-                    jobs = await asyncio.to_thread(work.due, self.watch.state)
-                    self.queue.add_jobs(partial(work.work, job) for job in jobs)
+                    for job in await asyncio.to_thread(work.due, self.watch.state):
+                        self.jobs.put_nowait(partial(work.work, job))
                 await self._drop_stale()
                 await self._consider()
             if self.finished and not said:
@@ -127,8 +128,7 @@ class Service:
             said = self.finished
             self._beat()
             idle = self.config.operation.idle_exit_seconds
-            resting = idle and not self.queue and not self.in_flight
-            if resting and await self.life.gone_for(self.watch.newest) > idle:
+            if idle and not self.waiting and not self.in_flight and await self.life.gone_for(self.watch.newest) > idle:
                 log.info("no living trainer", seconds=idle)
                 stop.set()
             await asyncio.sleep(self.config.operation.poll_seconds)
@@ -144,9 +144,8 @@ class Service:
         stale = self.queue.advance(self.watch.newest, self.watch.state.epoch)
         why = f"the trainer had reached step {self.queue.newest} before anyone was free"
         async with asyncio.TaskGroup() as group:
-            for waiting in stale:
-                accepted = [task_id for _, task_id in waiting.accepted]
-                group.create_task(self.log.finished(waiting.pick.id, accepted, 0, dropped_stale=why))
+            for pick in stale:
+                group.create_task(self.log.finished(pick.pick, accepted(pick), 0, dropped_stale=why))
 
     async def _consider(self) -> None:
         """Picks the seeds of every step that is due; none while picks could not be served (sync=free only)."""
@@ -169,7 +168,7 @@ class Service:
             self.log.read_epoch(step.epoch)
             told = [{"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why} for pick in picks]
             await self.log.picked(step.step, step.epoch, told)
-            self.queue.add(Waiting(pick, step.epoch) for pick in picks)
+            self.queue.add(state.unfinished[pick.id] for pick in picks)
             milliseconds = round((time.perf_counter() - began) * 1000, 2)
             log.info("considered", step=step.step, epoch=step.epoch, picks=len(picks), milliseconds=milliseconds)
 
@@ -180,12 +179,14 @@ class Service:
         return bool(rules.staging_epochs) and self.watch.staged() > most
 
     @property
+    def waiting(self) -> int:
+        """Picks and jobs that nobody has begun."""
+        return len(self.queue) + self.jobs.qsize()
+
+    @property
     def finished(self) -> bool:
         """Whether the trainer has taken its last step, and all that was picked is done."""
-        return self.watch.newest >= self.config.training.steps and not self.queue and not self.in_flight
-
-    def _tasks(self) -> list[AnyTask]:
-        return [*self.run.tasks, *self.generated]
+        return self.watch.newest >= self.config.training.steps and not self.waiting and not self.in_flight
 
     def _beat(self) -> None:
         written = self.log.written + sum(work.written for work in self.works)
@@ -194,7 +195,7 @@ class Service:
             state=self._state(),
             step=self.watch.newest,
             considered=self.log.state.last_considered,
-            queue=len(self.queue),
+            queue=self.waiting,
             in_flight=self.in_flight,
             staged=self.watch.staged(),
             work=written + self.writers.calls,
@@ -205,12 +206,12 @@ class Service:
         return {
             "rods_step": self.watch.newest,
             "rods_considered_step": self.log.state.last_considered,
-            "rods_queued_seeds": len(self.queue),
+            "rods_queued_seeds": self.waiting,
             "rods_seeds_in_flight": self.in_flight,
         }
 
     def _state(self) -> str:
-        if self.in_flight or self.queue:
+        if self.in_flight or self.waiting:
             return "no endpoint answers" if self.writers.cut_off else "working"
         if self.finished:
             return "run finished"
@@ -221,15 +222,26 @@ class Service:
         return "idle"
 
     async def _work(self) -> None:
-        """Starts picks as they come, at most `workers` at a time. A slow one keeps its own place and no other."""
+        """Starts picks as they come, at most `workers` at a time. A slow one keeps its own place and no other.
+
+        Each has its seed and its neighbours as they stand when it starts: in lockstep those of the pool of its epoch,
+        whatever a rewound trainer does meanwhile. No seed: it has left the pool."""
         async with asyncio.TaskGroup() as group:
             while True:
                 while self.in_flight >= self.workers:
                     self._freed.clear()
                     await self._freed.wait()
-                work = await self._next()
-                self.in_flight += 1
-                group.create_task(work()).add_done_callback(self._done)
+                async with self.reading:  # the pool is not read on meanwhile
+                    if (pick := self.queue.take()) is not None:
+                        self.in_flight += 1
+                        try:
+                            seed = await asyncio.to_thread(self.watch.state.task, pick.task)  # from a disk
+                        except KeyError:  # injected in an epoch that a start has dropped
+                            seed = None
+                        admit = self.neighbours.admit if self.lockstep else lambda task: self.neighbours.admit(task)
+                        group.create_task(self._write(pick, seed, admit)).add_done_callback(self._done)
+                if pick is None:
+                    await self.queue.changed()
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self.in_flight -= 1
@@ -239,35 +251,18 @@ class Service:
         self.workers = self.writers.employed(workers)
         self._freed.set()
 
-    async def _next(self) -> Callable[[], Coroutine[Any, Any, None]]:
-        """The next job beside picks, or the next pick, with its seed and its neighbours as they stand when it starts:
-        in lockstep those of the pool of its epoch, whatever a rewound trainer does meanwhile. No seed: it has left the
-        pool."""
+    async def _beside(self) -> None:
+        """Does the jobs beside picks, one at a time, and waits for no worker."""
         while True:
-            async with self.reading:  # the pool is not read on meanwhile
-                if (job := self.queue.take_job()) is not None:
-                    return partial(self._beside, job)
-                waiting = self.queue.take()
-                if waiting is not None:
-                    try:
-                        seed = await asyncio.to_thread(self.watch.state.task, waiting.pick.task)  # perhaps from a disk
-                    except KeyError:  # injected in an epoch that a start has dropped
-                        seed = None
-                    admit = self.neighbours.admit if self.lockstep else lambda task: self.neighbours.admit(task)
-                    return partial(self._write, waiting, seed, admit)
-            await self.queue.changed()
-
-    async def _beside(self, job: Job) -> None:
-        await job()
-        self.queue.job_done()
+            job = await self.jobs.get()
+            self.in_flight += 1
+            await job()
+            self.in_flight -= 1
+            self._freed.set()
 
     async def _fill(self) -> None:
-        """Writes a static pool when its seeds are picked, or goes on with it; does what is beside picks meanwhile."""
+        """Writes a static pool when its seeds are picked, or goes on with it."""
         while True:
-            if (job := self.queue.take_job()) is not None:
-                self.in_flight += 1
-                await self._beside(job)
-                self.in_flight -= 1
             async with self.reading:
                 picks = list(iter(self.queue.take, None))
                 filling = self._filling(picks) if picks else None
@@ -277,73 +272,71 @@ class Service:
             self.in_flight += 1
             # some of its picks are finished only where a kill came after the last variant
             why = await filling.run() if len(picks) == filling.seeds else None
-            for pick in (waiting.pick for waiting in picks):
-                await self.log.finished(pick.id, filling.accepted(pick), filling.failed[pick.id], why=why)
+            for pick in picks:
+                await self.log.finished(pick.pick, accepted(pick), filling.failed[pick.pick], why=why)
             self.in_flight -= 1
 
-    def _filling(self, picks: list[Waiting]) -> StaticPoolFill:
+    def _filling(self, picks: list[Unfinished]) -> StaticPoolFill:
         state = self.watch.state
-        seeds = {one.pick.id: state.task(one.pick.task) for one in picks}
+        seeds = {pick.pick: state.task(pick.task) for pick in picks}
         generated = [state.task(member.task_id) for member in state.pool.generated]
         recorded = {
             (one.pick, one.index): AnyTask.from_json(one.content)
             for one in state.staging.candidates(state.staging.seq, by_pick=True)
         }
 
-        async def write(pick: Pick, index: int, admit: Admit) -> AnyTask | str:
-            return await self._staged(pick, index, seeds[pick.id], admit)
+        async def write(pick: Unfinished, index: int, admit: Admit) -> AnyTask | str:
+            return await self._staged(pick, index, seeds[pick.pick], admit)
 
         known = DuplicateIndex([*self.originals.values(), *generated], staging=False)
         return StaticPoolFill(picks, known, recorded, write, self.workers, self.config.gates.duplicates)
 
-    async def _write(self, waiting: Waiting, seed: AnyTask | None, admit: Admit) -> None:
+    async def _write(self, pick: Unfinished, seed: AnyTask | None, admit: Admit) -> None:
         """Writes the variants of one pick that are not on record yet, then finishes it."""
-        pick, accepted, discarded, why = waiting.pick, dict(waiting.accepted), 0, None
+        discarded, why = 0, None
         for index in range(self.config.pipeline.variants_per_seed):
-            if index in accepted:
-                continue
-            outcome = await self._staged(pick, index, seed, admit)
-            if isinstance(outcome, AnyTask):
-                accepted[index] = outcome.id
-            else:
-                discarded, why = discarded + 1, outcome
-        await self.log.finished(pick.id, [accepted[index] for index in sorted(accepted)], discarded, why=why)
-        self.barren = 0 if accepted else self.barren + 1
+            if index not in pick.variants:
+                outcome = await self._staged(pick, index, seed, admit)
+                if not isinstance(outcome, AnyTask):
+                    discarded, why = discarded + 1, outcome
+        await self.log.finished(pick.pick, accepted(pick), discarded, why=why)
+        self.barren = 0 if pick.variants else self.barren + 1
         if self.barren and self.barren % BARREN == 0:
             log.warning("no variants", seeds_in_a_row=self.barren, why=why, see="rejected.jsonl, `rods status`")
 
-    async def _staged(self, pick: Pick, index: int, seed: AnyTask | None, admit: Admit) -> AnyTask | str:
+    async def _staged(self, pick: Unfinished, index: int, seed: AnyTask | None, admit: Admit) -> AnyTask | str:
         """A variant, once it is on record, or why there is none."""
         structlog.contextvars.bind_contextvars(step=pick.step, seed=pick.task)  # of this task alone
         outcome = await self._variant(pick, index, seed, admit) if seed else "the seed has left the pool"
         if isinstance(outcome, AnyTask):
-            await self.log.expanded(pick.id, index, outcome, outcome.provenance)
+            await self.log.expanded(pick.pick, index, outcome, outcome.provenance)
             self.neighbours.written(outcome.id)
             log.info("variant staged", variant=outcome.id, attempts=outcome.provenance["attempts"])
         else:
             log.info("discarded", why=outcome)
         return outcome
 
-    async def _variant(self, pick: Pick, index: int, seed: AnyTask, admit: Admit) -> AnyTask | str:
+    async def _variant(self, pick: Unfinished, index: int, seed: AnyTask, admit: Admit) -> AnyTask | str:
         """The outcome of the pipeline: a variant, or why there is none."""
         on_record: list[Awaitable[None]] = []
 
         def reject(failed: Rejection) -> None:
             stage, error, attempt = failed.stage, failed.error, failed.attempt
             written = self.log.rejected(
-                pick.id, index, stage=stage, error=error, evidence=failed.evidence, raw=failed.raw, attempt=attempt
+                pick.pick, index, stage=stage, error=error, evidence=failed.evidence, raw=failed.raw, attempt=attempt
             )
             on_record.append(written)
             log.info("rejected", variant=index, stage=stage, error=error, attempt=attempt)
 
         try:
             environment = self.run.environments.load(seed.environment.name)
-            author = self.writers.author_of(seed, environment, pick.id, index)
+            kind = next(kind for kind in self.writers.kinds if kind.matches(seed))
+            author = kind.author(self.writers.asking, environment, seed, pick.pick, index)
             root = self.originals.get(seed.provenance.get("root", ""), seed)
-            job = VariantJob(pick.id, index, seed, root, pick.why["generation"] + 1)
+            job = VariantJob(pick.pick, index, seed, root, pick.record["why"]["generation"] + 1)
             return await self.pipeline.write(job, author, environment, admit, reject)
         except ComposeError as error:  # there is no author for it
-            reject(Rejection("plan", error.type, error.as_json(), attempt=0))
+            reject(Rejection("plan", error.type, error.as_json()))
             return error.type
         finally:
             await asyncio.gather(*on_record)  # before the pick is finished

@@ -13,16 +13,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from rods.buffers.daemon_log import Unfinished
 from rods.config import Config
 from rods.daemon.duplicate_index import DuplicateIndex
-from rods.daemon.queue import Waiting
 from rods.logs import log
 from rods.rules.selection import Pick, TaskFacts, select
 from rods.rules.zones import TaskSignal
 from rods.tasks import AnyTask
 
 BARREN = 20  # so many tries in a row without a variant, and one of each seed, end a fill
-Write = Callable[[Pick, int, Callable[[AnyTask], list[str]]], Awaitable[AnyTask | str]]
+Write = Callable[[Unfinished, int, Callable[[AnyTask], list[str]]], Awaitable[AnyTask | str]]
 
 
 def choose(step: int, candidates: Iterable[TaskSignal], active: Mapping[str, TaskFacts], config: Config) -> list[Pick]:
@@ -41,7 +41,7 @@ class StaticPoolFill:
     """One fill. `known` has the tasks that a variant must not repeat; `recorded` the variants, by pick and index, that
     an earlier daemon wrote; `write` makes one and puts it on record."""
 
-    picks: Sequence[Waiting]
+    picks: Sequence[Unfinished]
     known: DuplicateIndex
     recorded: dict[tuple[str, int], AnyTask]
     write: Write
@@ -52,16 +52,11 @@ class StaticPoolFill:
     @property
     def seeds(self) -> int:
         """How many there were in the beginning."""
-        return int(self.picks[0].pick.why["static"]["seeds"])
-
-    def accepted(self, pick: Pick) -> list[str]:
-        """The variants of a pick, in the order of their indices."""
-        made = sorted((index, task.id) for (of, index), task in self.recorded.items() if of == pick.id)
-        return [task_id for _, task_id in made]
+        return int(self.picks[0].record["why"]["static"]["seeds"])
 
     async def run(self) -> str | None:
         """Fills the pool; returns why it stayed smaller than wanted, None when it did not."""
-        wanted, limit = self.picks[0].pick.why["static"]["variants"], max(BARREN, len(self.picks))
+        wanted, limit = self.picks[0].record["why"]["static"]["variants"], max(BARREN, len(self.picks))
         tried = count = barren = 0
         reasons: Counter[str] = Counter()
         free = asyncio.Semaphore(self.workers)
@@ -73,7 +68,7 @@ class StaticPoolFill:
                 barren += 1
                 if not isinstance(outcome, AnyTask):
                     reasons[outcome] += 1
-                    self.failed[self._place(number)[0].id] += 1
+                    self.failed[self._place(number)[0].pick] += 1
                 elif self.duplicates and self.known.admit(outcome):
                     reasons["duplicates"] += 1
                 else:
@@ -88,17 +83,17 @@ class StaticPoolFill:
         log.warning("static pool incomplete", why=why, see="rejected.jsonl")
         return why
 
-    def _place(self, number: int) -> tuple[Pick, int]:
+    def _place(self, number: int) -> tuple[Unfinished, int]:
         index, rank = divmod(number, len(self.picks))
-        return self.picks[rank].pick, index
+        return self.picks[rank], index
 
     async def _try(self, number: int, free: asyncio.Semaphore) -> AnyTask | str:
         """A variant, on record, or why there is none."""
         pick, index = self._place(number)
-        if (made := self.recorded.get((pick.id, index))) is not None:
+        if (made := self.recorded.get((pick.pick, index))) is not None:
             return made
         async with free:
             outcome = await self.write(pick, index, self.known.admit)
         if isinstance(outcome, AnyTask):
-            self.recorded[pick.id, index] = outcome
+            self.recorded[pick.pick, index] = outcome
         return outcome

@@ -27,7 +27,7 @@ class Watch:
     """Follows the logs by `look`, which is meant for a thread."""
 
     def __init__(self, run: Run) -> None:
-        self.run = run
+        self.run, self.lockstep = run, run.config.sync == "lockstep"
         self.active: dict[str, TaskFacts] = {}
         self._unvaried = frozenset(task.id for task in run.tasks if not varied(task))  # these are no seeds
         self._pending: list[ClosedStep] = []
@@ -35,10 +35,6 @@ class Watch:
         # In lockstep every step is considered; for a static pool one may not be missed behind a snapshot.
         self.state = RunState(run, every_step=self.lockstep or run.config.pool.static)
         self.newest = self.state.last_step  # the newest step ever read, rewound ones included
-
-    @property
-    def lockstep(self) -> bool:
-        return self.run.config.sync == "lockstep"
 
     def look(self, last_considered: int) -> bool:
         """Reads on. Returns whether the pool has changed."""
@@ -68,11 +64,9 @@ class Watch:
     def due(self, last_considered: int, before: float = math.inf) -> ClosedStep | None:
         """The step to consider next: in lockstep the oldest, otherwise only the newest. None when there is none below
         `before`, or when the record of its epoch has not arrived."""
-        while self._pending:
-            if self._pending[0].step > last_considered:
-                ready = self._pending[0].epoch <= self.state.epoch and self._pending[0].step < before
-                return self._pending.pop(0) if ready else None
-            self._pending.pop(0)
+        self._pending = [step for step in self._pending if step.step > last_considered]
+        if self._pending and self._pending[0].epoch <= self.state.epoch and self._pending[0].step < before:
+            return self._pending.pop(0)
         return None
 
     def candidates(self, step: ClosedStep) -> list[TaskSignal]:

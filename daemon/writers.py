@@ -16,17 +16,15 @@ from rods.buffers.run.run import Run
 from rods.buffers.usage import UsageLog
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
-from rods.daemon.authors.base import Asking, Author
+from rods.daemon.authors.base import Asking
 from rods.daemon.authors.llm.asking import Asker
 from rods.daemon.authors.procedural import IN_FLIGHT
 from rods.daemon.pipeline import kinds_of
-from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.extension import extensions
 from rods.llm import Budget, Client
 from rods.logs import log
 from rods.rules.curriculum import writes
-from rods.tasks import AnyTask
 
 
 class Writers:
@@ -66,13 +64,9 @@ class Writers:
     async def __aexit__(self, *error: object) -> None:
         await self._open.aclose()
 
-    @property
-    def workers(self) -> int:
-        """Seeds in flight: models that write or play are waited for, the procedural author only computes."""
-        return self.employed(self.config.operation.workers)
-
     def employed(self, workers: int) -> int:
-        """How many of so many workers there is work for."""
+        """How many of so many workers, seeds in flight, there is work for: models that write or play are waited for,
+        the procedural author only computes."""
         return workers if self.by_model or self.run.players.outside else min(workers, IN_FLIGHT)
 
     def setters(self) -> dict[str, Setter]:
@@ -103,25 +97,17 @@ class Writers:
         """Whether all endpoints are known to be down: calls wait."""
         return self._client is not None and all(one["why"] for one in self._client.status())
 
-    def author_of(self, seed: AnyTask, environment: Environment, pick: str, index: int) -> Author:
-        """Who writes variant `index` of `pick`. Raises ComposeError("no_prompts") where nobody can write for the
-        environment."""
-        kind = next(kind for kind in self.kinds if kind.matches(seed))
-        return kind.author(self.asking, environment, seed, pick, index)
-
-    def asker(self, *key: str) -> Asker:
-        """Who asks one question beside variants, with an account of its own. An answer that cannot be read is not asked
-        for again."""
-        return self._asker(" ".join(key), 1, *key)
-
     def _writing(self, pick: str, index: int) -> Asker:
-        return self._asker(f"{pick}#{index}", self.config.pipeline.answer_tries, pick, index)
+        return self.asker(pick, index, account=f"{pick}#{index}", tries=self.config.pipeline.answer_tries)
 
-    def _asker(self, account: str, tries: int, *key: str | int) -> Asker:
+    def asker(self, *key: str | int, account: str = "", tries: int = 1) -> Asker:
+        """Who asks questions under `account`, by default one question beside variants with an account of its own, of
+        which an answer that cannot be read is not asked for again. `key` draws the endpoint."""
         assert self._client is not None, "endpoints are configured"
         backbone = self._client.draw(keyed_random(self.config.random_seeds.daemon, "backbone", *key))
         feedback, roles = self.config.pipeline.feedback, self.config.roles
-        return Asker(self._client, backbone, self._client.account(account), tries, feedback=feedback, roles=roles)
+        paying = self._client.account(account or " ".join(map(str, key)))
+        return Asker(self._client, backbone, paying, tries, feedback=feedback, roles=roles)
 
     def known(self) -> dict[str, Any]:
         """What the log of starts records: the synthesis model, and the prompt hashes of every environment that can be

@@ -68,7 +68,7 @@ class EpochNotes(Protocol):
 
 
 class DaemonWork(Protocol):
-    """Jobs that a daemon does beside picks: before them, one at a time."""
+    """Jobs that a daemon does beside picks, one at a time; they wait for no worker."""
 
     @property
     def written(self) -> int:

@@ -33,6 +33,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders
     "export": ("family/export",),
     "new_world": ("family/new_world",),
     "supervised": ("family/supervised",),
+    "trials": ("family/trials",),
 }
 QUICK = ("bfcl", "sandbox", "seal", "simulation")
 NEW = ("new", "refused", "--config", "run.toml")
@@ -50,6 +51,7 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ("seal", '[[curriculum.stages]]\ninterface = "seal-full"\n', NEW, "'seal-full' names no function"),
     ("feedback", "", ("feedback", "list", "run"), "feedback"),
     ("environments", "", ("env", "generate", "w"), "generate"),
+    ("trials", "", ("stub-endpoint", "--url-file", "url"), "stub-endpoint"),
     ("simulation", "", ("data", "draw", "tasks.jsonl"), "draw"),
     ("simulation", "[source]\ndrawn = 0.5\n", NEW, "run.toml: source: unknown key"),
     ("simulation", '[simulation]\nuser = "model"\n', NEW, "run.toml: simulation: unknown key"),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rods.console.report.history import History
-from rods.daemon.stand_ins.model import NAME as STUB
+from rods.daemon.stand_ins import NAME as STUB
 from rods.evaluation.scoring import too_few
 from rods.observations import Dynamics, shares
 from rods.rules.zones import ZONES, zone_of

@@ -16,12 +16,12 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from rods.analysis.profile import Profile
 from rods.canonical import keyed_random
-from rods.composing.records import ComposeError, Draft, Plan
+from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.config import Config, Gates
 from rods.environments.base import Environment, Results
 from rods.gates import SimilarityIndex
@@ -189,6 +189,14 @@ class TaskKind(ABC, Generic[V]):
     def close(self) -> None:
         """Gives back what the kind holds."""
         return
+
+
+def with_calls(draft: Draft, change: Callable[[int, int, BoundCall], BoundCall]) -> Draft:
+    """The draft with what `change` makes of each call, given its turn and its place there."""
+    turns = (
+        tuple(change(turn, place, bound) for place, bound in enumerate(calls)) for turn, calls in enumerate(draft.turns)
+    )
+    return replace(draft, turns=tuple(turns))
 
 
 def in_thread(threads: Executor, function: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:

@@ -16,11 +16,13 @@ from rods.composing import bind, planning, states, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.daemon.authors.base import Assignment, Defect, Judgement, T, Texts, in_thread
-from rods.environments.base import Environment, Results
+from rods.environments.base import Environment, Results, kept
 from rods.gates import drafts
 from rods.tasks import Task, TaskType
 
 IN_FLIGHT = 2  # seeds at a time, more gain nothing: one is composed while the other waits for a disk
+
+_catalogue = kept(catalogue_for)
 
 
 def sketch(catalogue: Catalogue, given: Assignment[Task], rng: random.Random, tries: int = planning.TRIES) -> Plan:
@@ -52,7 +54,7 @@ class ProceduralAuthor:
     @staticmethod
     def of(environment: Environment, threads: Executor) -> ProceduralAuthor:
         """Raises ComposeError("no_prompts") when the environment has no catalogue."""
-        return ProceduralAuthor(catalogue_for(environment), threads)
+        return ProceduralAuthor(_catalogue(environment), threads)
 
     async def plan(self, given: Assignment[Task]) -> Plan:
         tools = given.environment.tools()

@@ -8,7 +8,7 @@ entries: there only the environment knows, which may say so by a `state_schema` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -101,15 +101,6 @@ def allowed(environment: Environment, state: Mapping[str, Any]) -> dict[str, dic
             guessed[".".join(shape)] = {"enum": list(dict.fromkeys(enum))}
     schema = getattr(environment, "state_schema", {})
     return guessed | {".".join(where): words for where, words in _bound(schema, schema.get("$defs", {}))}
-
-
-def at(state: Any, path: Sequence[str]) -> Any:
-    """The value at `path`. Raises KeyError."""
-    for key in path:
-        if not isinstance(state, Mapping):
-            raise KeyError(key)
-        state = state[key]
-    return state
 
 
 def nested(path: Path, value: Any) -> dict[str, Any]:

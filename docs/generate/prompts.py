@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.config import Endpoint, parse_config
-from rods.console.verbs.prompts import rehearsed, title
-from rods.daemon.stand_ins.model import NAME, StandIn, StandInClient
+from rods.daemon.stand_ins import NAME
 from rods.environments.loading import Environments
 from rods.family.environments.written.asking import CachedQuestioner, WritingRecord
 from rods.family.environments.written.writing import WorldOrder, infer_topics, write_worlds
@@ -20,6 +19,8 @@ from rods.family.simulation.generating import draw_task
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.roles import Simulation, ask_for_task, ask_tool, ask_user, ask_verifier
 from rods.family.simulation.settings import DifficultyRules
+from rods.family.trials.model import StandIn, StandInClient
+from rods.family.trials.rehearsal import rehearse, title
 from rods.llm import Request
 from rods.prompts import load
 from rods.worlds import desk
@@ -45,7 +46,7 @@ def pages() -> dict[str, str]:
         seeds = [task for task in tasks if task.type == type]
         environment = Environments().load("desk")
         for seed in seeds:
-            for asked in rehearsed(config, environment, seed, seed, structured=False).questions:
+            for asked in asyncio.run(rehearse(config, environment, seed, seed, structured=False)).questions:
                 name = asked.template.partition("@")[0]
                 written.setdefault(f"{name}.md", _page(name, title(asked), asked.messages))
             if type != "miss_func" or "miss_func.md" in written:

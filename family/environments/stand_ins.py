@@ -17,7 +17,7 @@ from typing import Any
 from rods.analysis.sampling import Sampler
 from rods.calls import Call
 from rods.canonical import content_id
-from rods.daemon.stand_ins.model import Answer, Asked, Role
+from rods.daemon.stand_ins import Answer, Asked, Role
 from rods.environments import addressed
 from rods.environments.base import Environment, Parameter, Tool
 from rods.family.environments.checking.scenarios import Scenario

@@ -11,7 +11,7 @@ from rods.composing.records import ComposeError
 from rods.config import Config
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.llm.asking import Asker
-from rods.daemon.stand_ins.model import SIGNATURE, Answer, Asked, Role
+from rods.daemon.stand_ins import SIGNATURE, Answer, Asked, Role
 from rods.family.feedback.correcting import judge, propose
 from rods.family.feedback.failures import MinedFailure, shape
 from rods.family.feedback.gates import Remedy

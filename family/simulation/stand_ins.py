@@ -15,7 +15,7 @@ from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import fits
 from rods.calls import Call
 from rods.conversations import Persona
-from rods.daemon.stand_ins.model import Answer, Asked, Role
+from rods.daemon.stand_ins import Answer, Asked, Role
 from rods.episode.users import procedural_user
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Levels

@@ -12,7 +12,6 @@ import pytest
 
 from rods.console.main import verbs
 from tests import forked
-from tests.rods.llm.conftest import server, stub  # noqa: F401 (an endpoint for `rods doctor`)
 
 CONFIG = """
 sync = "lockstep"

@@ -52,6 +52,7 @@ def test_a_run_that_another_machine_may_train_is_made_and_the_rest_told(
 
 
 def test_the_doctor_names_the_command_that_fits(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("rods.family.trials")
     run(["doctor"])
     told = capsys.readouterr().out
     assert REMEDY in told and "make demo" not in told

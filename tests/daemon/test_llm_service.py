@@ -110,6 +110,7 @@ def test_without_an_endpoint_it_says_what_is_missing(tmp_path: Path) -> None:
         code, errors = daemon.ended()
     assert code == 2
     assert "no endpoint is configured" in errors and "operation.endpoints" in errors and "Traceback" not in errors
+    pytest.importorskip("rods.family.trials")
     assert rods(["doctor", "--config", str(run.path / "config.toml")]) == 1
 
 

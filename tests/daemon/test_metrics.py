@@ -92,5 +92,4 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 
 
 def test_labels_are_escaped() -> None:
-    assert _written((("endpoint", 'a"b\\c\nd'),)) == '{endpoint="a\\"b\\\\c\\nd"}'
-    assert _written(()) == ""
+    assert _written(endpoint='a"b\\c\nd') == '{endpoint="a\\"b\\\\c\\nd"}'

@@ -6,20 +6,20 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+from rods.buffers.daemon_log import Unfinished
 from rods.buffers.run.heartbeat import Heartbeat
 from rods.daemon.duplicate_index import DuplicateIndex
-from rods.daemon.queue import SeedQueue, Waiting
+from rods.daemon.queue import SeedQueue
 from rods.daemon.watching import TrainerLife
-from rods.rules.selection import Pick
 from rods.worlds import desk
 
 
-def waiting(step: int, task: str, epoch: int = 0) -> Waiting:
-    return Waiting(Pick(step, task, "base", 0.5, {"generation": 0}), epoch)
+def waiting(step: int, task: str, epoch: int = 0) -> Unfinished:
+    return Unfinished(f"{step}-{task}", step, epoch, task, 0, {})
 
 
 def drained(queue: SeedQueue) -> list[str]:
-    return [taken.pick.id for taken in iter(queue.take, None)]
+    return [taken.pick for taken in iter(queue.take, None)]
 
 
 async def test_in_free_mode_the_newest_step_is_served_first_and_what_is_two_steps_old_is_stale() -> None:
@@ -27,7 +27,7 @@ async def test_in_free_mode_the_newest_step_is_served_first_and_what_is_two_step
     queue.add([waiting(1, "a"), waiting(1, "b"), waiting(2, "c"), waiting(2, "d")])
     assert queue.advance(2, 0) == []
     queue.add([waiting(3, "e")])
-    assert [stale.pick.id for stale in queue.advance(3, 0)] == ["1-a", "1-b"]
+    assert [stale.pick for stale in queue.advance(3, 0)] == ["1-a", "1-b"]
     assert drained(queue) == ["3-e", "2-c", "2-d"]
 
 
@@ -35,7 +35,7 @@ async def test_a_rewound_trainer_makes_nothing_fresh_again() -> None:
     queue = SeedQueue(2)
     queue.advance(9, 1)
     queue.add([waiting(7, "a"), waiting(8, "b")])
-    assert [stale.pick.id for stale in queue.advance(3, 0)] == ["7-a"]
+    assert [stale.pick for stale in queue.advance(3, 0)] == ["7-a"]
 
 
 async def test_in_lockstep_nothing_is_dropped_and_a_pick_waits_for_the_pool_of_its_epoch() -> None:

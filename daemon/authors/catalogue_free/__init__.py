@@ -17,7 +17,8 @@ import random
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, partial, reduce
+from operator import getitem
 from typing import Any
 
 from rods.analysis.containment import COMMON, stem
@@ -26,7 +27,7 @@ from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, limits
 from rods.composing.catalogue import LEFT_OUT, Catalogue, FromUser, PhraseBook, Recipe, RecipeStep, Scene, catalogue_for
 from rods.composing.records import ComposeError, Draft
-from rods.daemon.authors.state_shapes import at, is_map, walk
+from rods.daemon.authors.state_shapes import is_map, walk
 from rods.environments.base import Environment, Parameter, Tool, kept
 from rods.errors import InfrastructureError
 
@@ -184,14 +185,14 @@ def padded(environment: Environment, draft: Draft, spoken: frozenset[str], rng: 
     maps = [(path, value) for path, _, value in walk(state) if isinstance(value, Mapping) and "*" not in path]
     for path, _ in sorted(maps, key=lambda held: -len(held[1]))[:PADDED_MAPS]:
         longer = copy.deepcopy(state)
-        entries = at(longer, path)
+        entries, before = (reduce(getitem, path, whole) for whole in (longer, state))
         models = [key for key in sorted(entries) if not _stems(key, entries[key]) & meant]
         for number in range(PADDING if models else 0):
             key = rng.choice(models)
             taken = {int(name) for name in entries if name.isdecimal()}
             new = str(max(taken) + 1) if key.isdecimal() else f"{key}_{number + 2}"
             if new not in entries and new.lower() not in spoken:
-                entries[new] = _renamed(at(state, path)[key], key, new)
+                entries[new] = _renamed(before[key], key, new)
         if _holds(environment, draft, longer):
             state = longer
     return state

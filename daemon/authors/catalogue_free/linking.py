@@ -18,8 +18,8 @@ from rods.calls import Call
 from rods.canonical import canonical
 from rods.composing.bind import Choice, meant, random_chooser, realise
 from rods.composing.catalogue import LEFT_OUT, Catalogue, Scene
-from rods.composing.records import ComposeError, Draft, Plan, PlannedTurn
-from rods.daemon.authors.base import Assignment
+from rods.composing.records import BoundCall, ComposeError, Draft, Plan, PlannedTurn
+from rods.daemon.authors.base import Assignment, with_calls
 from rods.daemon.authors.catalogue_free import is_single_tool
 from rods.daemon.authors.state_shapes import contents
 from rods.environments.base import Result, reference
@@ -142,19 +142,15 @@ def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Dr
         used = tuple(dict.fromkeys(call.name for turn in calls for call in turn))
         task = Task(reference(given.environment), "base", ("",) * len(calls), calls, used, state=draft.state)
         flows = infer(given.environment.tools(), task, [[bound.result for bound in bounds] for bounds in draft.turns])
-        turns = tuple(
-            tuple(
-                # what only the state knows, the user has to say: nothing else tells it
-                replace(
-                    bound, flows={arg: Flow("user") if flow.source == "state" else flow for arg, flow in row.items()}
-                )
-                if is_single_tool(catalogue.recipes[bound.recipe])
-                else bound
-                for bound, row in zip(bounds, rows, strict=True)
-            )
-            for bounds, rows in zip(draft.turns, flows, strict=True)
-        )
-        draft = replace(draft, turns=turns)
+
+        def inferred(turn: int, place: int, bound: BoundCall) -> BoundCall:
+            if not is_single_tool(catalogue.recipes[bound.recipe]):
+                return bound
+            row = flows[turn][place].items()
+            # what only the state knows, the user has to say: nothing else tells it
+            return replace(bound, flows={arg: Flow("user") if flow.source == "state" else flow for arg, flow in row})
+
+        draft = with_calls(draft, inferred)
     if feeding(catalogue, given, draft.plan) and (reached := depth(draft)) != given.profile.depth:
         detail = f"results feed calls over {reached} steps, it must be {given.profile.depth}"
         raise ComposeError("conversation_construct_failed", detail)

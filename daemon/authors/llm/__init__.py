@@ -22,21 +22,12 @@ from rods.tasks import Task
 
 
 class LLMAuthor(Context):
-    """The author of one variant; everything is asked through `asker`. `hashes` fills up as templates are used.
-    `duplicates`: whether the gate of this name is on."""
+    """The author of one variant; everything is asked through `asker`. `hashes` fills up as templates are used."""
 
-    def __init__(
-        self,
-        environment: Environment,
-        asker: Asker,
-        settings: PipelineSettings,
-        threads: Executor,
-        *,
-        duplicates: bool = True,
-    ) -> None:
+    def __init__(self, environment: Environment, asker: Asker, settings: PipelineSettings, threads: Executor) -> None:
         self.name, self.hashes = asker.backbone, asker.hashes
         catalogue = catalogue_with_tools(environment) if settings.recipes else single_tools(environment)
-        super().__init__(catalogue, asker, settings, threads, duplicates)
+        super().__init__(catalogue, asker, settings, threads)
 
     plan = planning.plan
     initial_state = initial_states.initial_state

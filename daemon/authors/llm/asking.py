@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import tomllib
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from rods import gates
@@ -22,23 +24,9 @@ from rods.prompts import load
 from rods.tasks import Task
 
 KEPT = 4_000  # characters of a failed answer that are kept as evidence
-# What the author asks: by template, whose role answers, and how a question fails that nobody can answer.
-QUESTIONS: Mapping[str, tuple[str, ErrorType]] = {
-    "planner": ("plan", "func_sample_failed"),
-    "parameters": ("parameters", "param_gen_failed"),
-    "initial_state": ("state", "param_gen_failed"),
-    "config_patch": ("patch", "vm_exec_failed"),
-    "query": ("query", "query_gen_failed"),
-    "query_verification": ("verification", "query_verify_no_tag"),
-    "rewrite_turns": ("rewrite", "query_gen_failed"),
-    "refine_rewrite": ("refine", "query_gen_failed"),
-    "judge_quality": ("judge", "query_verify_no_tag"),
-    "refine_classify": ("classify", "query_verify_no_tag"),
-    "miss_func": ("adversarial", "no_pattern"),
-    "miss_param": ("adversarial", "query_gen_failed"),
-    "miss_func_verify": ("adversarial_verification", "query_verify_no_tag"),
-    "miss_param_verify": ("adversarial_verification", "query_verify_no_tag"),
-}
+QUESTIONS: Mapping[str, tuple[str, ErrorType]] = tomllib.loads(
+    Path(__file__).with_name("questions.toml").read_text(encoding="utf-8")
+)
 
 
 class Keyed(Protocol):
@@ -83,14 +71,12 @@ class Asker(Questioner):
 
 @dataclass(slots=True)
 class Context:
-    """What every stage of one variant works with. `duplicates`: whether a variant in its seed's world is refused at
-    admission (gate `duplicates`), so that nothing should be spent on one. `patches` holds all accepted ones, merged."""
+    """What every stage of one variant works with. `patches` holds all accepted ones, merged."""
 
     catalogue: Catalogue
     asker: Asker
     settings: PipelineSettings
     threads: Executor
-    duplicates: bool = True
     patches: dict[str, Any] = field(default_factory=dict)
     look_ups: dict[str, str] = field(default_factory=dict)  # what prompts say of them, by root
 

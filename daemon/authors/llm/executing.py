@@ -9,6 +9,7 @@ back to the planner.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -90,7 +91,7 @@ class Answers:
     values: dict[Key, Any] = field(default_factory=dict)
     problems: dict[Key, str] = field(default_factory=dict)  # such a value must be one of those listed from then on
     feedback: bool = True
-    asked: dict[Key, int] = field(default_factory=dict)
+    asked: Counter[Key] = field(default_factory=Counter)
     invented: set[Key] = field(default_factory=set)
     failed: int = 0
 
@@ -99,7 +100,7 @@ class Answers:
         for blank in blanks:
             if not blank.closed:
                 self.invented.add(blank.key)
-            self.asked[blank.key] = self.asked.get(blank.key, 0) + 1
+            self.asked[blank.key] += 1
             if self.asked[blank.key] > AGAIN + 1:
                 detail = f"no possible value for {blank.argument} after {AGAIN + 1} answers"
                 raise ComposeError("param_gen_failed", detail, function=blank.tool, turn=blank.key[0])

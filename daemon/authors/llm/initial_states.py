@@ -78,7 +78,7 @@ async def _rewritten(context: Context, given: Assignment[Task], plan: Plan) -> d
     try:
         return await context.ask(given, "initial_state", fields, form, read, check=check, sections=sections)
     except ComposeError:
-        if context.duplicates and holds_data:
+        if given.limits.duplicates and holds_data:  # refused at admission: nothing should be spent on one
             raise
         return old
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from rods.answers import AnswerForm, Schema, Unreadable
-from rods.composing.records import Draft
-from rods.daemon.authors.base import Assignment, Defect, Judgement
+from rods.composing.records import BoundCall, Draft
+from rods.daemon.authors.base import Assignment, Defect, Judgement, with_calls
 from rods.daemon.authors.llm import showing, wording
 from rods.daemon.authors.llm.asking import Context
 from rods.environments.base import Results
@@ -94,13 +94,11 @@ def _class_fields(context: Context, before: str = "", also: str = "") -> dict[st
 def conversation(draft: Draft, task: Task, room: int) -> str:
     """The turns as the policy will meet them: in a padded world the calls give other results than in the draft's."""
     if results := task.provenance.get("results", ()):
-        turns = (zip(calls, texts, strict=True) for calls, texts in zip(draft.turns, results, strict=True))
-        draft = replace(
-            draft,
-            turns=tuple(
-                tuple(replace(bound, result=bound.result._replace(text=text)) for bound, text in turn) for turn in turns
-            ),
-        )
+
+        def met(turn: int, place: int, bound: BoundCall) -> BoundCall:
+            return replace(bound, result=bound.result._replace(text=results[turn][place]))
+
+        draft = with_calls(draft, met)
     return showing.turns(showing.within(draft, room), task.script, range(len(draft.turns)))
 
 

@@ -35,26 +35,21 @@ FAILURE = 1_000  # characters of a failure that is told
 TOLD = 2_000  # characters of what the root's user says
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionChoice:
-    """One function to choose: which ones fit, and how many calls each of them makes."""
-
-    options: tuple[str, ...]
-    calls: int = 1
+Options = tuple[str, ...]  # functions that fit a place, all with as many calls
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """The functions to choose in each turn; none where no call is right. `depth` is None where only the calls can show
-    it."""
+    """The functions to choose in each turn, of the options of each place; none where no call is right. `depth` is None
+    where only the calls can show it."""
 
-    turns: tuple[tuple[FunctionChoice, ...], ...]
+    turns: tuple[tuple[Options, ...], ...]
     depth: int | None = None
 
     @property
     def offered(self) -> list[list[str]]:
         """The functions that are offered, turn by turn."""
-        return [[name for place in turn for name in place.options] for turn in self.turns]
+        return [[name for options in turn for name in options] for turn in self.turns]
 
 
 def _tools(catalogue: Catalogue, turns: Sequence[Sequence[str]]) -> list[str]:
@@ -77,7 +72,7 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
         wording.query_template(given.environment, group, fallback=context.settings.fallback_prompt)
     catalogue = context.catalogue
     wanted = await context.compute(pattern, catalogue, given, given.rng("pattern"))
-    choice = any(len(place.options) > 1 for places in wanted.turns for place in places)
+    choice = any(len(options) > 1 for places in wanted.turns for options in places)
     if not given.same and not choice and (why := _repeats(catalogue, given, wanted.offered)):
         raise ComposeError("no_pattern", f"{why}, and no other functions fit its places")
     form: dict[str, Any] = {"narrative": NARRATIVE} if given.narrative else {}
@@ -85,7 +80,7 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
         if places:
             form[f"turn_{number}"] = {
                 "type": "array",
-                "prefixItems": [{"type": "string", "enum": list(place.options)} for place in places],
+                "prefixItems": [{"type": "string", "enum": list(options)} for options in places],
                 "minItems": len(places),
                 "maxItems": len(places),
             }
@@ -139,7 +134,7 @@ def pattern(catalogue: Catalogue, given: Assignment[Task], rng: random.Random) -
     if own and not any(error.type == "decompose_failed" for error in given.failures):
         return _from_recipes(catalogue, own, given, rng)
     turns = linking.tool_options(catalogue, given, rng, CHOICES)
-    return Pattern(tuple(tuple(FunctionChoice(tuple(options)) for options in places) for places in turns))
+    return Pattern(tuple(tuple(tuple(options) for options in places) for places in turns))
 
 
 def _from_recipes(
@@ -179,7 +174,7 @@ def _from_recipes(
             rng.shuffle(options)
             options = [recipe.name, *options[: CHOICES - 1]]
             rng.shuffle(options)
-            places.append(FunctionChoice(tuple(options), len(recipe.steps)))
+            places.append(tuple(options))
             table.add(recipe, turn)
         turns.append(tuple(places))
     return Pattern(tuple(turns), given.profile.depth)
@@ -214,8 +209,8 @@ def _check(catalogue: Catalogue, given: Assignment[Task], wanted: Pattern, chose
         here = f"turn {turn + 1}"
         if len(names) != len(places):
             raise Unreadable(f"{here} has {len(places)} places, not {len(names)}")
-        for place, name in zip(places, names, strict=True):
-            recipe = _offered(catalogue, given, place, name, here)
+        for options, name in zip(places, names, strict=True):
+            recipe = _offered(catalogue, given, options, name, here)
             if names.count(name) > 1 and (wanted.depth is not None or not recipe.user_slots):  # nothing would differ
                 raise Unreadable(f"{here} asks for {name} twice", error="duplicate_func")
             if missing := recipe.needs.union(recipe.when) - table.things.keys():
@@ -240,26 +235,25 @@ def _check(catalogue: Catalogue, given: Assignment[Task], wanted: Pattern, chose
         raise Unreadable(f"{why}: take another function where a place leaves a choice")
 
 
-def _offered(catalogue: Catalogue, given: Assignment[Task], place: FunctionChoice, name: str, turn: str) -> Recipe:
+def _offered(catalogue: Catalogue, given: Assignment[Task], options: Options, name: str, turn: str) -> Recipe:
     recipe, where = catalogue.recipes.get(name), f"{turn}: {name!r}"
     if recipe is None:
         raise Unreadable(f"{where} is no function")
-    if name in place.options:
+    if name in options:
         return recipe
     if given.blocked.intersection((name, *recipe.tools)):
         raise Unreadable(f"{where} is blocked")
-    if len(recipe.steps) != place.calls:
+    if len(recipe.steps) != (room := len(catalogue.recipes[options[0]].steps)):
         calls = f"{where} comes down to the {len(recipe.steps)} calls {', '.join(recipe.tools)}"
-        raise Unreadable(f"{calls}; there is room for {place.calls}", error="decompose_failed")
-    raise Unreadable(f"{where} is not among those offered there: {', '.join(place.options)}")
+        raise Unreadable(f"{calls}; there is room for {room}", error="decompose_failed")
+    raise Unreadable(f"{where} is not among those offered there: {', '.join(options)}")
 
 
 def _places(wanted: Pattern) -> str:
     """The pattern as prompts show it, one line a turn."""
     vain = "no places (the user asks in vain here for what the next turn does)"
-    turns = ([list(place.options) for place in places] for places in wanted.turns)
     return "\n".join(
-        f"turn {number}: {showing.compact(turn) if turn else vain}" for number, turn in enumerate(turns, 1)
+        f"turn {number}: {showing.compact(turn) if turn else vain}" for number, turn in enumerate(wanted.turns, 1)
     )
 
 

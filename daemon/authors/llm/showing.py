@@ -14,6 +14,7 @@ from rods.analysis.containment import leaves
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, Draft, Plan
+from rods.daemon.authors.base import with_calls
 from rods.environments.base import Result, Tool
 
 AROUND = 60  # characters before and after what a later call takes from a result that is cut, at least
@@ -47,10 +48,9 @@ def schemas(tools: Iterable[Tool]) -> str:
     )
 
 
-def compact(value: Any, longest: int = 0) -> str:
-    """`value` as one line of JSON, cut after `longest` characters (0: whole)."""
-    text = orjson.dumps(value, default=str).decode()
-    return _cut(text, longest or len(text))
+def compact(value: Any) -> str:
+    """`value` as one line of JSON."""
+    return orjson.dumps(value, default=str).decode()
 
 
 def turn_lines(calls: Sequence[BoundCall]) -> str:
@@ -91,19 +91,12 @@ def within(draft: Draft, room: int, turns: Sequence[int] | None = None) -> Draft
         for argument, flow in bound.flows.items():
             if flow.origin is not None:
                 taken.setdefault(tuple(flow.origin), []).append(bound.call.arguments.get(argument))
-    return replace(
-        draft,
-        turns=tuple(
-            tuple(
-                replace(
-                    bound,
-                    result=bound.result._replace(text=excerpt(bound.result.text, share, taken.get((turn, place), ()))),
-                )
-                for place, bound in enumerate(calls)
-            )
-            for turn, calls in enumerate(draft.turns)
-        ),
-    )
+
+    def cut(turn: int, place: int, bound: BoundCall) -> BoundCall:
+        text = excerpt(bound.result.text, share, taken.get((turn, place), ()))
+        return replace(bound, result=bound.result._replace(text=text))
+
+    return with_calls(draft, cut)
 
 
 def excerpt(text: str, room: int, values: Iterable[Any] = ()) -> str:

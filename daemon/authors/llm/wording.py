@@ -10,6 +10,7 @@ from the calls of that turn alone: no other turn and no story is shown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -179,11 +180,9 @@ def query_template(environment: Environment, group: str, *, fallback: bool) -> t
     if group in own:
         return f"{environment.name} {group}", own[group], content_id(own[group])[:12]
     for name in (f"query_class_{group}", *([GENERAL] if fallback else [])):
-        try:
+        with suppress(ValueError, OSError):
             template = load(name)
-        except (FileNotFoundError, ValueError, OSError):
-            continue
-        return name, template.text, template.hash
+            return name, template.text, template.hash
     raise ComposeError("no_prompts", f"no query template for the API class {group!r}, and the general one is off")
 
 

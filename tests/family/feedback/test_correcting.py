@@ -21,12 +21,12 @@ from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import POOL, usage
 from rods.console.main import run as rods
-from rods.daemon.stand_ins import model
 from rods.errors import RefusedError, UserError
 from rods.family.feedback import verbs
 from rods.family.feedback.failures import FailedCall
 from rods.family.feedback.hints import Approved
 from rods.family.feedback.settings import DROPPED, FEEDBACK
+from rods.family.trials import model
 from rods.observations import Group, Role
 from rods.tasks import Task
 from rods.worlds import desk

@@ -11,13 +11,13 @@ from rods import interfaces
 from rods.calls import Call
 from rods.config import Endpoint, Stage
 from rods.daemon.authors.llm.asking import Asker
-from rods.daemon.stand_ins.model import StandIn, StandInClient
 from rods.environments.base import Result
 from rods.episode.engine import Trace
 from rods.family.feedback.correcting import propose
 from rods.family.feedback.failures import MinedFailure, failed_calls
 from rods.family.feedback.gates import GroundTruthValues, feedback_faults
 from rods.family.feedback.hints import Approved, ApprovedText
+from rods.family.trials.model import StandIn, StandInClient
 from rods.interfaces.base import IDENTITY
 from rods.tasks import Task
 from tests.daemon.authors.llm.world import assignment

@@ -17,10 +17,10 @@ from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL
 from rods.buffers.state import RunState
-from rods.daemon.stand_ins import model
-from rods.daemon.stand_ins.model import StandIn
 from rods.errors import EXIT_OK, EXIT_REQUEUE
 from rods.family.feedback.settings import FEEDBACK
+from rods.family.trials import model
+from rods.family.trials.model import StandIn
 from tests.daemon.runs import Daemon, until
 from tests.family.feedback.test_correcting import completion
 from tests.json_server import json_server

@@ -12,7 +12,6 @@ from bench.fixtures.llm_stub import roles as faulty
 from rods import dialects
 from rods.answers import Unreadable
 from rods.calls import Call
-from rods.daemon.stand_ins.model import StandIn
 from rods.family.simulation import roles
 from rods.family.simulation.difficulty import levels
 from rods.family.simulation.generating import DrawnTask, draw_task
@@ -20,6 +19,7 @@ from rods.family.simulation.ledger import Ledger, ToolAnswer
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.roles import Simulation
 from rods.family.simulation.settings import DifficultyRules
+from rods.family.trials.model import StandIn
 
 T = TypeVar("T")
 REPOSITORY = shipped()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rods.config import Endpoint
-from rods.console.verbs.doctor import check_endpoint
+from rods.family.trials.doctor import check_endpoint
 from rods.llm import Client, Request, Usage
 from rods.model_json import read_exact
 

@@ -61,6 +61,7 @@ async def test_a_planted_key_is_found_nowhere(
 def test_the_doctor_keeps_it_to_itself(
     stub: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("rods.family.trials")
     file = tmp_path / "key"
     file.write_text("sk-another-0123456789\n")
     stub.use(Script(key=KEY))

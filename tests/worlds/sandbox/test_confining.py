@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rods.console.verbs.doctor import installation
+from rods.family.trials.doctor import installation
 from rods.worlds.sandbox import confining, seccomp
 from tests.worlds.sandbox.tiers import require_tier
 

@@ -31,7 +31,7 @@ def test_where_the_root_s_calls_feed_each_other_only_tools_that_can_are_offered(
     given = assignment(bare_environment.moved(seed("base")), load(bare_environment.NAME))
     ((one, place), (two, other), _), *_ = given.profile.edges
     found = pattern(catalogue_with_tools(load(bare_environment.NAME)), given, given.rng("pattern"))
-    givers, takers = found.turns[one][place].options, found.turns[two][other].options
+    givers, takers = found.turns[one][place], found.turns[two][other]
     assert linking.pairs(catalogue_with_tools(load(bare_environment.NAME)), given, givers, takers)
     assert "add_contact" not in givers and "list_team" not in takers
 

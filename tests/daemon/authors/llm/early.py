@@ -49,7 +49,7 @@ async def early(
     calls: list[Usage] = []
     async with asker_at(stub, calls=calls, structured=structured) as asker:
         asker.tries = tries
-        author = LLMAuthor(load(environment), asker, config.pipeline, THREADS, duplicates=config.gates.duplicates)
+        author = LLMAuthor(load(environment), asker, config.pipeline, THREADS)
         yield Early(Bench(config), author, load(environment), calls)
 
 

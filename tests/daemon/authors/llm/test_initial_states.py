@@ -15,6 +15,7 @@ from rods.answers import Unreadable
 from rods.calls import Call
 from rods.composing.records import ComposeError
 from rods.composing.states import deep_merge
+from rods.config import Gates
 from rods.daemon.authors.llm import LLMAuthor
 from rods.daemon.authors.llm.asking import Asker
 from rods.daemon.authors.llm.initial_states import effective, fitting, patch_of
@@ -29,8 +30,8 @@ from tests.environments import load
 NAME = f"{TOY}:environment"
 
 
-def worlds_of(environment: str, asker: Asker, *, duplicates: bool = True) -> LLMAuthor:
-    return LLMAuthor(load(environment), asker, settings().pipeline, THREADS, duplicates=duplicates)
+def worlds_of(environment: str, asker: Asker) -> LLMAuthor:
+    return LLMAuthor(load(environment), asker, settings().pipeline, THREADS)
 
 
 async def made(
@@ -39,8 +40,9 @@ async def made(
     """The world for a plan, and the calls that it took."""
     stub.use(playing(f"tests.daemon.authors.llm.early_habits:{habit}"))
     async with asker_at(stub) as asker:
-        worlds = worlds_of(NAME, asker, duplicates=duplicates)
+        worlds = worlds_of(NAME, asker)
         given = assignment(replace(root("environment", "base"), state=old, id=""), load(NAME))
+        given = replace(given, limits=Gates(duplicates=duplicates))
         return await worlds.initial_state(given, planned(NAME, ("titles",), ("count",))), asker.account.calls
 
 

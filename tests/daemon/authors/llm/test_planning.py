@@ -16,7 +16,7 @@ from bench.fixtures.llm_stub import Stub
 from rods.composing.records import ComposeError
 from rods.daemon.authors.catalogue_free import catalogue_with_tools
 from rods.daemon.authors.llm import planning
-from rods.daemon.authors.llm.planning import FunctionChoice, Pattern, pattern
+from rods.daemon.authors.llm.planning import Pattern, pattern
 from rods.tasks import TASK_TYPES, TaskType
 from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.llm.early import early
@@ -75,9 +75,8 @@ def test_whatever_is_chosen_from_the_pattern_has_the_root_s_depth() -> None:
         found = pattern(catalogue, given, given.rng(f"{number}"))
         assert found.depth == given.profile.depth
         for turn, places in enumerate(found.turns):
-            for place in places:
-                steps = {len(catalogue.recipes[name].steps) for name in place.options}
-                assert steps == {place.calls}, (turn, place)
+            for options in places:
+                assert len({len(catalogue.recipes[name].steps) for name in options}) == 1, (turn, options)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +100,8 @@ async def test_what_has_to_differ_is_asked_for_where_there_is_a_choice_alone(
 ) -> None:
     """`names`: what is offered in the first place instead of the seed's own function."""
     given = assignment()
-    own = [[FunctionChoice((call.name,)) for call in calls] for calls in given.seed.calls]
-    own[0][0] = FunctionChoice(names or own[0][0].options)
+    own: list[list[tuple[str, ...]]] = [[(call.name,) for call in calls] for calls in given.seed.calls]
+    own[0][0] = names or own[0][0]
     monkeypatch.setattr(planning, "pattern", lambda *_: Pattern(tuple(map(tuple, own))))
     with Stub(playing("obedient"), bodies=tmp_path / "bodies") as stub:
         async with early(stub, "good") as who:

@@ -13,13 +13,13 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.config import Endpoint, Operation, Sandbox, Writing
-from rods.daemon.stand_ins.model import read, written
 from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram
 from rods.family.environments.written.asking import CachedQuestioner, WritingRecord
 from rods.family.environments.written.assessing import Assessment, assess, changes
 from rods.family.environments.written.programs import BuiltWorld, Dropped
+from rods.family.trials.model import read, written
 from rods.llm import Client
 from rods.worlds.checking.report import CheckReport
 from tests.family.environments.checking.small_world import PLAN, SOURCE, STATE, spoilt

@@ -112,8 +112,7 @@ async def synthesise(run: Run, limit: float = float("inf"), watch: Callable[[Ser
         serving = asyncio.create_task(service.serve(stop))
         while not serving.done() and time.monotonic() - began < limit:
             await asyncio.sleep(0.1)
-            state = service.log.state
-            if state.last_considered >= steps and not state.unfinished:
+            if service.log.state.done(steps):
                 break
             watch(service)
         stop.set()

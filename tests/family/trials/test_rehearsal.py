@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from bench.fixtures.llm_stub import Stub
 from rods.composing.records import ComposeError
 from rods.config import parse_config
 from rods.daemon.authors.llm import LLMAuthor
-from rods.daemon.stand_ins.author import STORY
-from rods.daemon.stand_ins.rehearsal import Rehearsal, rehearse, when
+from rods.family.trials.author import STORY
+from rods.family.trials.rehearsal import Rehearsal, rehearse, when
 from rods.tasks import TASK_TYPES, Task, TaskType
 from rods.worlds import desk
 from tests.daemon.authors.catalogue_free import bare_environment
@@ -29,11 +28,8 @@ PER_TURN = ALWAYS | {"query", "verification", "classify"}
 
 async def rehearsed(task: Task, *, structured: bool = True, roles: Any = None, **pipeline: Any) -> Rehearsal:
     values = {"pipeline": {"author": "llm", **pipeline}, "roles": roles or {}}
-    with ThreadPoolExecutor(1) as threads:
-        environment = load(task.environment.name)
-        return await rehearse(
-            parse_config(values, where="test"), environment, task, task, threads, structured=structured
-        )
+    environment = load(task.environment.name)
+    return await rehearse(parse_config(values, where="test"), environment, task, task, structured=structured)
 
 
 @pytest.mark.slow

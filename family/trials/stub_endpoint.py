@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +11,10 @@ from cyclopts import Parameter
 
 from rods.buffers.log.disk import replace
 from rods.console.output import Port
-from rods.daemon.stand_ins.model import NAME, StandIn
+from rods.daemon.stand_ins import NAME
 from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.signals import on_signal
+from rods.family.trials.model import StandIn
 
 LARGEST = 64 * 2**20  # bytes of a request
 Named = Annotated[
@@ -39,12 +39,20 @@ def stub_endpoint(*, environment: Named = None, port: Port = 0, url_file: UrlFil
     """
     with Environments() as environments:
         model = StandIn([environments.load(name) for name in environment or ()])
-        asyncio.run(_serve(model, port, url_file))
+        try:
+            listening = socket.create_server(("127.0.0.1", port))
+        except OSError as error:
+            what = f"cannot listen there ({error.strerror})"
+            raise UserError(what, where=f"port {port}", remedy="leave out --port: a free one is taken") from error
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        if url_file is not None:
+            replace(url_file, f"{address}\n".encode())
+        print("# NO MODEL: rules that play the roles. What they write tries the machinery and is evidence for nothing.")
+        print(f'[[operation.endpoints]]\nmodel = "{NAME}"\nurls = ["{address}"]', flush=True)
+        web.run_app(_application(model), sock=listening, print=None, access_log=None, shutdown_timeout=1.0)
 
 
-async def _serve(model: StandIn, port: int, url_file: Path | None) -> None:
-    """Answers until a signal comes."""
-
+def _application(model: StandIn) -> web.Application:
     async def complete(request: web.Request) -> web.Response:
         try:
             asked = await request.json()
@@ -62,27 +70,6 @@ async def _serve(model: StandIn, port: int, url_file: Path | None) -> None:
         card = {"id": NAME, "object": "model", "max_model_len": 131_072}
         return web.json_response({"object": "list", "data": [card]})
 
-    stopped, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    def stop(number: int) -> None:
-        loop.call_soon_threadsafe(stopped.set)
-
-    on_signal(stop)
-    app = web.Application(client_max_size=LARGEST)
-    app.add_routes([web.get("/v1/models", models), web.post("/v1/chat/completions", complete)])
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        try:
-            await web.TCPSite(runner, "127.0.0.1", port).start()
-        except OSError as error:
-            what = f"cannot listen there ({error.strerror})"
-            raise UserError(what, where=f"port {port}", remedy="leave out --port: a free one is taken") from error
-        address = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-        if url_file is not None:
-            replace(url_file, f"{address}\n".encode())
-        print("# NO MODEL: rules that play the roles. What they write tries the machinery and is evidence for nothing.")
-        print(f'[[operation.endpoints]]\nmodel = "{NAME}"\nurls = ["{address}"]', flush=True)
-        await stopped.wait()
-    finally:
-        await runner.cleanup()
+    application = web.Application(client_max_size=LARGEST)
+    application.add_routes([web.get("/v1/models", models), web.post("/v1/chat/completions", complete)])
+    return application

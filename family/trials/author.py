@@ -20,7 +20,7 @@ from rods.analysis.containment import Text, leaves
 from rods.analysis.sampling import WORDS, Sampler
 from rods.analysis.schemas import Checker
 from rods.composing.catalogue import Catalogue, Constant, FromEarlierRecipe, FromUser, Recipe
-from rods.daemon.stand_ins.model import FIELD, SIGNATURE, Answer, Asked, Role
+from rods.daemon.stand_ins import SIGNATURE, Answer, Asked, Role
 
 OBJECTS = 0.06  # share of samples that the judge rejects, so that the refinement has something to do
 FIXABLE = 0.7  # of these, whose fault lies in the words
@@ -30,6 +30,7 @@ STORY = "Somebody puts things in order before a short journey and wants nothing 
 VAGUE = ("one of mine", "the usual one", "the one we spoke of")
 ENDINGS = ("", "field", "wood", "ton")  # of new names, after WORDS
 
+FIELD = re.compile(r"\{(\w+)\}")  # of a phrase
 PLACES = re.compile(r"^turn (\d+): (\[\[.*\]\])$", re.MULTILINE)
 FEEDS = re.compile(r"place (\d+) of turn (\d+) from place (\d+) of turn (\d+)")
 ARGUMENTS = re.compile(r'^\{"name":"(\w+)",.*?"arguments":(\{.*\})\}$', re.MULTILINE)

@@ -14,6 +14,8 @@ import platform
 import resource
 import sys
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -24,13 +26,13 @@ from cyclopts import Parameter
 
 import rods
 from rods import logs, model_json
-from rods.buffers.run.filesystem import check_folder
 from rods.commands import LIBRARIES, Json, installing
 from rods.config import Config, Endpoint, base_address, read_config
 from rods.console.output import ConfigFile, print_lines, print_result
 from rods.environments import registry
 from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, Finding, InfrastructureError, UserError
+from rods.family.trials.filesystem import check_folder
 from rods.functions import named_function
 from rods.llm.client import Client
 from rods.llm.connections import read_key, read_reply, reason
@@ -40,7 +42,10 @@ from rods.players import Players
 ENOUGH_FILES = 4096
 LONGEST = 120.0  # seconds for an answer; a server that has just started takes long over the first one
 ENOUGH_CONTEXT = 16_384  # tokens; below, prompts need compact signatures: BFCL's are 21,000 characters long
-SCHEMA = {
+UNREACHED = (aiohttp.ClientError, OSError)
+COUNT = [{"role": "user", "content": "Count from one to ten."}]
+COLOUR = [{"role": "user", "content": "Name a colour and a count."}]
+SCHEMA = {  # of its answer
     "type": "object",
     "properties": {"colour": {"enum": ["red", "green"]}, "count": {"type": "integer", "minimum": 1, "maximum": 9}},
     "required": ["colour", "count"],
@@ -105,7 +110,7 @@ def doctor(
 
 def _synthesis(url: str, model: str, seeds: int, keep: Path, file: Path | None, as_json: bool) -> int:
     """What comes of `seeds` seeds of which `model` at `url` writes."""
-    from rods.console import synthesis  # the daemon
+    from rods.family.trials import synthesis  # the daemon
 
     config = read_config(file) if file is not None else None
     try:
@@ -163,7 +168,7 @@ async def check_endpoint(endpoint: Endpoint, rolls_out: Config | None = None) ->
                 findings += await (_answers(client) if rolls_out is None else _tokens(client))
                 if rolls_out is not None and rolls_out.operation.weight_transfer == "disk":
                     findings += [await _weights(base) for base in servers]
-                findings += await _queue(servers)
+                findings.append(await _queue(servers[0]))
     except UserError as error:
         findings.append(Finding("settings", False, error.what, error.remedy))
     return findings
@@ -174,8 +179,8 @@ async def _models(endpoint: Endpoint, base: str, rolls_out: Config | None) -> li
     key = await read_key(endpoint)
     began = time.monotonic()
     try:
-        status, content = await _get(f"{base}/models", endpoint, key.headers())
-    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        status, content = await _get(f"{base}/models", endpoint.connect_seconds, key.headers())
+    except UNREACHED as error:
         said = key.scrub(reason(error))
         return [Finding("reachable", False, f"{base}: {said}", "is the server running, and is this its address?")]
     seconds = time.monotonic() - began
@@ -204,20 +209,17 @@ async def _models(endpoint: Endpoint, base: str, rolls_out: Config | None) -> li
 
 async def _answers(client: Client) -> list[Finding]:
     """Whether it completes, how fast, and whether a schema binds it."""
-    plain = await _asked(client, Request("probe", _say("Count from one to ten."), max_tokens=64, temperature=0.0))
+    plain = await _asked(client, Request("probe", COUNT, max_tokens=64, temperature=0.0))
     if isinstance(plain, str):
         return [Finding("answer", False, plain, "see the server's log")]
     speed = plain.tokens_out / plain.seconds if plain.seconds else 0.0
     text = f"{plain.tokens_out} tokens in {plain.seconds:.2f} s ({speed:.0f} a second, alone)"
+    found = [Finding("answer", True, text)]
     if plain.finish in ("empty", "other", "context"):
         found = [Finding("answer", False, f"no usable answer ({plain.finish})", "is it a chat model with a template?")]
-    else:
-        found = [Finding("answer", True, text)]
     if not client.settings[0].structured:
         return [*found, Finding("structured output", None, "switched off (structured = false)")]
-    asked = Request("probe", _say("Name a colour and a count."), schema=SCHEMA, max_tokens=64)
-    bound = await _asked(client, asked)
-    return [*found, _structured(bound)]
+    return [*found, _structured(await _asked(client, Request("probe", COLOUR, schema=SCHEMA, max_tokens=64)))]
 
 
 async def _tokens(client: Client) -> list[Finding]:
@@ -235,9 +237,9 @@ async def _weights(base: str) -> Finding:
     """Whether weights can be loaded in place. Nothing is loaded."""
     server = base.removesuffix("/v1")
     try:
-        version, _ = await _get(f"{server}/weight_info", None, {})
-        loads, _ = (version, b"") if version == 200 else await _get(f"{server}/collective_rpc", None, {})
-    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        version, _ = await _get(f"{server}/weight_info")
+        loads, _ = (version, b"") if version == 200 else await _get(f"{server}/collective_rpc")
+    except UNREACHED as error:
         return Finding("weights", False, f"{server}: {reason(error)}", "see the server's log")
     if version == 200:
         return Finding("weights", True, f"{server} takes them, and says which it has")
@@ -247,29 +249,28 @@ async def _weights(base: str) -> Finding:
 
 
 def _structured(bound: Completion | str) -> Finding:
-    remedy = "set structured = false, or serve with a grammar backend; unconstrained answers fail more often"
     if isinstance(bound, str):
-        return Finding("structured output", False, bound, remedy)
-    if not bound.constrained:
-        return Finding("structured output", False, "the server refuses response_format json_schema", remedy)
-    try:
-        kept = jsonschema_rs.is_valid(SCHEMA, model_json.read_exact(bound.text))
-    except ValueError as error:
-        return Finding("structured output", False, f"the answer is no JSON ({error}): {bound.text[:80]!r}", remedy)
-    if not kept:
-        return Finding("structured output", False, f"the schema was not kept: {bound.text[:80]!r}", remedy)
-    return Finding("structured output", True, f"the schema was kept, {bound.seconds:.2f} s")
+        fault = bound
+    elif not bound.constrained:
+        fault = "the server refuses response_format json_schema"
+    else:
+        try:
+            if jsonschema_rs.is_valid(SCHEMA, model_json.read_exact(bound.text)):
+                return Finding("structured output", True, f"the schema was kept, {bound.seconds:.2f} s")
+            fault = f"the schema was not kept: {bound.text[:80]!r}"
+        except ValueError as error:
+            fault = f"the answer is no JSON ({error}): {bound.text[:80]!r}"
+    remedy = "set structured = false, or serve with a grammar backend; unconstrained answers fail more often"
+    return Finding("structured output", False, fault, remedy)
 
 
-async def _queue(servers: list[str]) -> list[Finding]:
+async def _queue(server: str) -> Finding:
     """Whether the server tells how long its own queue is."""
-    try:
-        status, content = await _get(f"{servers[0].removesuffix('/v1')}/metrics", None, {})
-    except (aiohttp.ClientError, OSError, TimeoutError):
-        status, content = 0, b""
-    if status == 200 and b"vllm:num_requests_waiting" in content:
-        return [Finding("queue", True, "the server tells how many calls wait in it")]
-    return [Finding("queue", None, "the server does not tell its queue's length: concurrency follows latency alone")]
+    with suppress(*UNREACHED):
+        status, content = await _get(f"{server.removesuffix('/v1')}/metrics")
+        if status == 200 and b"vllm:num_requests_waiting" in content:
+            return Finding("queue", True, "the server tells how many calls wait in it")
+    return Finding("queue", None, "the server does not tell its queue's length: concurrency follows latency alone")
 
 
 async def _asked(client: Client, request: Request) -> Completion | str:
@@ -279,17 +280,13 @@ async def _asked(client: Client, request: Request) -> Completion | str:
         return str(error)
 
 
-async def _get(url: str, endpoint: Endpoint | None, headers: dict[str, str]) -> tuple[int, bytes]:
-    timeout = aiohttp.ClientTimeout(total=10.0, sock_connect=endpoint.connect_seconds if endpoint else 5.0)
+async def _get(url: str, connect_seconds: float = 5.0, headers: Mapping[str, str] | None = None) -> tuple[int, bytes]:
+    timeout = aiohttp.ClientTimeout(total=10.0, sock_connect=connect_seconds)
     async with (
         aiohttp.ClientSession(trust_env=False, timeout=timeout) as session,
         session.get(url, headers=headers, allow_redirects=False) as response,
     ):
         return response.status, await read_reply(response)
-
-
-def _say(text: str) -> list[dict[str, str]]:
-    return [{"role": "user", "content": text}]
 
 
 def check_endpoints(config: Config) -> dict[str, list[Finding]]:

@@ -4,9 +4,7 @@ It is no model. A request is read back into its template and fields, answered by
 written in the way that the request wants. Chance hangs on the request alone, so the same question has the same answer.
 So the path from prompt to variant can be tried without a model; what comes of it is evidence for nothing.
 
-The table of roles is joined from modules, a feature each, those of extensions among them, by their names. Each has
-`ROLES`, and may have `rehearse(config, asker, given)`: what its roles are asked about a seed, beside the author of
-variants (rods.daemon.stand_ins.rehearsal).
+The table of roles is joined from the modules that extensions name as their `stand_ins`.
 """
 
 from __future__ import annotations
@@ -14,64 +12,23 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
+from string import Formatter
 from types import ModuleType
 from typing import Any
 
 from rods.analysis.sampling import Sampler
-from rods.composing.catalogue import Catalogue, catalogue_for
+from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.config import Endpoint
+from rods.daemon.stand_ins import NAME, Answer, Asked, Lent, Role
 from rods.environments.base import Environment
 from rods.extension import extensions
 from rods.llm import Client, Completion, Request
 from rods.prompts import FOLDER, Template, load
-
-PARTS = ("rods.daemon.stand_ins.author",)
-NAME = "stub-no-model"  # stands in the records of a run as what wrote its variants
-FIELD = re.compile(r"\{(\w+)\}")
-
-SIGNATURE = re.compile(r"^(\w+)\(.*\): (.+)$", re.MULTILINE)  # of a tool, and what it does
-
-Answer = dict[str, Any]  # an answer's fields
-
-
-@dataclass(slots=True)
-class Lent:
-    """What named environments lend a stand-in: their catalogues by the names of their tools, and the values that tools
-    list, which are no names."""
-
-    catalogues: list[tuple[frozenset[str], Catalogue]] = field(default_factory=list)
-    options: set[str] = field(default_factory=set)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A request: `template` by name, its `fields` as texts, the whole `question`, the `schema` of a constrained answer
-    or None for tags, the chance that hangs on it, whether it is put `again` after an answer that was refused, and what
-    environments have `lent`."""
-
-    template: str
-    fields: dict[str, str]
-    question: str
-    schema: dict[str, Any] | None
-    chance: random.Random
-    again: bool
-    lent: Lent
-
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """How a template's questions are answered; `when`: the occasion that brings one, if it is not on every seed's
-    way."""
-
-    answer: Callable[[Asked], Answer]
-    when: str = ""
 
 
 def read(request: Mapping[str, Any], lent: Lent | None = None) -> Asked | None:
@@ -120,7 +77,7 @@ def _known() -> list[tuple[str, str, dict[str, re.Pattern[str]]]]:
         template = load(file.stem)
         if {"system", "user", "constrained", "tagged"} <= set(template.sections):
             ways = {way: _pattern(template, way) for way in ("constrained", "tagged")}
-            templates.append((template.name, _plain(template.sections["system"]), ways))
+            templates.append((template.name, template.sections["system"].format(), ways))
     return templates
 
 
@@ -136,22 +93,17 @@ def _pattern(template: Template, way: str) -> re.Pattern[str]:
 
 def _section(text: str, seen: set[str]) -> str:
     parts = []
-    for index, part in enumerate(FIELD.split(text)):
-        if index % 2 == 0:
-            parts.append(re.escape(_plain(part)))
-        else:
-            parts.append(f"(?P={part})" if part in seen else f"(?P<{part}>.*?)")
-            seen.add(part)
+    for plain, name, *_ in Formatter().parse(text):
+        parts.append(re.escape(plain))
+        if name is not None:
+            parts.append(f"(?P={name})" if name in seen else f"(?P<{name}>.*?)")
+            seen.add(name)
     return "".join(parts)
 
 
-def _plain(text: str) -> str:
-    return text.replace("{{", "{").replace("}}", "}")
-
-
 def parts() -> list[ModuleType]:
-    more = (extension.stand_ins for extension in extensions() if extension.stand_ins)
-    return [import_module(name) for name in (*PARTS, *more) if find_spec(name) is not None]
+    """The modules of all extensions that have roles (rods.daemon.stand_ins)."""
+    return [import_module(extension.stand_ins) for extension in extensions() if extension.stand_ins]
 
 
 def roles() -> dict[str, Role]:

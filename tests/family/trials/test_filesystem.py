@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rods.buffers.run.filesystem import check_folder
 from rods.console.main import run as rods
+from rods.family.trials.filesystem import check_folder
 from tests.buffers.world import make_run
 
 
@@ -26,7 +26,7 @@ def test_a_local_disk_is_sound(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_or_only_simulated_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rods.buffers.run.filesystem._mounted", lambda folder: "nfs4")
+    monkeypatch.setattr("rods.family.trials.filesystem._mounted", lambda folder: "nfs4")
     ok, text = answers(tmp_path)["file system"]
     assert ok is None and "only simulated" in text
 

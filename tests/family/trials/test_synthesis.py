@@ -19,10 +19,10 @@ from rods.buffers.audit.verify import verify
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import SEEDS, usage
-from rods.console.synthesis import SynthesisTrial, references, yield_table
+from rods.family.trials.synthesis import SynthesisTrial, references, yield_table
 from tests.console.conftest import rods
 
-PAGE = Path(__file__).parents[2] / "docs" / "yield.md"
+PAGE = Path(__file__).parents[3] / "docs" / "yield.md"
 ROLES = "bench.fixtures.llm_stub.roles:answer"
 DESK = '[data]\ntasks = "desk-small"\ntrain = 24\nheld_out = 4\n[pipeline]\nattempts = 2\n'
 

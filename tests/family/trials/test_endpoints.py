@@ -10,7 +10,7 @@ import pytest
 from bench.fixtures.llm_stub import Script, Stub
 from rods.config import parse_config
 from rods.console.main import run
-from rods.console.verbs.doctor import check_endpoint
+from rods.family.trials.doctor import check_endpoint
 from tests.rods.llm.conftest import endpoint
 from tests.trainer.nano_parts import engine
 from tests.trainer.served_stub import served

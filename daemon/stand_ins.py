@@ -1,0 +1,53 @@
+"""The roles of models, played by rule: what a module that an extension names as its `stand_ins` is made of.
+
+It has `ROLES`, a `Role` for each template that it answers, and may have `rehearse(config, asker, given)`: what its
+roles are asked about a seed, beside the author of variants.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rods.composing.catalogue import Catalogue
+
+NAME = "stub-no-model"  # stands in the records of a run as what wrote its variants
+SIGNATURE = re.compile(r"^(\w+)\(.*\): (.+)$", re.MULTILINE)  # of a tool, and what it does
+
+Answer = dict[str, Any]  # an answer's fields
+
+
+@dataclass(slots=True)
+class Lent:
+    """What named environments lend a stand-in: their catalogues by the names of their tools, and the values that tools
+    list, which are no names."""
+
+    catalogues: list[tuple[frozenset[str], Catalogue]] = field(default_factory=list)
+    options: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request: `template` by name, its `fields` as texts, the whole `question`, the `schema` of a constrained answer
+    or None for tags, the chance that hangs on it, whether it is put `again` after an answer that was refused, and what
+    environments have `lent`."""
+
+    template: str
+    fields: dict[str, str]
+    question: str
+    schema: dict[str, Any] | None
+    chance: random.Random
+    again: bool
+    lent: Lent
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """How a template's questions are answered; `when`: the occasion that brings one, if it is not on every seed's
+    way."""
+
+    answer: Callable[[Asked], Answer]
+    when: str = ""

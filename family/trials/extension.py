@@ -1,0 +1,21 @@
+"""Trials add the verbs that try models, and answers in their place, before a run pays for them."""
+
+from __future__ import annotations
+
+from rods.extension import Extension
+
+
+class Trials(Extension):
+    name = "trials"
+    stand_ins = "rods.family.trials.author"
+    verbs = {
+        "prompts": ("rehearsal:prompts", "Print every prompt that a seed would bring, before it is paid for."),
+        "doctor": ("doctor:doctor", "Check the installation and the language models of a configuration."),
+        "stub-endpoint": (
+            "stub_endpoint:stub_endpoint",
+            "Serve a stand-in for a language model, to try the LLM author.",
+        ),
+    }
+
+
+EXTENSION = Trials()
