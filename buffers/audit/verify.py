@@ -21,7 +21,7 @@ from rods.buffers.folds.observations import ClosedStep, Observations
 from rods.buffers.folds.pool import initial
 from rods.buffers.folds.sources import drawn_task
 from rods.buffers.log.parts import segments
-from rods.buffers.log.records import KEYS, LOST, Record, record_id
+from rods.buffers.log.records import KEYS, KINDS, LOST, Record, record_id
 from rods.buffers.log.tail import Tail, read, read_raw
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run, extensions_of
@@ -50,7 +50,6 @@ LOGS = (
     runfolder.CONTROL,
     *(log for extension in extensions() for log in extension.logs),
 )
-SIZES = {"step": "groups", "considered": "picks"}  # closing kinds whose record says how many records it closes
 
 
 def verify(path: Path, replay: bool = False) -> Findings:
@@ -175,7 +174,8 @@ def _check_records(path: Path, findings: Findings) -> None:
             findings.problem(path.name, f"record {record['seq']} ({kind}) has an id that does not fit its key")
     for record, members in Tail(path, strict=True).groups():
         counted += 1 + len(members)
-        said = record[SIZES[record["kind"]]] if record["kind"] in SIZES else len(members)
+        counts = KINDS.get(record["kind"], {}).get("counts")
+        said = record[counts] if counts else len(members)
         if said != len(members):
             findings.problem(path.name, f"record {record['seq']} closes {len(members)} records, not {said}")
     findings.count("records", raw)
