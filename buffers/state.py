@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.buffers.folds.observations import AttemptHistory, ClosedStep, Observations, known_starts
-from rods.buffers.folds.pool import Member, Pool, fix, initial, live_merges
+from rods.buffers.folds.pool import Member, Pool, fix, initial
 from rods.buffers.folds.snapshots import Snapshots
 from rods.buffers.folds.sources import drawn_task, sources
 from rods.buffers.folds.staging import Staging
@@ -194,8 +194,9 @@ class RunState(Observations):
 
     def decisions(self) -> Iterator[Record]:
         """The live records of pool.jsonl, read from the beginning. Poll first."""
-        for closing, decisions in live_merges(self.run, self.lineage):
-            yield from (*decisions, closing)
+        for closing, decisions in Tail(self.run.path / POOL, strict=True).groups():
+            if self.lineage.counts(closing):
+                yield from (*decisions, closing)
 
     def pool_at(self, epoch: int) -> Pool:
         """The live pool behind the record of `epoch`. Raises KeyError when there is none."""

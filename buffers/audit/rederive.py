@@ -18,7 +18,7 @@ from rods.buffers.folds.staging import Staging
 from rods.buffers.log.records import Record
 from rods.buffers.log.tail import Tail
 from rods.buffers.merging.merger import admissions, merge_records, recorded_slots
-from rods.buffers.merging.rules import Admission, derive
+from rods.buffers.merging.rules import Admission
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
 from rods.extension import epoch_notes, extensions, new_folds, opened_by, shown_next
@@ -118,22 +118,11 @@ class Rederivation:
             self._problem_merge(closing, f"expanded_seq is not {fixed['expanded_seq']}, as first recorded")
         if closing["expanded_seq"] > self.staging.seq:
             self._problem_merge(closing, f"read variants up to {closing['expanded_seq']}, {self.staging.seq} exist")
-        admitted = fixed["admissions"]
-        if admitted > self._admitted:
-            self._problem_merge(closing, f"read admissions up to {admitted}, {self._admitted} exist")
-        self.admission.environments = self.run.named(admitted)
-        derived = derive(
-            self.run.config,
-            self.pool,
-            self.observations.tracker,
-            self.staging.candidates(closing["expanded_seq"], by_pick=self.run.config.sync == "lockstep"),
-            self.admission,
-            epoch=closing["epoch"],
-            stage=closing["stage"],
-            step=closing["step"],
-            expanded_seq=closing["expanded_seq"],
-        )
-        expected = merge_records(closing["attempt"], derived, self.run.config, self.notes, fixed, admitted)
+        if fixed["admissions"] > self._admitted:
+            self._problem_merge(closing, f"read admissions up to {fixed['admissions']}, {self._admitted} exist")
+        at = {name: closing[name] for name in ("attempt", "epoch", "stage", "step", "expanded_seq")}
+        tracker = self.observations.tracker
+        expected = merge_records(self.admission, self.pool, tracker, self.staging, self.notes, fixed, **at)
         decisions = self._with_lost(closing, decisions, expected[:-1])
         agreed = self._compare(closing, [_bare(record) for record in (*decisions, closing)], expected)
         for record in (*decisions, closing):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
 TRAILER = len(b',"crc":"00000000"}')
 
 KINDS = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text(encoding="utf-8"))
-KEYS: dict[str, Sequence[str]] = {kind: told["key"] for kind, told in KINDS.items()} | {
+KEYS: dict[str, tuple[str, ...]] = {kind: tuple(told["key"]) for kind, told in KINDS.items()} | {
     kind: key for extension in extensions() for kind, key in extension.record_keys.items()
 }
 CLOSED_BY: dict[str, str] = {kind: told["closed_by"] for kind, told in KINDS.items() if "closed_by" in told}
