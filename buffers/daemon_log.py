@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 from rods.buffers.checkpoints import check_daemons
@@ -142,7 +141,7 @@ class DaemonLog:
     def __enter__(self) -> DaemonLog:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _unfinished(self, pick: str) -> Unfinished:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any
 
 import orjson
@@ -201,7 +200,7 @@ class TrainerLog:
     def __enter__(self) -> TrainerLog:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

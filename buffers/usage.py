@@ -15,7 +15,6 @@ import contextlib
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from rods.buffers.log.records import Record, record
@@ -47,9 +46,7 @@ class UsageLog:
         self._task = asyncio.create_task(self._writing())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -144,19 +144,11 @@ class Observations:
     def steps(self) -> Iterator[ClosedStep]:
         """Live steps that were closed since the last look, one by one as they are folded. The caller must exhaust it.
         After a rewind (`rewound`) the tracker holds what is left, and only steps after the ones left are yielded."""
-        return self._read_on(wanted=True)
-
-    def catch_up(self) -> None:
-        """The same without making steps, which makes a long history cheaper."""
-        for _ in self._read_on(wanted=False):
-            pass
-
-    def _read_on(self, *, wanted: bool) -> Iterator[ClosedStep]:
         self.rewound = False
         known = 0.0  # up to here the caller has seen what still counts
         while True:
             attempt = self.attempt
-            for step in self._follow(wanted):
+            for step in self._follow():
                 if step is None:
                     self._fold_anew()
                     kept = self.lineage.limit(attempt)
@@ -168,8 +160,13 @@ class Observations:
             else:
                 return
 
-    def _follow(self, wanted: bool) -> Iterator[ClosedStep | None]:
-        """Folds what is new; yields it when `wanted`, and None when a start drops steps that were folded."""
+    def catch_up(self) -> None:
+        """The same for who looks at no step."""
+        for _ in Observations.steps(self):
+            pass
+
+    def _follow(self) -> Iterator[ClosedStep | None]:
+        """Folds what is new and yields it, and None when a start drops steps that were folded."""
         for record, groups in self.tail.groups():
             if self.tail.closed > self.snapshot:  # up to there, all is folded
                 self.snapshot = self.tail.closed
@@ -187,8 +184,7 @@ class Observations:
                 self.last_step = record["step"]
                 self._digests += NO_DIGEST * (self.last_step - 1 - len(self._digests) // DIGEST)  # lost to damage
                 self._digests += bytes.fromhex(record["digest"])
-                if wanted:
-                    yield ClosedStep(record, groups)
+                yield ClosedStep(record, groups)
 
     def _fold_anew(self) -> None:
         self.update = None

@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from rods.buffers.log.disk import open_file, sync_folder, write
+from rods.buffers.log.disk import open_file, refusals, sync_folder, write
 from rods.buffers.log.parts import first_seq, last_of, last_record
 from rods.buffers.log.records import Damage, Record, closed, leading_record, line, quarantine
 from rods.errors import InfrastructureError, RefusedError, disk_error
@@ -73,52 +73,14 @@ class LogWriter:
     def append_lines(self, data: bytes, last: int, meanwhile: Callable[[], None] = lambda: None) -> int:
         """The same for lines that `records.line` has made of the seqs that are due, up to `last`. `meanwhile` is
         called once they are written, before the disk is waited for."""
-        if 0 < self._part_bytes <= self.size and self._descriptor >= 0 and not self._broken:
-            self.rotate()  # here, so that a part never ends inside a group
-        self._write(data, last, meanwhile)
-        return self.seq
-
-    def append_group(self, records: Sequence[Record], closing: Record, before: Sequence[Record] = ()) -> int:
-        """Appends `records` and the record that closes them, in one write; in front of them, with the same sync, those
-        of `before`, which need no closing. Returns the closing record's seq."""
-        return self.append([*before, *records, closed(closing, self.seq + len(before) + 1)])
-
-    def rotate(self) -> Path | None:
-        """Closes the live part under the name that carries its first seq; None when it is still empty."""
-        first = first_seq(self.path)
-        if first is None:
-            return None
-        closed = self.path.with_name(f"{self.path.name.removesuffix('.jsonl')}.{first:012d}.jsonl")
-        self._sync()
-        self.close()
-        try:
-            self.path.rename(closed)
-        except OSError as error:
-            raise disk_error(error, self.path) from error
-        self._open_live()
-        self.size = self.durable = 0
-        sync_folder(self.path.parent)
-        return closed
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def _open_live(self) -> int:
-        """Opens the live part; returns its size."""
-        self._descriptor = open_file(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        found = os.fstat(self._descriptor)
-        self._file = found.st_dev, found.st_ino
-        return found.st_size
-
-    def _write(self, data: bytes, last: int, meanwhile: Callable[[], None]) -> None:
         if not data:
-            return
+            return self.seq
         if self._broken or self._descriptor < 0:
             raise InfrastructureError(
                 f"{self.path}: an earlier failure left this log unusable; start the process again"
             )
+        if 0 < self._part_bytes <= self.size:
+            self.rotate()  # here, so that a part never ends inside a group
         if not self._is_as_left():
             raise RefusedError(
                 "another process has written to this log",
@@ -140,14 +102,45 @@ class LogWriter:
         meanwhile()
         self._sync(data)
         self._broken = False
+        return self.seq
+
+    def append_group(self, records: Sequence[Record], closing: Record, before: Sequence[Record] = ()) -> int:
+        """Appends `records` and the record that closes them, in one write; in front of them, with the same sync, those
+        of `before`, which need no closing. Returns the closing record's seq."""
+        return self.append([*before, *records, closed(closing, self.seq + len(before) + 1)])
+
+    def rotate(self) -> Path | None:
+        """Closes the live part under the name that carries its first seq; None when it is still empty."""
+        first = first_seq(self.path)
+        if first is None:
+            return None
+        closed = self.path.with_name(f"{self.path.name.removesuffix('.jsonl')}.{first:012d}.jsonl")
+        self._sync()
+        self.close()
+        with refusals(self.path):
+            self.path.rename(closed)
+        self._open_live()
+        self.size = self.durable = 0
+        sync_folder(self.path.parent)
+        return closed
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _open_live(self) -> int:
+        """Opens the live part; returns its size."""
+        self._descriptor = open_file(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        found = os.fstat(self._descriptor)
+        self._file = found.st_dev, found.st_ino
+        return found.st_size
 
     def _is_as_left(self) -> bool:
         """Whether the path still names the file that is open, and nobody has added to it. Raises UserError where it
         names none: the folder was moved, or the log removed."""
-        try:
+        with refusals(self.path):
             found = self.path.stat()
-        except FileNotFoundError as error:
-            raise disk_error(error, self.path) from error
         return found.st_size == self.size and (found.st_dev, found.st_ino) == self._file
 
     def _sync(self, data: bytes = b"") -> None:
@@ -200,10 +193,8 @@ class LogWriter:
             if 0 < len(leading_record(tail)) < len(tail):  # its newline was altered: damage, not a torn write
                 raise Damage(self.path, end, "the last record's newline is damaged")
             aside = self.path.with_name(f"{self.path.name}.torn.{end}")
-            try:
+            with refusals(aside):
                 write(aside, tail)
-            except OSError as error:
-                raise disk_error(error, aside) from error
             sync_folder(aside.parent)
             os.ftruncate(self._descriptor, end)
             self.size = end

@@ -22,7 +22,7 @@ import tomli_w
 
 import rods
 from rods import interfaces
-from rods.buffers.log.disk import sync_folder, write
+from rods.buffers.log.disk import refusals, sync_folder, write
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
 from rods.buffers.run.world_files import bring
@@ -54,14 +54,10 @@ def create_run(
     """Creates the run folder `path`, or joins the run there when its identity is the same; `parent` says what a fork
     was made from, `folders` where the files of generated worlds are looked for before the current folder. Raises
     UserError for tasks that cannot be trained on, RefusedError for another identity."""
-    try:
-        if runfolder.exists(path):
-            return Run.open(path, config)
+    with refusals(path):
         taken = path.exists() and any(path.iterdir())
-        if taken and runfolder.exists(path):  # another process was faster, between the two looks
+        if runfolder.exists(path):  # looked for last: another process may create it between the two looks
             return Run.open(path, config)
-    except OSError as error:
-        raise disk_error(error, path) from error
     if taken:
         raise UserError("exists and is no run folder", where=str(path), remedy="choose another name, or move it aside")
     environments = Environments(config.operation.sandbox, *folders)

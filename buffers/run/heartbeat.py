@@ -194,8 +194,7 @@ def judge(found: dict[str, Any], alive: bool) -> Life:
 
 def _silent(found: dict[str, Any]) -> float:
     """Seconds since the last beat, where the machine is the reader's own (a process that was halted, a dead disk)."""
-    place = ProcessLocation.here()
-    here = bool(place.boot_id) and (found.get("host"), found.get("boot_id")) == (place.host, place.boot_id)
+    here = ProcessLocation(found.get("host", ""), 0, found.get("boot_id", ""), "").this_machine
     return time.monotonic() - float(found["uptime"]) if here and "uptime" in found else 0.0
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from rods.buffers.log.disk import sync_folder, write
+from rods.buffers.log.disk import refusals, sync_folder, write
 from rods.buffers.log.records import Record, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.locks import Ownership
@@ -23,7 +23,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import ADMITTED
 from rods.environments import addressed
 from rods.environments.base import parameters
-from rods.errors import RefusedError, UserError, disk_error
+from rods.errors import RefusedError, UserError
 
 
 def bring(names: Iterable[str], folders: Sequence[Path], target: Path) -> int:
@@ -32,7 +32,7 @@ def bring(names: Iterable[str], folders: Sequence[Path], target: Path) -> int:
     UserError for a file that is missing or another one than its address says."""
     worlds = {address: name for name in names if (address := addressed.address_of(name)) is not None}
     place = target / addressed.FOLDER
-    try:
+    with refusals(place):
         for address, name in worlds.items():
             place.mkdir(exist_ok=True)
             if not (place / address).exists():
@@ -40,8 +40,6 @@ def bring(names: Iterable[str], folders: Sequence[Path], target: Path) -> int:
         if worlds:
             sync_folder(place)
             sync_folder(target)
-    except OSError as error:
-        raise disk_error(error, place) from error
     return len(worlds)
 
 
