@@ -16,7 +16,8 @@ from zlib import crc32
 
 import orjson
 
-from rods.buffers.log.parts import LOOKS, PROBED, epoch_of, first_seq, part_of, segments
+from rods.buffers.log.disk import refusals
+from rods.buffers.log.parts import LOOKS, PROBED, epoch_of, first_seq, segments
 from rods.buffers.log.records import (
     CLOSED_BY,
     CLOSING,
@@ -152,6 +153,8 @@ class Tail:
                 looks = 0
             parts = parts[parts.index(self._part) :] if entered and self._part is not None else []
         if self.strict:
+            with refusals(self.path.parent):
+                self.path.parent.stat()  # where it was moved or removed, nothing is damaged
             raise Damage(self._part or self.path, self._offset, f"record {self._seen + 1} is missing behind it")
 
     @property
@@ -183,7 +186,8 @@ class Tail:
         epoch = epoch_of(self.path, self._part)
         if epoch is None or newest - epoch > PROBED:
             return False
-        return not any(part_of(self.path, later).exists() for later in range(epoch + 1, newest + 1))
+        names = (self.path.name.replace("*", f"{later:04d}") for later in range(epoch + 1, newest + 1))
+        return not any(self.path.with_name(name).exists() for name in names)
 
     def _is_blank(self) -> bool:
         """Whether a log without records is as it was: records first stand in the live part, and a closed part keeps
