@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from rods.buffers.audit.rederive import Findings, Rederivation
-from rods.buffers.log.disk import replace, sync_folder
+from rods.buffers.log.disk import free_name, replace, sync_folder
 from rods.buffers.log.parts import first_seq, segments
 from rods.buffers.log.records import CLOSING, LOST, Record, is_record, leading_record, line, record
 from rods.buffers.log.tail import read_raw
@@ -84,9 +84,8 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
     for name in OWNED:
         if (present := owner(folder, name)) is not None:
             raise RefusedError(f"{present} is at work", where=str(folder), remedy="stop it first")
-    number = 1
-    while (aside := folder / runfolder.RECOVERED / str(number)).exists():
-        number += 1
+    places = (folder / runfolder.RECOVERED / str(number) for number in count(1))
+    aside = next(place for place in places if not place.exists())
     aside.mkdir(parents=True)
     for path, _ in stale_owners(folder):
         _mover(path)(aside)  # before anything else: what they hold could not be owned
@@ -197,7 +196,7 @@ def _cut_before_lost_merge(log: Path, aside: Path) -> None:
 
 def _replace(path: Path, data: bytes, aside: Path) -> None:
     """The old file is durable aside before the new one takes its place."""
-    shutil.copy2(path, _free_name(aside / path.name))
+    shutil.copy2(path, free_name(aside / path.name))
     sync_folder(aside)
     replace(path, data)
 
@@ -205,17 +204,9 @@ def _replace(path: Path, data: bytes, aside: Path) -> None:
 def _mover(path: Path) -> Callable[[Path], object]:
     def move(aside: Path) -> None:
         with suppress(FileNotFoundError):  # its owner has put it right
-            path.rename(_free_name(aside / path.name))
+            path.rename(free_name(aside / path.name))
 
     return move
-
-
-def _free_name(path: Path) -> Path:
-    number = 0
-    while path.exists():
-        number += 1
-        path = path.with_name(f"{path.name}.{number}")
-    return path
 
 
 BEGINNING = re.compile(rb'\{"seq":\d+,"id":"')
@@ -231,14 +222,17 @@ class PartContents:
     missing: list[int] = field(default_factory=list)  # seqs whose place is here
 
     @property
+    def sound(self) -> bytes:
+        return b"".join(text + b"\n" for text in self.records.values())
+
+    @property
     def damaged(self) -> bool:
-        return bool(self.missing) or self.data != b"".join(text + b"\n" for text in self.records.values())
+        return bool(self.missing) or self.data != self.sound
 
     @property
     def offset(self) -> int:
         """The start of the first line that is not as it should be."""
-        sound = b"".join(text + b"\n" for text in self.records.values())
-        pairs = enumerate(zip(self.data, sound, strict=False))
+        pairs = enumerate(zip(self.data, sound := self.sound, strict=False))
         differs = next((place for place, (one, other) in pairs if one != other), min(len(self.data), len(sound)))
         return self.data.rfind(b"\n", 0, differs) + 1
 

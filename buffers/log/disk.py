@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
 
 from rods.errors import disk_error
@@ -50,6 +51,12 @@ def replace(path: Path, data: bytes) -> None:
     except OSError as error:
         fresh.unlink(missing_ok=True)
         raise disk_error(error, path) from error
+
+
+def free_name(path: Path, first: int = 1) -> Path:
+    """`path`, or with the first number from `first` on behind its name of which there is none."""
+    names = chain([path.name], (f"{path.name}.{number}" for number in count(first)))
+    return next(free for name in names if not (free := path.with_name(name)).exists())
 
 
 def sync_file(path: Path) -> None:

@@ -244,6 +244,6 @@ def test_a_log_whose_folder_was_moved_away_is_not_said_to_be_damaged(tmp_path: P
     assert tail.poll()
     run.rename(tmp_path / "moved")
     for look in (tail.poll, lambda: list(read(run / "x.jsonl")), lambda: list(read(run / "never.jsonl"))):
-        with pytest.raises(UserError, match="is not there.*was moved or removed") as raised:
+        with pytest.raises(UserError, match=r"is not there.*was moved or removed") as raised:
             look()
         assert not isinstance(raised.value, CorruptLogError)
