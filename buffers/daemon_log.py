@@ -12,6 +12,7 @@ import dataclasses
 import time
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +31,7 @@ from rods.tasks import AnyTask
 PROCESS = "daemon"
 
 
-class DaemonLog:
+class DaemonLog(AbstractContextManager["DaemonLog"]):
     """Owns seeds.jsonl, the expanded log and rejected.jsonl. Opening folds them; picks whose variants
     are all in the expanded log are finished at once, the others wait in `state.unfinished` for the caller.
 
@@ -137,9 +138,6 @@ class DaemonLog:
         for writer in (self._seeds, self._expanded, self._rejected):
             writer.close()
         self._ownership.release()
-
-    def __enter__(self) -> DaemonLog:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

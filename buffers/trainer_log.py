@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import orjson
@@ -31,7 +32,7 @@ TRACKER_SECONDS = 10.0  # between writes of tracker.json that nobody asked for
 TRACKER_SHARE = 0.005  # of the time may go into them
 
 
-class TrainerLog:
+class TrainerLog(AbstractContextManager["TrainerLog"]):
     """Owns observations.jsonl and tracker.json. Opening folds the logs and writes nothing; `start` begins an attempt.
 
     Raises RefusedError when another process owns the observations.
@@ -53,6 +54,7 @@ class TrainerLog:
         except BaseException:
             self._ownership.release()
             raise
+        self.live, self.task = self.state.live, self.state.task
         self._tracker_due = time.monotonic()
         self._merger: Merger | None = None
         self._started = False
@@ -71,14 +73,6 @@ class TrainerLog:
     def epoch(self) -> int:
         """The latest live epoch; -1 before the first merge."""
         return self.state.epoch
-
-    def live(self, attempt: int, step: int) -> bool:
-        """Whether a checkpoint of (attempt, step) may be resumed."""
-        return self.state.live(attempt, step)
-
-    def task(self, task_id: str) -> AnyTask:
-        """A given task, one that was injected, or one that was drawn."""
-        return self.state.task(task_id)
 
     def start(self, from_step: int | None = None) -> int:
         """Begins an attempt at `from_step` (default: the last live step); later steps and epochs are dropped from all
@@ -196,9 +190,6 @@ class TrainerLog:
         if self._merger is not None:
             self._merger.close()
         self._ownership.release()
-
-    def __enter__(self) -> TrainerLog:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

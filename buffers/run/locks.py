@@ -12,7 +12,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 from rods.buffers.log.disk import refusals
 from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation, local_time, moves
 from rods.buffers.run.runfolder import LOCKS
-from rods.deadlines import BEATS_SEEN, MERGE_LOCK, OWNER_LOOK
+from rods.deadlines import MERGE_LOCK, OWNER_LOOK
 from rods.errors import RefusedError, RodsError, UserError, disk_error
 from rods.files import descriptor_of, open_regular
 
@@ -53,7 +53,7 @@ class Owner:
         return f"{self.process} (pid {self.place.pid} on {self.place.host}{job}) since {local_time(self.since)}"
 
 
-class Ownership:
+class Ownership(AbstractContextManager["Ownership"]):
     """The right to write `name` in the run folder `folder`, until `release` or the process's death.
 
     The holder beats (`heartbeat`) from the first moment, with a heartbeat of its own unless one is handed in. Raises
@@ -134,21 +134,18 @@ class Ownership:
         os.close(self._descriptor)  # closing gives the lock back
         self._descriptor = -1
 
-    def __enter__(self) -> Ownership:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.release()
 
 
-def owner(folder: Path, name: str, seconds: float = BEATS_SEEN) -> Owner | None:
+def owner(folder: Path, name: str) -> Owner | None:
     """The living owner of `name`; None when nobody holds it. Locks of this machine are known at once; another
-    machine's holder is watched for at most `seconds`."""
+    machine's holder is watched for a moment (`BEATS_SEEN`)."""
     try:
         present, free = _held(_owner_path(folder, name))
     except OSError:
         return None
-    if present is None or (free is None and not moves(folder, present.process, present.place, seconds)):
+    if present is None or (free is None and not moves(folder, present.process, present.place)):
         return None
     return None if free else present
 
