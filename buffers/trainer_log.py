@@ -13,7 +13,8 @@ from typing import Any
 
 import orjson
 
-from rods.buffers.folds.observations import digest, windows_json
+from rods.buffers.folds.observations import digest
+from rods.buffers.folds.pool import windows_json
 from rods.buffers.log.disk import replace
 from rods.buffers.log.records import Record, quarantine, record
 from rods.buffers.log.writer import LogWriter
@@ -211,17 +212,13 @@ def tracker_json(state: RunState) -> dict[str, Any]:
     """The content of tracker.json: every task that a live step has named and that has not left for good, with its
     windows."""
     tasks = {}
-    for task_id, windows in windows_json(state.tracker).items():
-        if state.pool.gone(task_id):
-            continue
-        member = state.active.get(task_id)
+    for task_id, windows in windows_json(state.tracker, state.pool).items():
         retired = state.pool.revivable.get(task_id)
-        if member is None and retired is not None:
-            member = retired.member
+        member = retired.member if retired else state.active.get(task_id)
         tasks[task_id] = {
             "type": member.type if member else None,
             "origin": None if member is None else "variant" if member.generated else "original",
-            "active": retired is None and member is not None,
+            "active": task_id in state.active,
             "last_step": state.tracker.last_step(task_id),
             "windows": windows,
         }

@@ -23,7 +23,7 @@ from typing import Any
 
 import orjson
 
-from rods.buffers.audit.rederive import Findings, Rederivation
+from rods.buffers.audit.verify import Findings, Rederivation
 from rods.buffers.log.disk import free_name, replace, sync_folder
 from rods.buffers.log.parts import first_seq, segments
 from rods.buffers.log.records import CLOSING, LOST, Record, is_record, leading_record, line, record

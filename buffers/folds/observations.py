@@ -260,11 +260,3 @@ def digest(epoch: int, policy_step: int, groups: list[dict[str, Any]]) -> str:
     """What makes two reports of one step the same: 20 hex digits over everything reported."""
     report = orjson.dumps([epoch, policy_step, groups], option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(report).hexdigest()[:ID_DIGITS]
-
-
-def windows_json(tracker: Tracker) -> dict[str, list[dict[str, Any]]]:
-    """The windows of every task that the tracker knows; none for one whose groups never counted."""
-    found: dict[str, list[dict[str, Any]]] = {task_id: [] for task_id in tracker.tasks}
-    for window in tracker.windows():
-        found[window.task].append(window.as_json())
-    return found

@@ -12,6 +12,7 @@ from rods.buffers.log.records import Record
 from rods.buffers.run.run import Run
 from rods.extension import extensions
 from rods.rules.retirement import TOO_HARD
+from rods.rules.tracker import Tracker
 from rods.tasks import AnyTask, TaskType
 
 # Of an `epoch` record: how far the merge has read other logs. The first closed record of an epoch number fixes it, also
@@ -163,3 +164,13 @@ def fix(fixed: dict[int, Record], closing: Record) -> None:
     names = (*FIXED, *(name for extension in extensions() for name in extension.epoch_fields))
     told = {"admissions": 0} | {name: closing[name] for name in names if name in closing}
     fixed[closing["epoch"]] = told | fixed.get(closing["epoch"], {})
+
+
+def windows_json(tracker: Tracker, pool: Pool) -> dict[str, list[dict[str, Any]]]:
+    """The windows of every task that the tracker knows and that has not left for good; none for one whose groups never
+    counted."""
+    found: dict[str, list[dict[str, Any]]] = {task_id: [] for task_id in tracker.tasks if not pool.gone(task_id)}
+    for window in tracker.windows():
+        if window.task in found:
+            found[window.task].append(window.as_json())
+    return found
