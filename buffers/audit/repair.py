@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -292,18 +292,15 @@ def _records(data: bytes) -> Iterator[bytes]:
 def _place_missing(parts: list[PartContents]) -> None:
     """Gives every missing seq a part: a damaged one next to the gap, if there is one. How many records stood behind
     the last whole one, only the number of lines tells."""
-    filled = [part for part in parts if part.records]
     due = 1
-    for part in filled:
-        first = min(part.records)
-        part.missing += range(due, first)
-        part.missing += (seq for one, other in pairwise(part.records) for seq in range(one + 1, other))
-        due = max(part.records) + 1
+    for part in parts:
+        for seq in part.records:
+            part.missing += range(due, seq)
+            due = seq + 1
     if parts:
-        live, place = parts[-1], max(parts[-1].records, default=0)
-        behind = (
-            live.data[live.data.rfind(live.records[place]) + len(live.records[place]) + 1 :] if place else live.data
-        )
+        live = parts[-1]
+        last = next(reversed(live.records.values()), None)
+        behind = live.data if last is None else live.data.rpartition(last)[2][1:]
         live.missing += range(due, due + behind.count(b"\n"))
 
 

@@ -259,28 +259,26 @@ def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> N
             if pick not in picked:
                 findings.problem(where, f"finishes {pick}, which was never picked")
     written: dict[str, list[str]] = {}
-    seeds: dict[int, str] = {}  # by seq of the variant
-    generations: dict[int, int] = {}
+    lineage: dict[int, tuple[str, int]] = {}  # seq of the variant → its seed, its generation
     for record in read(run.path / runfolder.EXPANDED):
         pick, seq = record["pick"], record["seq"]
         task = record["task"] if isinstance(record["task"], dict) else {}
         if pick not in picked:
             findings.problem(f"{runfolder.EXPANDED}, record {seq}", f"belongs to {pick}, never picked")
-        else:
-            seeds[seq] = picked[pick]["task"]
         written.setdefault(pick, []).append(task.get("id", ""))
-        generations[seq] = task.get("provenance", {}).get("generation")
+        lineage[seq] = picked.get(pick, {}).get("task", ""), task.get("provenance", {}).get("generation")
     for pick, record in finished.items():
         if sorted(record["accepted"]) != sorted(written.get(pick, [])):
             where = f"{runfolder.SEEDS}, record {record['seq']}"
             findings.problem(where, f"{pick}: accepted variants are not those expanded")
     findings.count("picks", len(picked))
-    findings.count("variants", max(generations, default=0))
+    findings.count("variants", max(lineage, default=0))
     known = {member.task_id: member.generation for member in initial(run)}
     limit = run.config.selection.max_generation
     for task_id, seq in injected.items():
         # A variant is one generation further than its seed, within the limit.
-        generation, seed = generations[seq], known.get(seeds.get(seq, ""))
+        parent, generation = lineage[seq]
+        seed = known.get(parent)
         if seed is not None and generation != seed + 1:
             findings.problem(f"variant {task_id}", f"generation {generation}, but its seed's is {seed}")
         if 0 < limit < generation:

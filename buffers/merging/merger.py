@@ -70,7 +70,7 @@ class Merger:
         if not recorded:
             self._decide(number, stage, waiting)
         pool = self.state.pool_at(number)
-        closing = _latest(pool)
+        closing = pool.latest or {}
         if closing["stage"] != stage:
             what = f"epoch {number} was opened in stage {closing['stage']}, not {stage}"
             raise self._refused(what, f"use stage {closing['stage']}, or go back to a step before {closing['step']}")
@@ -207,8 +207,9 @@ def merge_records(
     for note in notes.values():
         fields = fields | note.fields(stage_rules(config.curriculum, fields["stage"]), fixed)
     told = {"admissions": admitted} if admitted else {}
-    decisions = (record(**({"attempt": attempt} | decision)) for decision in derived.decisions)
-    return [*decisions, record("epoch", attempt=attempt, **fields, **told)]
+    made: Record = {"attempt": attempt}
+    decisions = (record(**(made | decision)) for decision in derived.decisions)
+    return [*decisions, record("epoch", **made, **fields, **told)]
 
 
 def admissions(folder: Path) -> int:
@@ -218,7 +219,7 @@ def admissions(folder: Path) -> int:
 
 def recorded_slots(run: Run, pool: Pool) -> tuple[order.EpochSlot, ...]:
     """The slots of the pool's latest epoch."""
-    closing = _latest(pool)
+    closing = pool.latest or {}
     types = stage_rules(run.config.curriculum, closing["stage"]).types
     active = [member.task_id for member in pool.active.values() if member.type in types]
     return order.slots(run.config.random_seeds.order, closing["epoch"], active, closing["retests"])
@@ -230,8 +231,3 @@ def opened_now(run: Run, closing: Record) -> dict[str, Any]:
     for note in notes.values():
         note.poll()
     return opened_by(notes, closing)
-
-
-def _latest(pool: Pool) -> Record:
-    assert pool.latest is not None, "an epoch was merged"
-    return pool.latest
