@@ -61,7 +61,8 @@ def lineage(folder: Path) -> AttemptHistory:
 
 
 class RunState(Observations):
-    """A run's state, empty until the first `steps` or `poll`: its observations, and pool and staging behind them."""
+    """A run's state, empty until the first `steps` or `poll`: its observations, and pool and staging behind them.
+    Options as of `Observations`, of pool.jsonl too."""
 
     pool: Pool
     staging: Staging
@@ -70,26 +71,13 @@ class RunState(Observations):
     _pool_snapshot: int  # the seq up to which closed parts of pool.jsonl need not be read again
     _newest: int | None = None  # the highest epoch that a part of the expanded log can be of, where that is known
 
-    def __init__(
-        self,
-        run: Run,
-        *,
-        strict: bool = False,
-        every_step: bool = True,
-        recent: int = 0,
-        keep: bool = False,
-        by_number: bool = False,
-    ) -> None:
-        """As for `Observations`, of pool.jsonl too. `by_number`: for who looks on: new files of variants are found by
-        the number of their epoch, and the folder, which has one an epoch, is listed only when a merge was read."""
-        super().__init__(run, strict=strict, every_step=every_step, recent=recent, keep=keep)
+    def _begin(self) -> None:
+        super()._begin()
         self.fixed: dict[int, Record] = {}  # epoch number → what its first closed record fixed (folds.pool.FIXED)
-        self.sources = [*sources(run)]  # read only when one of their tasks is asked for
-        self._by_number = by_number
-        self._pool_snapshots = Snapshots(run.path / POOL, content_id([*run.training]))
-        self._given = {task.id: task for task in run.tasks}
+        self.sources = [*sources(self.run)]  # read only when one of their tasks is asked for
+        self._pool_snapshots = Snapshots(self.run.path / POOL, content_id([*self.run.training]))
+        self._given = {task.id: task for task in self.run.tasks}
         self._pool_attempt = 0  # the latest when pool.jsonl was last read
-        self._ahead = False
         self._begin_pool()
 
     def shown(self, opened: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
@@ -160,8 +148,9 @@ class RunState(Observations):
                     self.staging.decide(record["expanded"])
                 self._variants.pop(record.get("task", ""), None)
             self.merged += 1
-        # A part is called after an epoch that has begun, so one of those in `fixed`, whose last is the highest.
-        self._newest = next(reversed(self.fixed), 0) if self._by_number and not self.merged else None
+        # A part is called after an epoch that has begun, so one of those in `fixed`, whose last is the highest: new
+        # ones are found by that number, and the folder, which has one an epoch, is listed only when a merge was read.
+        self._newest = None if self.merged else next(reversed(self.fixed), 0)
         self.staging.poll(self.pool.decided, 0 if self._every_step else self.pool.waiting)
 
     def task(self, task_id: str) -> AnyTask:

@@ -149,7 +149,7 @@ class Progress:
         self._see, self._see_daemon = see, see_daemon
         self.run = Run.open(path)
         self._versions = InterfaceVersions(self.run.config)
-        self.state = RunState(self.run, every_step=self._versions.evolves, recent=RECENT, by_number=True)
+        self.state = RunState(self.run, every_step=self._versions.evolves, recent=RECENT)
         self._seeds, self._rejected = self.state.follow(SEEDS), self.state.follow(REJECTED)
         self.asked = AskedChanges(path)
         self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)

@@ -21,7 +21,7 @@ from rods import dialects, interfaces
 from rods.buffers.checkpoints import truncations
 from rods.buffers.folds.observations import ClosedStep, Observations, digest
 from rods.buffers.folds.pool import Pool, fix, initial, windows_json
-from rods.buffers.folds.sources import drawn_task, sources
+from rods.buffers.folds.sources import sources
 from rods.buffers.folds.staging import Staging
 from rods.buffers.log.parts import segments
 from rods.buffers.log.records import KEYS, KINDS, LOST, Record, record_id
@@ -31,6 +31,7 @@ from rods.buffers.merging.rules import Admission
 from rods.buffers.run import runfolder
 from rods.buffers.run.creation import damaged
 from rods.buffers.run.run import Run, extensions_of
+from rods.buffers.state import read_state
 from rods.conversations import Rubric
 from rods.episode.diagnosis import diagnose
 from rods.episode.drivers import played_again
@@ -119,7 +120,7 @@ def verify(path: Path, replay: bool = False) -> Findings:
                 task = history.staging.task(seq)
                 for fault in _variant_faults(run, task, findings):
                     findings.problem(f"variant {task_id}", str(fault))
-            _check_traces(run, history, findings)
+            _check_traces(run, findings)
     except CorruptLogError as error:
         findings.problem("log", str(error))
     return findings
@@ -138,10 +139,10 @@ def _variant_faults(run: Run, task: AnyTask, findings: Findings) -> Sequence[Rea
     return faults or ()
 
 
-def _check_traces(run: Run, history: Rederivation, findings: Findings) -> None:
+def _check_traces(run: Run, findings: Findings) -> None:
     """The labels on record are those that the kept traces give; a group without labels claims nothing. An episode that
     was judged as a whole is played again from its replies, and comes to what it did."""
-    tasks: dict[str, AnyTask] = {task.id: task for task in run.tasks}
+    state = read_state(run)
     for step in Observations(run, strict=True).steps():
         file = runfolder.trace_file(run.path, step.step, step.attempt)
         if not file.is_file():
@@ -160,10 +161,7 @@ def _check_traces(run: Run, history: Rederivation, findings: Findings) -> None:
                 findings.problem(f"{runfolder.TRACES}/{file.name}", what)
                 continue
             where = f"step {step.step} of attempt {step.attempt}, group {slot}, rollout {rollout}"
-            if trace.task in history.pool.injected:
-                tasks.setdefault(trace.task, history.staging.task(history.pool.injected[trace.task]))
-            drawn = groups[slot].role == "drawn"
-            task = drawn_task(trace.task, history.sources) if drawn else tasks[trace.task]
+            task = state.task(trace.task)
             if isinstance(task, OpenTask):
                 for problem in _differs(run, task, step, groups[slot], rollout, trace):
                     findings.problem(where, problem)

@@ -123,6 +123,9 @@ class Observations:
         self._log = run.path / OBSERVATIONS
         keys = {extension.name: extension.fold_key(run.config) for extension in extensions()}
         self._snapshots = Snapshots(self._log, [run.config.zones.model_dump(), run.config.selection.boundary, keys])
+        self._begin()
+
+    def _begin(self) -> None:
         self.rewound = False
         self._fold_anew()
 
