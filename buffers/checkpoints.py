@@ -33,7 +33,7 @@ from rods.buffers.log.disk import replace as replace_file
 from rods.buffers.log.parts import last_of
 from rods.buffers.log.records import LOST, Record
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, SEEDS
+from rods.buffers.run.runfolder import CHECKPOINTS, EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, SEEDS
 from rods.errors import RefusedError, UserError
 from rods.files import read_regular
 
@@ -97,7 +97,7 @@ class Checkpoints:
     """The checkpoints of one run. One process at a time writes here: the owner of the trainer's log."""
 
     def __init__(self, run_folder: Path) -> None:
-        self.folder = run_folder / "checkpoints"
+        self.folder = run_folder / CHECKPOINTS
 
     def named(self, live: Live) -> list[Checkpoint]:
         """All live checkpoints with a manifest, by step and attempt; their files are not hashed."""

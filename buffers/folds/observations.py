@@ -19,7 +19,7 @@ import orjson
 from rods.buffers.folds.snapshots import Snapshots
 from rods.buffers.log.parts import last_record, segments
 from rods.buffers.log.records import Record, is_record
-from rods.buffers.log.tail import BLOCK, Tail
+from rods.buffers.log.tail import Tail
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.canonical import ID_DIGITS
@@ -245,17 +245,10 @@ def known_starts(
         if part.name in skip:
             continue
         with open_regular(part) as file:
-            rest = b""
-            while data := file.read(BLOCK):
-                data = rest + data
-                end = data.rfind(b"\n") + 1
-                rest = data[end:]
-                position = data.find(START, 0, end)
-                while position >= 0:
-                    line = data[data.rfind(b"\n", 0, position) + 1 : data.find(b"\n", position)]
-                    if is_record(line) and (record := orjson.loads(line))["kind"] == "start":
-                        lineage.add(record)
-                    position = data.find(START, position + 1, end)
+            for line in file:
+                whole = START in line and line.endswith(b"\n") and is_record(line[:-1])
+                if whole and (record := orjson.loads(line))["kind"] == "start":
+                    lineage.add(record)
     return lineage
 
 

@@ -168,15 +168,14 @@ class LogWriter:
         self._broken = True
         fresh = open_file(self.path, os.O_RDWR)
         try:
-            data = os.pread(fresh, self.size - self.durable, self.durable)
-            if len(data) != self.size - self.durable or not data.endswith(written):
-                raise disk_error(error, self.path) from error
-            offset = 0
-            while offset < len(data):
-                offset += os.pwrite(fresh, memoryview(data)[offset:], self.durable + offset)
-            os.fdatasync(fresh)
-        except OSError as again:
-            raise disk_error(again, self.path) from again
+            with refusals(self.path):
+                data = os.pread(fresh, self.size - self.durable, self.durable)
+                if len(data) != self.size - self.durable or not data.endswith(written):
+                    raise error
+                offset = 0
+                while offset < len(data):
+                    offset += os.pwrite(fresh, memoryview(data)[offset:], self.durable + offset)
+                os.fdatasync(fresh)
         finally:
             os.close(fresh)
         os.close(self._descriptor)

@@ -109,17 +109,13 @@ def share(fraction: float, count: int) -> Fraction:
 class _Merge:
     """One merge in progress: decisions take effect on the pool, a copy, as they are made."""
 
-    config: Config
+    rules: PoolRules
     pool: Pool
     tracker: Tracker
     admission: Admission
     epoch: int
     step: int
     decisions: list[Record] = field(default_factory=list)
-
-    @property
-    def rules(self) -> PoolRules:
-        return self.config.pool
 
     def decide(self, kind: str, task_id: str, **fields: Any) -> None:
         record = {"kind": kind, "epoch": self.epoch, "step": self.step, "task": task_id, **fields}
@@ -225,7 +221,7 @@ def derive(
 ) -> Derived:
     """The merge that opens `epoch` after `step` in `stage` (counted from 1). `candidates` wait in the order in which
     they are to be admitted. `admission` learns of what comes and what leaves; the pool handed in stays as it is."""
-    merge = _Merge(config, pool.copy(), tracker, admission, epoch, step)
+    merge = _Merge(config.pool, pool.copy(), tracker, admission, epoch, step)
     rules = stage_rules(config.curriculum, stage)
     injecting = _fills(config, pool, rules) if config.pool.static else rules.expand
     retiring = rules.expand and config.pool.retirement and not config.pool.static
