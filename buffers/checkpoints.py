@@ -186,9 +186,7 @@ class Checkpoints:
                 shutil.rmtree(folder)
 
     def _folders(self) -> list[Path]:
-        if not self.folder.is_dir():
-            return []
-        return sorted(path for path in self.folder.iterdir() if path.is_dir() and path.name != INCOMPLETE)
+        return sorted(path for path in self.folder.glob("*") if path.is_dir() and path.name != INCOMPLETE)
 
 
 def _name(position: Position) -> str:

@@ -67,6 +67,7 @@ class RunState(Observations):
     pool: Pool
     staging: Staging
     merged: int  # live merges that the last look has met
+    _ahead: bool  # whether a merge of an attempt was met whose start was not read yet
     _pool_tail: Tail
     _pool_snapshot: int  # the seq up to which closed parts of pool.jsonl need not be read again
     _newest: int | None = None  # the highest epoch that a part of the expanded log can be of, where that is known
