@@ -66,7 +66,7 @@ def examine(run: Run) -> list[Repair]:
     return [
         *_broken(run),
         *(
-            Repair(path.name, "a file that was never finished", "moved aside", _mover(path))
+            Repair(path.name, "a file that was never finished", "moved aside", partial(_move, path))
             for path in sorted(unfinished)
             if path.is_file()
         ),
@@ -88,7 +88,7 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
     aside = next(place for place in places if not place.exists())
     aside.mkdir(parents=True)
     for path, _ in stale_owners(folder):
-        _mover(path)(aside)  # before anything else: what they hold could not be owned
+        _move(path, aside)  # before anything else: what they hold could not be owned
     heartbeat = Heartbeat(folder, PROCESS).start()
     try:
         with ExitStack() as held:
@@ -127,16 +127,15 @@ def logs(folder: Path) -> list[Path]:
 
 def _damage(run: Run, log: Path) -> Iterator[Repair]:
     parts = salvage(log)
-    damaged = [part for part in parts if part.damaged]
-    if not damaged:
+    if not any(part.damaged for part in parts):
         return
     remedy = "the whole records stay, each lost one is marked as such; the old file is kept aside"
-    for path, data in mended(parts):
-        what = str(next(part for part in damaged if part.path == path))
-        yield Repair(path.name, what, remedy, partial(_replace, path, data), mends=True)
+    for part, data in mended(parts):
+        yield Repair(part.path.name, str(part), remedy, partial(_replace, part.path, data), mends=True)
     for snapshot in sorted((log.parent / runfolder.SNAPSHOTS).glob(f"{log.name.removesuffix('.jsonl')}.*")):
-        yield Repair(snapshot.name, "made before the repair", "moved aside; it is made again", _mover(snapshot), True)
-    if log.name == runfolder.POOL and any(part.missing for part in damaged):
+        what, remedy = "made before the repair", "moved aside; it is made again"
+        yield Repair(snapshot.name, what, remedy, partial(_move, snapshot), mends=True)
+    if log.name == runfolder.POOL and any(part.missing for part in parts):
         yield Repair(
             log.name,
             "decisions were lost",
@@ -186,7 +185,7 @@ def _cut_before_lost_merge(log: Path, aside: Path) -> None:
     for part in reversed(segments(log)):
         first = first_seq(part) or after + 1
         if first > after + 1 and part != log:
-            _mover(part)(aside)
+            _move(part, aside)
         else:
             keep = max(0, after + 1 - first)
             _replace(part, b"".join(read_regular(part).splitlines(keepends=True)[:keep]), aside)
@@ -201,12 +200,9 @@ def _replace(path: Path, data: bytes, aside: Path) -> None:
     replace(path, data)
 
 
-def _mover(path: Path) -> Callable[[Path], object]:
-    def move(aside: Path) -> None:
-        with suppress(FileNotFoundError):  # its owner has put it right
-            path.rename(free_name(aside / path.name))
-
-    return move
+def _move(path: Path, aside: Path) -> None:
+    with suppress(FileNotFoundError):  # its owner has put it right
+        path.rename(free_name(aside / path.name))
 
 
 BEGINNING = re.compile(rb'\{"seq":\d+,"id":"')
@@ -263,7 +259,7 @@ def salvage(log: Path) -> list[PartContents]:
     return parts
 
 
-def mended(parts: list[PartContents]) -> Iterator[tuple[Path, bytes]]:
+def mended(parts: list[PartContents]) -> Iterator[tuple[PartContents, bytes]]:
     """The damaged parts with their new bytes."""
     known = _starts(parts)
     for part in parts:
@@ -271,7 +267,7 @@ def mended(parts: list[PartContents]) -> Iterator[tuple[Path, bytes]]:
             lines = {seq: text + b"\n" for seq, text in part.records.items()}
             for seq in part.missing:
                 lines[seq] = line(seq, known.get(seq) or record(LOST, log=part.path.name, number=seq))
-            yield part.path, b"".join(lines[seq] for seq in sorted(lines))
+            yield part, b"".join(lines[seq] for seq in sorted(lines))
 
 
 def _records(data: bytes) -> Iterator[bytes]:
@@ -319,6 +315,6 @@ def _starts(parts: list[PartContents]) -> dict[int, Record]:
             elif content["kind"] in ("group", "step") and content["attempt"] not in begun:
                 begun.add(content["attempt"])
                 if gap:
-                    start = record("start", attempt=content["attempt"], from_step=content["step"] - 1, time=None)
-                    found[gap] = start
+                    from_step = content["step"] - 1
+                    found[gap] = record("start", attempt=content["attempt"], from_step=from_step, time=None)
     return found
