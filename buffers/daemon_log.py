@@ -51,7 +51,7 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
                 self._rejected = LogWriter(run.path / REJECTED, part_bytes=self._part_bytes)
                 parts = segments(run.path / EXPANDED)  # epoch 0's where there is none
                 last = parts[-1].name.removeprefix("expanded_epoch_").partition(".")[0] if parts else 0
-                self._epoch, self._part = 0, int(last)
+                self._epoch = int(last)
                 self._expanded = self._expanded_part()
                 with quarantine():
                     self.state = Seeds(run.path, strict=True)
@@ -150,14 +150,13 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
 
     def _current_part(self) -> LogWriter:
         """The part of the expanded log that is due: that of the highest epoch read."""
-        if self._epoch > self._part:
+        if self._expanded.path.name != expanded_segment(self._epoch):
             self._expanded.close()
-            self._part = self._epoch
             self._expanded = self._expanded_part()
         return self._expanded
 
     def _expanded_part(self) -> LogWriter:
-        path, log = self.run.path / expanded_segment(self._part), self.run.path / EXPANDED
+        path, log = self.run.path / expanded_segment(self._epoch), self.run.path / EXPANDED
         return LogWriter(path, log=log, part_bytes=self._part_bytes)
 
     def _finish_complete(self) -> None:

@@ -228,13 +228,11 @@ class GroupCommit:
 
     def append(self, record: Record) -> asyncio.Future[None]:
         """Takes `record`; the future is done once it is on the disk. Both raise what a write has raised."""
-        return self._take(line(self._seq + 1, record), 1)
+        return self._take([record])
 
     def append_group(self, records: Sequence[Record], closing: Record) -> asyncio.Future[None]:
         """The same for `records` and the record that closes them, in one write."""
-        first = self._seq + 1
-        contents = (*records, closed(closing, first))
-        return self._take(b"".join(line(first + place, one) for place, one in enumerate(contents)), len(contents))
+        return self._take([*records, closed(closing, self._seq + 1)])
 
     def close(self) -> None:
         """Writes what waits and ends the thread; blocks for as long as the disk takes."""
@@ -249,10 +247,11 @@ class GroupCommit:
         os.close(self._event)
         self._loop = None
 
-    def _take(self, data: bytes, count: int) -> asyncio.Future[None]:
+    def _take(self, records: Sequence[Record]) -> asyncio.Future[None]:
         if self._failure is not None:
             raise self._failure
-        self._seq += count
+        data = b"".join([line(seq, content) for seq, content in enumerate(records, self._seq + 1)])
+        self._seq += len(records)
         future = (self._loop or self._start()).create_future()
         self._waiting.append((self._seq, data, future))
         if self._asleep:
