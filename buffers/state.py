@@ -121,7 +121,7 @@ class RunState(Observations):
         self.read_merges()
 
     def poll(self) -> None:
-        """Reads on. Cheaper than `steps` where nobody looks at them."""
+        """Reads on, for who looks at no step."""
         self.catch_up()
         self.read_merges()
 
