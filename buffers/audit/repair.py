@@ -23,7 +23,7 @@ from typing import Any
 
 import orjson
 
-from rods.buffers.audit.verify import Findings, Rederivation
+from rods.buffers.audit.verify import LOGS, Findings, Rederivation
 from rods.buffers.log.disk import free_name, replace, sync_folder
 from rods.buffers.log.parts import first_seq, segments
 from rods.buffers.log.records import CLOSING, LOST, Record, is_record, leading_record, line, record
@@ -34,7 +34,6 @@ from rods.buffers.run.heartbeat import Heartbeat
 from rods.buffers.run.locks import Ownership, buffer_lock, owner, stale_owners
 from rods.buffers.run.run import Run
 from rods.errors import RefusedError, RodsError
-from rods.extension import extensions
 from rods.files import read_regular
 
 PROCESS = "recover"
@@ -118,8 +117,7 @@ def _broken(run: Run) -> list[Repair]:
 
 def logs(folder: Path) -> list[Path]:
     """Every log of the run, by the name of its live part."""
-    names = {runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS, runfolder.EXPANDED, runfolder.REJECTED}
-    names |= {runfolder.CONTROL, *(log for extension in extensions() for log in extension.logs)}
+    names = {*LOGS} - {runfolder.EXTENSIONS, runfolder.ADMITTED}  # these are put back from a copy
     for pattern in (runfolder.usage("*"), runfolder.operation("*")):
         names |= {".".join([*path.name.split(".")[:2], "jsonl"]) for path in folder.glob(pattern)}
     return [folder / name for name in sorted(names) if segments(folder / name)]
