@@ -28,11 +28,12 @@ import orjson
 from rods.buffers.folds.observations import Observations
 from rods.buffers.folds.seeds import Seeds
 from rods.buffers.folds.sources import sources
+from rods.buffers.log.disk import free_name
 from rods.buffers.log.disk import replace as replace_file
 from rods.buffers.log.parts import last_of
 from rods.buffers.log.records import LOST, Record
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, SEEDS
+from rods.buffers.run.runfolder import CHECKPOINTS, EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, SEEDS
 from rods.errors import RefusedError, UserError
 from rods.files import read_regular
 
@@ -81,6 +82,9 @@ class Checkpoint:
     def policy(self) -> Path:
         return self.folder / POLICY
 
+    def manifest(self) -> bytes:
+        return orjson.dumps({**asdict(self.position), "files": self.files}, option=orjson.OPT_INDENT_2)
+
     def intact(self) -> bool:
         """Whether every file is as it was written; takes about a second a gigabyte."""
         return all(
@@ -93,7 +97,7 @@ class Checkpoints:
     """The checkpoints of one run. One process at a time writes here: the owner of the trainer's log."""
 
     def __init__(self, run_folder: Path) -> None:
-        self.folder = run_folder / "checkpoints"
+        self.folder = run_folder / CHECKPOINTS
 
     def named(self, live: Live) -> list[Checkpoint]:
         """All live checkpoints with a manifest, by step and attempt; their files are not hashed."""
@@ -120,13 +124,9 @@ class Checkpoints:
             )
         moved = []
         for folder in torn + damaged:
-            target, number = self.folder / INCOMPLETE / folder.name, 1
-            while target.exists():
-                number += 1
-                target = target.with_name(f"{folder.name}.{number}")
+            target = free_name(self.folder / INCOMPLETE / folder.name, 2)
             target.parent.mkdir(exist_ok=True)
-            folder.rename(target)
-            moved.append(target)
+            moved.append(folder.rename(target))
         return moved
 
     def write(self, position: Position, save: Callable[[Path], object]) -> Checkpoint:
@@ -143,9 +143,9 @@ class Checkpoints:
                 if path.is_file():
                     files[str(path.relative_to(temporary / POLICY))] = _sha256(path)
             _fsync(temporary / POLICY)
-            manifest = temporary / MANIFEST
-            manifest.write_bytes(orjson.dumps({**asdict(position), "files": files}, option=orjson.OPT_INDENT_2))
-            _fsync(manifest)
+            written = Checkpoint(final, position, files)
+            (temporary / MANIFEST).write_bytes(written.manifest())
+            _fsync(temporary / MANIFEST)
             _fsync(temporary)
             temporary.rename(final)
             _fsync(self.folder)
@@ -155,14 +155,13 @@ class Checkpoints:
                 where=str(temporary),
                 remedy="make room or make the folder writable, then start the same command again",
             ) from error
-        return Checkpoint(final, position, files)
+        return written
 
     def amend(self, checkpoint: Checkpoint, curriculum: Mapping[str, Any]) -> Checkpoint:
         """Gives a checkpoint another curriculum state; its files stay. Raises UserError when the disk refuses."""
-        position = replace(checkpoint.position, curriculum=curriculum)
-        content = {**asdict(position), "files": checkpoint.files}
-        replace_file(checkpoint.folder / MANIFEST, orjson.dumps(content, option=orjson.OPT_INDENT_2))
-        return Checkpoint(checkpoint.folder, position, checkpoint.files)
+        amended = replace(checkpoint, position=replace(checkpoint.position, curriculum=curriculum))
+        replace_file(amended.folder / MANIFEST, amended.manifest())
+        return amended
 
     def adopt(self, source: Checkpoint) -> Checkpoint:
         """Makes another run's policy the untrained policy of this one, which has not been started yet (a fork with
@@ -187,9 +186,7 @@ class Checkpoints:
                 shutil.rmtree(folder)
 
     def _folders(self) -> list[Path]:
-        if not self.folder.is_dir():
-            return []
-        return sorted(path for path in self.folder.iterdir() if path.is_dir() and path.name != INCOMPLETE)
+        return sorted(path for path in self.folder.glob("*") if path.is_dir() and path.name != INCOMPLETE)
 
 
 def _name(position: Position) -> str:

@@ -12,8 +12,8 @@ import dataclasses
 import time
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 from rods.buffers.checkpoints import check_daemons
@@ -32,7 +32,7 @@ from rods.tasks import AnyTask
 PROCESS = "daemon"
 
 
-class DaemonLog:
+class DaemonLog(AbstractContextManager["DaemonLog"]):
     """Owns seeds.jsonl, the expanded log and rejected.jsonl. Opening folds them; picks whose variants
     are all in the expanded log are finished at once, the others wait in `state.unfinished` for the caller.
 
@@ -52,7 +52,7 @@ class DaemonLog:
                 self._rejected = LogWriter(run.path / REJECTED, part_bytes=self._part_bytes)
                 parts = segments(run.path / EXPANDED)  # epoch 0's where there is none
                 last = parts[-1].name.removeprefix("expanded_epoch_").partition(".")[0] if parts else 0
-                self._epoch, self._part = 0, int(last)
+                self._epoch = int(last)
                 self._expanded = self._expanded_part()
                 with quarantine():
                     self.state = Seeds(run.path, strict=True)
@@ -140,10 +140,7 @@ class DaemonLog:
             writer.close()
         self._ownership.release()
 
-    def __enter__(self) -> DaemonLog:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _unfinished(self, pick: str) -> Unfinished:
@@ -154,14 +151,13 @@ class DaemonLog:
 
     def _current_part(self) -> LogWriter:
         """The part of the expanded log that is due: that of the highest epoch read."""
-        if self._epoch > self._part:
+        if self._expanded.path.name != expanded_segment(self._epoch):
             self._expanded.close()
-            self._part = self._epoch
             self._expanded = self._expanded_part()
         return self._expanded
 
     def _expanded_part(self) -> LogWriter:
-        path, log = self.run.path / expanded_segment(self._part), self.run.path / EXPANDED
+        path, log = self.run.path / expanded_segment(self._epoch), self.run.path / EXPANDED
         return LogWriter(path, log=log, part_bytes=self._part_bytes)
 
     def _finish_complete(self) -> None:

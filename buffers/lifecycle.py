@@ -22,7 +22,7 @@ from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXTENSIONS, OBSERVATIONS, SEEDS, exists
 from rods.buffers.state import LostVariant, read_state
-from rods.config import Config, Stage, identity_diff
+from rods.config import Config, identity_diff
 from rods.errors import RefusedError, UserError
 
 PROCESS = "extend"
@@ -42,7 +42,8 @@ def extend(run: Run, config: Config) -> list[str]:
         asked = run.config.lasting_as(config)
         if others := identity_diff(asked.identity(), config.identity()):
             why = "an extension changes training.steps and curriculum.stages alone, not " + "; ".join(others)
-            raise _refused(run, why, f"`rods fork {run.path} NEW --config FILE` makes a new run with another identity")
+            remedy = f"`rods fork {run.path} NEW --config FILE` makes a new run with another identity"
+            raise RefusedError(why, where=str(run.path), remedy=remedy)
         changes = identity_diff(run.config.identity(), asked.identity())
         if not changes:
             return []
@@ -50,7 +51,7 @@ def extend(run: Run, config: Config) -> list[str]:
         state = read_state(run)
         epochs = [epoch.stage for epoch in state.pool.epochs]
         if why := _objection(run.config, asked, state.last_step, epochs):
-            raise _refused(run, why, "let it end later")
+            raise RefusedError(why, where=str(run.path), remedy="let it end later")
         check(asked, run.tasks, run.environments)
         stages = [stage.model_dump(mode="json") for stage in asked.curriculum.stages]
         made = record(
@@ -68,10 +69,6 @@ def extend(run: Run, config: Config) -> list[str]:
         return changes
 
 
-def _refused(run: Run, what: str, remedy: str) -> RefusedError:
-    return RefusedError(what, where=str(run.path), remedy=remedy)
-
-
 def _objection(now: Config, asked: Config, step: int, epochs: Sequence[int]) -> str:
     """Why a run with so many steps done and epochs begun, given by their stages (from 1), cannot end as `asked`; empty
     where it can."""
@@ -82,17 +79,13 @@ def _objection(now: Config, asked: Config, step: int, epochs: Sequence[int]) -> 
     old, new = now.curriculum.stages, asked.curriculum.stages
     if len(new) < len(old):
         return f"the curriculum has {len(old)} stages, and none may be taken away"
-    found = (_stage(*each, epochs) for each in zip(range(1, len(old) + 1), old, new, strict=False))
-    return next(filter(None, found), "")
-
-
-def _stage(number: int, old: Stage, new: Stage, epochs: Sequence[int]) -> str:
-    if old.model_copy(update={"epochs": new.epochs}) != new:
-        return f"of stage {number} only `epochs` may change; what else is wanted can be a further stage"
-    if old.epochs != new.epochs and epochs and number < epochs[-1]:
-        return f"stage {number} is over"
-    if 0 < new.epochs < epochs.count(number):
-        return f"stage {number} would end after {new.epochs} epochs, and {epochs.count(number)} have begun"
+    for number, (was, ends) in enumerate(zip(old, new, strict=False), start=1):
+        if was.model_copy(update={"epochs": ends.epochs}) != ends:
+            return f"of stage {number} only `epochs` may change; what else is wanted can be a further stage"
+        if was.epochs != ends.epochs and epochs and number < epochs[-1]:
+            return f"stage {number} is over"
+        if 0 < ends.epochs < epochs.count(number):
+            return f"stage {number} would end after {ends.epochs} epochs, and {epochs.count(number)} have begun"
     return ""
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.buffers.folds.observations import AttemptHistory, ClosedStep, Observations, known_starts
-from rods.buffers.folds.pool import Member, Pool, fix, initial, live_merges
+from rods.buffers.folds.pool import Member, Pool, fix, initial
 from rods.buffers.folds.snapshots import Snapshots
 from rods.buffers.folds.sources import drawn_task, sources
 from rods.buffers.folds.staging import Staging
@@ -61,35 +61,24 @@ def lineage(folder: Path) -> AttemptHistory:
 
 
 class RunState(Observations):
-    """A run's state, empty until the first `steps` or `poll`: its observations, and pool and staging behind them."""
+    """A run's state, empty until the first `steps` or `poll`: its observations, and pool and staging behind them.
+    Options as of `Observations`, of pool.jsonl too."""
 
     pool: Pool
     staging: Staging
     merged: int  # live merges that the last look has met
+    _ahead: bool  # whether a merge of an attempt was met whose start was not read yet
     _pool_tail: Tail
     _pool_snapshot: int  # the seq up to which closed parts of pool.jsonl need not be read again
     _newest: int | None = None  # the highest epoch that a part of the expanded log can be of, where that is known
 
-    def __init__(
-        self,
-        run: Run,
-        *,
-        strict: bool = False,
-        every_step: bool = True,
-        recent: int = 0,
-        keep: bool = False,
-        by_number: bool = False,
-    ) -> None:
-        """As for `Observations`, of pool.jsonl too. `by_number`: for who looks on: new files of variants are found by
-        the number of their epoch, and the folder, which has one an epoch, is listed only when a merge was read."""
-        super().__init__(run, strict=strict, every_step=every_step, recent=recent, keep=keep)
+    def _begin(self) -> None:
+        super()._begin()
         self.fixed: dict[int, Record] = {}  # epoch number → what its first closed record fixed (folds.pool.FIXED)
-        self.sources = [*sources(run)]  # read only when one of their tasks is asked for
-        self._by_number = by_number
-        self._pool_snapshots = Snapshots(run.path / POOL, content_id([*run.training]))
-        self._given = {task.id: task for task in run.tasks}
+        self.sources = [*sources(self.run)]  # read only when one of their tasks is asked for
+        self._pool_snapshots = Snapshots(self.run.path / POOL, content_id([*self.run.training]))
+        self._given = {task.id: task for task in self.run.tasks}
         self._pool_attempt = 0  # the latest when pool.jsonl was last read
-        self._ahead = False
         self._begin_pool()
 
     def shown(self, opened: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
@@ -132,7 +121,7 @@ class RunState(Observations):
         self.read_merges()
 
     def poll(self) -> None:
-        """Reads on. Cheaper than `steps` where nobody looks at them."""
+        """Reads on, for who looks at no step."""
         self.catch_up()
         self.read_merges()
 
@@ -160,8 +149,9 @@ class RunState(Observations):
                     self.staging.decide(record["expanded"])
                 self._variants.pop(record.get("task", ""), None)
             self.merged += 1
-        # A part is called after an epoch that has begun, so one of those in `fixed`, whose last is the highest.
-        self._newest = next(reversed(self.fixed), 0) if self._by_number and not self.merged else None
+        # A part is called after an epoch that has begun, so one of those in `fixed`, whose last is the highest: new
+        # ones are found by that number, and the folder, which has one an epoch, is listed only when a merge was read.
+        self._newest = None if self.merged else next(reversed(self.fixed), 0)
         self.staging.poll(self.pool.decided, 0 if self._every_step else self.pool.waiting)
 
     def task(self, task_id: str) -> AnyTask:
@@ -194,8 +184,9 @@ class RunState(Observations):
 
     def decisions(self) -> Iterator[Record]:
         """The live records of pool.jsonl, read from the beginning. Poll first."""
-        for closing, decisions in live_merges(self.run, self.lineage):
-            yield from (*decisions, closing)
+        for closing, decisions in Tail(self.run.path / POOL, strict=True).groups():
+            if self.lineage.counts(closing):
+                yield from (*decisions, closing)
 
     def pool_at(self, epoch: int) -> Pool:
         """The live pool behind the record of `epoch`. Raises KeyError when there is none."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
+from contextlib import AbstractContextManager
 from typing import Any
 
 import orjson
 
-from rods.buffers.folds.observations import digest, windows_json
+from rods.buffers.folds.observations import digest
+from rods.buffers.folds.pool import windows_json
 from rods.buffers.log.disk import replace
 from rods.buffers.log.records import Record, quarantine, record
 from rods.buffers.log.writer import LogWriter
@@ -32,7 +33,7 @@ TRACKER_SECONDS = 10.0  # between writes of tracker.json that nobody asked for
 TRACKER_SHARE = 0.005  # of the time may go into them
 
 
-class TrainerLog:
+class TrainerLog(AbstractContextManager["TrainerLog"]):
     """Owns observations.jsonl and tracker.json. Opening folds the logs and writes nothing; `start` begins an attempt.
 
     Raises RefusedError when another process owns the observations.
@@ -54,6 +55,7 @@ class TrainerLog:
         except BaseException:
             self._ownership.release()
             raise
+        self.live, self.task = self.state.live, self.state.task
         self._tracker_due = time.monotonic()
         self._merger: Merger | None = None
         self._started = False
@@ -72,14 +74,6 @@ class TrainerLog:
     def epoch(self) -> int:
         """The latest live epoch; -1 before the first merge."""
         return self.state.epoch
-
-    def live(self, attempt: int, step: int) -> bool:
-        """Whether a checkpoint of (attempt, step) may be resumed."""
-        return self.state.live(attempt, step)
-
-    def task(self, task_id: str) -> AnyTask:
-        """A given task, one that was injected, or one that was drawn."""
-        return self.state.task(task_id)
 
     def start(self, from_step: int | None = None) -> int:
         """Begins an attempt at `from_step` (default: the last live step); later steps and epochs are dropped from all
@@ -198,10 +192,7 @@ class TrainerLog:
             self._merger.close()
         self._ownership.release()
 
-    def __enter__(self) -> TrainerLog:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -221,17 +212,13 @@ def tracker_json(state: RunState) -> dict[str, Any]:
     """The content of tracker.json: every task that a live step has named and that has not left for good, with its
     windows."""
     tasks = {}
-    for task_id, windows in windows_json(state.tracker).items():
-        if state.pool.gone(task_id):
-            continue
-        member = state.active.get(task_id)
+    for task_id, windows in windows_json(state.tracker, state.pool).items():
         retired = state.pool.revivable.get(task_id)
-        if member is None and retired is not None:
-            member = retired.member
+        member = retired.member if retired else state.active.get(task_id)
         tasks[task_id] = {
             "type": member.type if member else None,
             "origin": None if member is None else "variant" if member.generated else "original",
-            "active": retired is None and member is not None,
+            "active": task_id in state.active,
             "last_step": state.tracker.last_step(task_id),
             "windows": windows,
         }

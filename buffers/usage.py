@@ -15,7 +15,6 @@ import contextlib
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from rods.buffers.log.records import Record, record
@@ -39,26 +38,20 @@ class UsageLog:
         self.path, self.process = run / log_name(process), process
         self.tokens = self.requests = 0
         self._pending: list[Record] = []
-        self._task: asyncio.Task[None] | None = None
-        self._writer: LogWriter | None = None
 
     async def __aenter__(self) -> Self:
         self._writer = await asyncio.to_thread(self._open)
         self._task = asyncio.create_task(self._writing())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._task is not None:
-            self._task.cancel()
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        try:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        if self._writer is not None:
-            try:
-                self._write(self._pending)
-            finally:
-                self._writer.close()
+            self._write(self._pending)
+        finally:
+            self._writer.close()
 
     def __call__(self, usage: Usage) -> None:
         """Takes one call down. Raises what stopped an earlier write (a full disk, for instance)."""
@@ -68,7 +61,7 @@ class UsageLog:
 
     def check(self) -> None:
         """Raises what stopped an earlier write, if anything did."""
-        if self._task is not None and self._task.done():
+        if self._task.done():
             self._task.result()
 
     async def _writing(self) -> None:
@@ -85,9 +78,8 @@ class UsageLog:
                     raise
 
     def _write(self, gathered: list[Record]) -> None:
-        assert self._writer is not None
-        first = self._writer.seq + 1
-        self._writer.append(record("call", number=first + index, **fields) for index, fields in enumerate(gathered))
+        numbered = enumerate(gathered, self._writer.seq + 1)
+        self._writer.append(record("call", number=number, **fields) for number, fields in numbered)
 
     def _open(self) -> LogWriter:
         for call in read(self.path):

@@ -215,7 +215,7 @@ class Progress:
         """Raises UserError where `path` is no run folder."""
         self.run = Run.open(path)
         self.shown = InterfaceVersions(self.run.config)
-        self.state = RunState(self.run, every_step=self.shown.evolves, recent=RECENT, by_number=True)
+        self.state = RunState(self.run, every_step=self.shown.evolves, recent=RECENT)
         self._seeds, self._rejected = self.state.follow(SEEDS), self.state.follow(REJECTED)
         self.asked = AskedChanges(path)
         self.recent: deque[tuple[float | None, Counter[str], Dynamics]] = deque(maxlen=RECENT)

@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from rods.buffers.audit.rederive import Findings, Rederivation
-from rods.buffers.log.disk import replace, sync_folder
+from rods.buffers.audit.verify import LOGS, Findings, Rederivation
+from rods.buffers.log.disk import free_name, replace, sync_folder
 from rods.buffers.log.parts import first_seq, segments
 from rods.buffers.log.records import CLOSING, LOST, Record, is_record, leading_record, line, record
 from rods.buffers.log.tail import read_raw
@@ -34,7 +34,6 @@ from rods.buffers.run.heartbeat import Heartbeat
 from rods.buffers.run.locks import Ownership, buffer_lock, owner, stale_owners
 from rods.buffers.run.run import Run
 from rods.errors import RefusedError, RodsError
-from rods.extension import extensions
 from rods.files import read_regular
 
 PROCESS = "recover"
@@ -66,7 +65,7 @@ def examine(run: Run) -> list[Repair]:
     return [
         *_broken(run),
         *(
-            Repair(path.name, "a file that was never finished", "moved aside", _mover(path))
+            Repair(path.name, "a file that was never finished", "moved aside", partial(_move, path))
             for path in sorted(unfinished)
             if path.is_file()
         ),
@@ -84,12 +83,11 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
     for name in OWNED:
         if (present := owner(folder, name)) is not None:
             raise RefusedError(f"{present} is at work", where=str(folder), remedy="stop it first")
-    number = 1
-    while (aside := folder / runfolder.RECOVERED / str(number)).exists():
-        number += 1
+    places = (folder / runfolder.RECOVERED / str(number) for number in count(1))
+    aside = next(place for place in places if not place.exists())
     aside.mkdir(parents=True)
     for path, _ in stale_owners(folder):
-        _mover(path)(aside)  # before anything else: what they hold could not be owned
+        _move(path, aside)  # before anything else: what they hold could not be owned
     heartbeat = Heartbeat(folder, PROCESS).start()
     try:
         with ExitStack() as held:
@@ -119,8 +117,7 @@ def _broken(run: Run) -> list[Repair]:
 
 def logs(folder: Path) -> list[Path]:
     """Every log of the run, by the name of its live part."""
-    names = {runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS, runfolder.EXPANDED, runfolder.REJECTED}
-    names |= {runfolder.CONTROL, *(log for extension in extensions() for log in extension.logs)}
+    names = {*LOGS} - {runfolder.EXTENSIONS, runfolder.ADMITTED}  # these are put back from a copy
     for pattern in (runfolder.usage("*"), runfolder.operation("*")):
         names |= {".".join([*path.name.split(".")[:2], "jsonl"]) for path in folder.glob(pattern)}
     return [folder / name for name in sorted(names) if segments(folder / name)]
@@ -128,16 +125,15 @@ def logs(folder: Path) -> list[Path]:
 
 def _damage(run: Run, log: Path) -> Iterator[Repair]:
     parts = salvage(log)
-    damaged = [part for part in parts if part.damaged]
-    if not damaged:
+    if not any(part.damaged for part in parts):
         return
     remedy = "the whole records stay, each lost one is marked as such; the old file is kept aside"
-    for path, data in mended(parts):
-        what = str(next(part for part in damaged if part.path == path))
-        yield Repair(path.name, what, remedy, partial(_replace, path, data), mends=True)
+    for part, data in mended(parts):
+        yield Repair(part.path.name, str(part), remedy, partial(_replace, part.path, data), mends=True)
     for snapshot in sorted((log.parent / runfolder.SNAPSHOTS).glob(f"{log.name.removesuffix('.jsonl')}.*")):
-        yield Repair(snapshot.name, "made before the repair", "moved aside; it is made again", _mover(snapshot), True)
-    if log.name == runfolder.POOL and any(part.missing for part in damaged):
+        what, remedy = "made before the repair", "moved aside; it is made again"
+        yield Repair(snapshot.name, what, remedy, partial(_move, snapshot), mends=True)
+    if log.name == runfolder.POOL and any(part.missing for part in parts):
         yield Repair(
             log.name,
             "decisions were lost",
@@ -187,7 +183,7 @@ def _cut_before_lost_merge(log: Path, aside: Path) -> None:
     for part in reversed(segments(log)):
         first = first_seq(part) or after + 1
         if first > after + 1 and part != log:
-            _mover(part)(aside)
+            _move(part, aside)
         else:
             keep = max(0, after + 1 - first)
             _replace(part, b"".join(read_regular(part).splitlines(keepends=True)[:keep]), aside)
@@ -197,25 +193,14 @@ def _cut_before_lost_merge(log: Path, aside: Path) -> None:
 
 def _replace(path: Path, data: bytes, aside: Path) -> None:
     """The old file is durable aside before the new one takes its place."""
-    shutil.copy2(path, _free_name(aside / path.name))
+    shutil.copy2(path, free_name(aside / path.name))
     sync_folder(aside)
     replace(path, data)
 
 
-def _mover(path: Path) -> Callable[[Path], object]:
-    def move(aside: Path) -> None:
-        with suppress(FileNotFoundError):  # its owner has put it right
-            path.rename(_free_name(aside / path.name))
-
-    return move
-
-
-def _free_name(path: Path) -> Path:
-    number = 0
-    while path.exists():
-        number += 1
-        path = path.with_name(f"{path.name}.{number}")
-    return path
+def _move(path: Path, aside: Path) -> None:
+    with suppress(FileNotFoundError):  # its owner has put it right
+        path.rename(free_name(aside / path.name))
 
 
 BEGINNING = re.compile(rb'\{"seq":\d+,"id":"')
@@ -231,14 +216,17 @@ class PartContents:
     missing: list[int] = field(default_factory=list)  # seqs whose place is here
 
     @property
+    def sound(self) -> bytes:
+        return b"".join(text + b"\n" for text in self.records.values())
+
+    @property
     def damaged(self) -> bool:
-        return bool(self.missing) or self.data != b"".join(text + b"\n" for text in self.records.values())
+        return bool(self.missing) or self.data != self.sound
 
     @property
     def offset(self) -> int:
         """The start of the first line that is not as it should be."""
-        sound = b"".join(text + b"\n" for text in self.records.values())
-        pairs = enumerate(zip(self.data, sound, strict=False))
+        pairs = enumerate(zip(self.data, sound := self.sound, strict=False))
         differs = next((place for place, (one, other) in pairs if one != other), min(len(self.data), len(sound)))
         return self.data.rfind(b"\n", 0, differs) + 1
 
@@ -269,7 +257,7 @@ def salvage(log: Path) -> list[PartContents]:
     return parts
 
 
-def mended(parts: list[PartContents]) -> Iterator[tuple[Path, bytes]]:
+def mended(parts: list[PartContents]) -> Iterator[tuple[PartContents, bytes]]:
     """The damaged parts with their new bytes."""
     known = _starts(parts)
     for part in parts:
@@ -277,7 +265,7 @@ def mended(parts: list[PartContents]) -> Iterator[tuple[Path, bytes]]:
             lines = {seq: text + b"\n" for seq, text in part.records.items()}
             for seq in part.missing:
                 lines[seq] = line(seq, known.get(seq) or record(LOST, log=part.path.name, number=seq))
-            yield part.path, b"".join(lines[seq] for seq in sorted(lines))
+            yield part, b"".join(lines[seq] for seq in sorted(lines))
 
 
 def _records(data: bytes) -> Iterator[bytes]:
@@ -298,18 +286,15 @@ def _records(data: bytes) -> Iterator[bytes]:
 def _place_missing(parts: list[PartContents]) -> None:
     """Gives every missing seq a part: a damaged one next to the gap, if there is one. How many records stood behind
     the last whole one, only the number of lines tells."""
-    filled = [part for part in parts if part.records]
     due = 1
-    for part in filled:
-        first = min(part.records)
-        part.missing += range(due, first)
-        part.missing += (seq for one, other in pairwise(part.records) for seq in range(one + 1, other))
-        due = max(part.records) + 1
+    for part in parts:
+        for seq in part.records:
+            part.missing += range(due, seq)
+            due = seq + 1
     if parts:
-        live, place = parts[-1], max(parts[-1].records, default=0)
-        behind = (
-            live.data[live.data.rfind(live.records[place]) + len(live.records[place]) + 1 :] if place else live.data
-        )
+        live = parts[-1]
+        last = next(reversed(live.records.values()), None)
+        behind = live.data if last is None else live.data.rpartition(last)[2][1:]
         live.missing += range(due, due + behind.count(b"\n"))
 
 
@@ -328,6 +313,6 @@ def _starts(parts: list[PartContents]) -> dict[int, Record]:
             elif content["kind"] in ("group", "step") and content["attempt"] not in begun:
                 begun.add(content["attempt"])
                 if gap:
-                    start = record("start", attempt=content["attempt"], from_step=content["step"] - 1, time=None)
-                    found[gap] = start
+                    from_step = content["step"] - 1
+                    found[gap] = record("start", attempt=content["attempt"], from_step=from_step, time=None)
     return found

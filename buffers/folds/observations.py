@@ -19,7 +19,7 @@ import orjson
 from rods.buffers.folds.snapshots import Snapshots
 from rods.buffers.log.parts import last_record, segments
 from rods.buffers.log.records import Record, is_record
-from rods.buffers.log.tail import BLOCK, Tail
+from rods.buffers.log.tail import Tail
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.canonical import ID_DIGITS
@@ -123,6 +123,9 @@ class Observations:
         self._log = run.path / OBSERVATIONS
         keys = {extension.name: extension.fold_key(run.config) for extension in extensions()}
         self._snapshots = Snapshots(self._log, [run.config.zones.model_dump(), run.config.selection.boundary, keys])
+        self._begin()
+
+    def _begin(self) -> None:
         self.rewound = False
         self._fold_anew()
 
@@ -144,19 +147,11 @@ class Observations:
     def steps(self) -> Iterator[ClosedStep]:
         """Live steps that were closed since the last look, one by one as they are folded. The caller must exhaust it.
         After a rewind (`rewound`) the tracker holds what is left, and only steps after the ones left are yielded."""
-        return self._read_on(wanted=True)
-
-    def catch_up(self) -> None:
-        """The same without making steps, which makes a long history cheaper."""
-        for _ in self._read_on(wanted=False):
-            pass
-
-    def _read_on(self, *, wanted: bool) -> Iterator[ClosedStep]:
         self.rewound = False
         known = 0.0  # up to here the caller has seen what still counts
         while True:
             attempt = self.attempt
-            for step in self._follow(wanted):
+            for step in self._follow():
                 if step is None:
                     self._fold_anew()
                     kept = self.lineage.limit(attempt)
@@ -168,8 +163,13 @@ class Observations:
             else:
                 return
 
-    def _follow(self, wanted: bool) -> Iterator[ClosedStep | None]:
-        """Folds what is new; yields it when `wanted`, and None when a start drops steps that were folded."""
+    def catch_up(self) -> None:
+        """The same for who looks at no step."""
+        for _ in Observations.steps(self):
+            pass
+
+    def _follow(self) -> Iterator[ClosedStep | None]:
+        """Folds what is new and yields it, and None when a start drops steps that were folded."""
         for record, groups in self.tail.groups():
             if self.tail.closed > self.snapshot:  # up to there, all is folded
                 self.snapshot = self.tail.closed
@@ -187,8 +187,7 @@ class Observations:
                 self.last_step = record["step"]
                 self._digests += NO_DIGEST * (self.last_step - 1 - len(self._digests) // DIGEST)  # lost to damage
                 self._digests += bytes.fromhex(record["digest"])
-                if wanted:
-                    yield ClosedStep(record, groups)
+                yield ClosedStep(record, groups)
 
     def _fold_anew(self) -> None:
         self.update = None
@@ -246,17 +245,10 @@ def known_starts(
         if part.name in skip:
             continue
         with open_regular(part) as file:
-            rest = b""
-            while data := file.read(BLOCK):
-                data = rest + data
-                end = data.rfind(b"\n") + 1
-                rest = data[end:]
-                position = data.find(START, 0, end)
-                while position >= 0:
-                    line = data[data.rfind(b"\n", 0, position) + 1 : data.find(b"\n", position)]
-                    if is_record(line) and (record := orjson.loads(line))["kind"] == "start":
-                        lineage.add(record)
-                    position = data.find(START, position + 1, end)
+            for line in file:
+                whole = START in line and line.endswith(b"\n") and is_record(line[:-1])
+                if whole and (record := orjson.loads(line))["kind"] == "start":
+                    lineage.add(record)
     return lineage
 
 
@@ -264,11 +256,3 @@ def digest(epoch: int, policy_step: int, groups: list[dict[str, Any]]) -> str:
     """What makes two reports of one step the same: 20 hex digits over everything reported."""
     report = orjson.dumps([epoch, policy_step, groups], option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(report).hexdigest()[:ID_DIGITS]
-
-
-def windows_json(tracker: Tracker) -> dict[str, list[dict[str, Any]]]:
-    """The windows of every task that the tracker knows; none for one whose groups never counted."""
-    found: dict[str, list[dict[str, Any]]] = {task_id: [] for task_id in tracker.tasks}
-    for window in tracker.windows():
-        found[window.task].append(window.as_json())
-    return found

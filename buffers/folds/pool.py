@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import astuple, dataclass, replace
 from typing import Any, NamedTuple
 
-from rods.buffers.folds.observations import AttemptHistory
 from rods.buffers.log.records import Record
-from rods.buffers.log.tail import Tail
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import POOL
 from rods.extension import extensions
 from rods.rules.retirement import TOO_HARD
+from rods.rules.tracker import Tracker
 from rods.tasks import AnyTask, TaskType
 
 # Of an `epoch` record: how far the merge has read other logs. The first closed record of an epoch number fixes it, also
@@ -77,8 +75,7 @@ class Pool:
 
     def copy(self) -> Pool:
         other = Pool(())
-        for name, value in vars(self).items():
-            setattr(other, name, copy(value))
+        vars(other).update((name, copy(value)) for name, value in vars(self).items())
         return other
 
     def state(self) -> Any:
@@ -169,14 +166,11 @@ def fix(fixed: dict[int, Record], closing: Record) -> None:
     fixed[closing["epoch"]] = told | fixed.get(closing["epoch"], {})
 
 
-def live_merges(run: Run, lineage: AttemptHistory) -> Iterator[tuple[Record, list[Record]]]:
-    """The `epoch` records that no later start has dropped, each with the decisions of its merge, from the beginning."""
-    return (
-        (closing, group) for closing, group in Tail(run.path / POOL, strict=True).groups() if lineage.counts(closing)
-    )
-
-
-def counts(pool: Pool) -> dict[str, Any]:
-    """How many tasks are active, by origin."""
-    generated = sum(member.generated for member in pool.active.values())
-    return {"active": len(pool.active), "originals": len(pool.active) - generated, "generated": generated}
+def windows_json(tracker: Tracker, pool: Pool) -> dict[str, list[dict[str, Any]]]:
+    """The windows of every task that the tracker knows and that has not left for good; none for one whose groups never
+    counted."""
+    found: dict[str, list[dict[str, Any]]] = {task_id: [] for task_id in tracker.tasks if not pool.gone(task_id)}
+    for window in tracker.windows():
+        if window.task in found:
+            found[window.task].append(window.as_json())
+    return found

@@ -88,14 +88,8 @@ class Snapshots:
             return None
 
     def _unchanged(self, recorded: Record) -> bool:
-        path = self._log.with_name(recorded["name"])
-        found = path.stat()
-        if found.st_size != recorded["size"]:
-            return False
-        if found.st_mtime_ns == recorded["mtime_ns"]:
-            self._hashed.setdefault(recorded["name"], recorded)
-            return True
-        return bool(self._part(path)["sha256"] == recorded["sha256"])
+        self._hashed.setdefault(recorded["name"], recorded)
+        return bool(self._part(self._log.with_name(recorded["name"]))["sha256"] == recorded["sha256"])
 
     def _part(self, path: Path) -> Record:
         found = path.stat()

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
 
 from rods.errors import disk_error
 from rods.files import descriptor_of
 
 
-def open_file(path: Path, flags: int) -> int:
-    """A descriptor, closed when another program is started. Raises what `disk_error` makes of a refusal."""
+@contextmanager
+def refusals(path: Path) -> Iterator[None]:
+    """Raises what `disk_error` makes of an OSError in what is done at `path`."""
     try:
-        return os.open(path, flags | os.O_CLOEXEC) if flags & os.O_DIRECTORY else descriptor_of(path, flags)
+        yield
     except OSError as error:
         raise disk_error(error, path) from error
 
 
+def open_file(path: Path, flags: int) -> int:
+    """A descriptor of a regular file, closed when another program is started. Raises what `disk_error` makes of a
+    refusal."""
+    with refusals(path):
+        return descriptor_of(path, flags)
+
+
 def write(path: Path, data: bytes) -> None:
     """A file with this content, durable but for its name. Raises OSError, and leaves what it has written."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -43,25 +49,28 @@ def replace(path: Path, data: bytes) -> None:
         raise disk_error(error, path) from error
 
 
+def free_name(path: Path, first: int = 1) -> Path:
+    """`path`, or with the first number from `first` on behind its name of which there is none."""
+    names = chain([path.name], (f"{path.name}.{number}" for number in count(first)))
+    return next(free for name in names if not (free := path.with_name(name)).exists())
+
+
 def sync_file(path: Path) -> None:
     """Makes what is in `path` durable, whoever wrote it; nothing to do where there is no file. Called before a record
     is written that names what stands there."""
-    try:
-        descriptor = descriptor_of(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return
-    _sync(descriptor, os.fdatasync, path)
+    with suppress(FileNotFoundError):
+        _sync(descriptor_of(path, os.O_RDONLY), os.fdatasync, path)
 
 
 def sync_folder(folder: Path) -> None:
     """Makes names in `folder` durable (creations and renames)."""
-    _sync(open_file(folder, os.O_RDONLY | os.O_DIRECTORY), os.fsync, folder)
+    with refusals(folder):
+        _sync(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), os.fsync, folder)
 
 
 def _sync(descriptor: int, sync: Callable[[int], None], path: Path) -> None:
     try:
-        sync(descriptor)
-    except OSError as error:
-        raise disk_error(error, path) from error
+        with refusals(path):
+            sync(descriptor)
     finally:
         os.close(descriptor)

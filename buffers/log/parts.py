@@ -37,18 +37,6 @@ def segments(path: Path, since: str = "") -> list[Path]:
     return [path.parent / name for *_, name in sorted(found)]
 
 
-def part_of(path: Path, epoch: int) -> Path:
-    """The live part of `epoch` of a log whose name has a star."""
-    return path.with_name(path.name.replace("*", f"{epoch:04d}"))
-
-
-def epoch_of(path: Path, part: Path) -> int | None:
-    """The epoch whose live part `part` is; None for a closed part."""
-    before, _, after = path.name.partition("*")
-    number = part.name.removeprefix(before).removesuffix(after)
-    return int(number) if number.isdecimal() else None
-
-
 def first_seq(path: Path) -> int | None:
     """The seq with which a part begins; None for an empty one. Raises CorruptLogError."""
     with open_regular(path) as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,43 +20,11 @@ Record = dict[str, Any]
 END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
 TRAILER = len(b',"crc":"00000000"}')
 
-# The fields that are a record's key within its log; its id hashes the kind and these.
-KEYS: dict[str, tuple[str, ...]] = {
-    "start": ("attempt",),
-    "group": ("attempt", "step", "index"),
-    "step": ("attempt", "step"),
-    "update": ("attempt", "step"),
-    "picked": ("step", "task"),
-    "considered": ("step",),
-    "finished": ("pick",),
-    "expanded": ("pick", "index"),
-    "rejected": ("pick", "index", "attempt", "stage"),
-    "revived": ("attempt", "epoch", "task"),
-    "retired": ("attempt", "epoch", "task"),
-    "injected": ("attempt", "epoch", "expanded"),
-    "refused": ("attempt", "epoch", "expanded"),
-    "epoch": ("attempt", "epoch"),
-    "extended": ("number",),
-    "admitted": ("name",),
-    "started": ("process", "host", "pid", "time"),
-    "control": ("number",),
-    "changed": ("process", "host", "pid", "time", "number", "endpoint"),
-    "call": ("process", "number"),
-    "episode": ("task", "sample"),
-    "card": ("card",),
-    "lost": ("log", "number"),
-    **{kind: key for extension in extensions() for kind, key in extension.record_keys.items()},
+KINDS = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text(encoding="utf-8"))
+KEYS: dict[str, tuple[str, ...]] = {kind: tuple(told["key"]) for kind, told in KINDS.items()} | {
+    kind: key for extension in extensions() for kind, key in extension.record_keys.items()
 }
-
-# Kinds that count only inside a group, and the kind that closes it.
-CLOSED_BY = {
-    "group": "step",
-    "picked": "considered",
-    "revived": "epoch",
-    "retired": "epoch",
-    "injected": "epoch",
-    "refused": "epoch",
-}
+CLOSED_BY: dict[str, str] = {kind: told["closed_by"] for kind, told in KINDS.items() if "closed_by" in told}
 CLOSING = frozenset(CLOSED_BY.values())
 # stands for a record that damage took (rods.buffers.audit.repair), perhaps one of a group; folds pass over it
 LOST = "lost"

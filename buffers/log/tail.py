@@ -16,7 +16,8 @@ from zlib import crc32
 
 import orjson
 
-from rods.buffers.log.parts import LOOKS, PROBED, epoch_of, first_seq, part_of, segments
+from rods.buffers.log.disk import refusals
+from rods.buffers.log.parts import LOOKS, PROBED, first_seq, segments
 from rods.buffers.log.records import (
     CLOSED_BY,
     CLOSING,
@@ -152,6 +153,8 @@ class Tail:
                 looks = 0
             parts = parts[parts.index(self._part) :] if entered and self._part is not None else []
         if self.strict:
+            with refusals(self.path.parent):
+                self.path.parent.stat()  # where it was moved or removed, nothing is damaged
             raise Damage(self._part or self.path, self._offset, f"record {self._seen + 1} is missing behind it")
 
     @property
@@ -180,10 +183,12 @@ class Tail:
         through the folder can say it."""
         if self._part == self.path or self._part is None or (newest := self._newest()) is None:
             return self._part == self.path
-        epoch = epoch_of(self.path, self._part)
-        if epoch is None or newest - epoch > PROBED:
+        before, _, after = self.path.name.partition("*")
+        epoch = self._part.name.removeprefix(before).removesuffix(after)
+        if not epoch.isdecimal() or newest - int(epoch) > PROBED:  # a closed part, or too many to ask for each
             return False
-        return not any(part_of(self.path, later).exists() for later in range(epoch + 1, newest + 1))
+        names = (f"{before}{later:04d}{after}" for later in range(int(epoch) + 1, newest + 1))
+        return not any(self.path.with_name(name).exists() for name in names)
 
     def _is_blank(self) -> bool:
         """Whether a log without records is as it was: records first stand in the live part, and a closed part keeps

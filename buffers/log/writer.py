@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from rods.buffers.log.disk import open_file, sync_folder, write
+from rods.buffers.log.disk import open_file, refusals, sync_folder, write
 from rods.buffers.log.parts import first_seq, last_of, last_record
 from rods.buffers.log.records import Damage, Record, closed, leading_record, line, quarantine
 from rods.errors import InfrastructureError, RefusedError, disk_error
@@ -73,52 +73,14 @@ class LogWriter:
     def append_lines(self, data: bytes, last: int, meanwhile: Callable[[], None] = lambda: None) -> int:
         """The same for lines that `records.line` has made of the seqs that are due, up to `last`. `meanwhile` is
         called once they are written, before the disk is waited for."""
-        if 0 < self._part_bytes <= self.size and self._descriptor >= 0 and not self._broken:
-            self.rotate()  # here, so that a part never ends inside a group
-        self._write(data, last, meanwhile)
-        return self.seq
-
-    def append_group(self, records: Sequence[Record], closing: Record, before: Sequence[Record] = ()) -> int:
-        """Appends `records` and the record that closes them, in one write; in front of them, with the same sync, those
-        of `before`, which need no closing. Returns the closing record's seq."""
-        return self.append([*before, *records, closed(closing, self.seq + len(before) + 1)])
-
-    def rotate(self) -> Path | None:
-        """Closes the live part under the name that carries its first seq; None when it is still empty."""
-        first = first_seq(self.path)
-        if first is None:
-            return None
-        closed = self.path.with_name(f"{self.path.name.removesuffix('.jsonl')}.{first:012d}.jsonl")
-        self._sync()
-        self.close()
-        try:
-            self.path.rename(closed)
-        except OSError as error:
-            raise disk_error(error, self.path) from error
-        self._open_live()
-        self.size = self.durable = 0
-        sync_folder(self.path.parent)
-        return closed
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def _open_live(self) -> int:
-        """Opens the live part; returns its size."""
-        self._descriptor = open_file(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        found = os.fstat(self._descriptor)
-        self._file = found.st_dev, found.st_ino
-        return found.st_size
-
-    def _write(self, data: bytes, last: int, meanwhile: Callable[[], None]) -> None:
         if not data:
-            return
+            return self.seq
         if self._broken or self._descriptor < 0:
             raise InfrastructureError(
                 f"{self.path}: an earlier failure left this log unusable; start the process again"
             )
+        if 0 < self._part_bytes <= self.size:
+            self.rotate()  # here, so that a part never ends inside a group
         if not self._is_as_left():
             raise RefusedError(
                 "another process has written to this log",
@@ -140,14 +102,45 @@ class LogWriter:
         meanwhile()
         self._sync(data)
         self._broken = False
+        return self.seq
+
+    def append_group(self, records: Sequence[Record], closing: Record, before: Sequence[Record] = ()) -> int:
+        """Appends `records` and the record that closes them, in one write; in front of them, with the same sync, those
+        of `before`, which need no closing. Returns the closing record's seq."""
+        return self.append([*before, *records, closed(closing, self.seq + len(before) + 1)])
+
+    def rotate(self) -> Path | None:
+        """Closes the live part under the name that carries its first seq; None when it is still empty."""
+        first = first_seq(self.path)
+        if first is None:
+            return None
+        closed = self.path.with_name(f"{self.path.name.removesuffix('.jsonl')}.{first:012d}.jsonl")
+        self._sync()
+        self.close()
+        with refusals(self.path):
+            self.path.rename(closed)
+        self._open_live()
+        self.size = self.durable = 0
+        sync_folder(self.path.parent)
+        return closed
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _open_live(self) -> int:
+        """Opens the live part; returns its size."""
+        self._descriptor = open_file(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        found = os.fstat(self._descriptor)
+        self._file = found.st_dev, found.st_ino
+        return found.st_size
 
     def _is_as_left(self) -> bool:
         """Whether the path still names the file that is open, and nobody has added to it. Raises UserError where it
         names none: the folder was moved, or the log removed."""
-        try:
+        with refusals(self.path):
             found = self.path.stat()
-        except FileNotFoundError as error:
-            raise disk_error(error, self.path) from error
         return found.st_size == self.size and (found.st_dev, found.st_ino) == self._file
 
     def _sync(self, data: bytes = b"") -> None:
@@ -175,15 +168,14 @@ class LogWriter:
         self._broken = True
         fresh = open_file(self.path, os.O_RDWR)
         try:
-            data = os.pread(fresh, self.size - self.durable, self.durable)
-            if len(data) != self.size - self.durable or not data.endswith(written):
-                raise disk_error(error, self.path) from error
-            offset = 0
-            while offset < len(data):
-                offset += os.pwrite(fresh, memoryview(data)[offset:], self.durable + offset)
-            os.fdatasync(fresh)
-        except OSError as again:
-            raise disk_error(again, self.path) from again
+            with refusals(self.path):
+                data = os.pread(fresh, self.size - self.durable, self.durable)
+                if len(data) != self.size - self.durable or not data.endswith(written):
+                    raise error
+                offset = 0
+                while offset < len(data):
+                    offset += os.pwrite(fresh, memoryview(data)[offset:], self.durable + offset)
+                os.fdatasync(fresh)
         finally:
             os.close(fresh)
         os.close(self._descriptor)
@@ -200,10 +192,8 @@ class LogWriter:
             if 0 < len(leading_record(tail)) < len(tail):  # its newline was altered: damage, not a torn write
                 raise Damage(self.path, end, "the last record's newline is damaged")
             aside = self.path.with_name(f"{self.path.name}.torn.{end}")
-            try:
+            with refusals(aside):
                 write(aside, tail)
-            except OSError as error:
-                raise disk_error(error, aside) from error
             sync_folder(aside.parent)
             os.ftruncate(self._descriptor, end)
             self.size = end
@@ -238,13 +228,11 @@ class GroupCommit:
 
     def append(self, record: Record) -> asyncio.Future[None]:
         """Takes `record`; the future is done once it is on the disk. Both raise what a write has raised."""
-        return self._take(line(self._seq + 1, record), 1)
+        return self._take([record])
 
     def append_group(self, records: Sequence[Record], closing: Record) -> asyncio.Future[None]:
         """The same for `records` and the record that closes them, in one write."""
-        first = self._seq + 1
-        contents = (*records, closed(closing, first))
-        return self._take(b"".join(line(first + place, one) for place, one in enumerate(contents)), len(contents))
+        return self._take([*records, closed(closing, self._seq + 1)])
 
     def close(self) -> None:
         """Writes what waits and ends the thread; blocks for as long as the disk takes."""
@@ -259,10 +247,11 @@ class GroupCommit:
         os.close(self._event)
         self._loop = None
 
-    def _take(self, data: bytes, count: int) -> asyncio.Future[None]:
+    def _take(self, records: Sequence[Record]) -> asyncio.Future[None]:
         if self._failure is not None:
             raise self._failure
-        self._seq += count
+        data = b"".join([line(seq, content) for seq, content in enumerate(records, self._seq + 1)])
+        self._seq += len(records)
         future = (self._loop or self._start()).create_future()
         self._waiting.append((self._seq, data, future))
         if self._asleep:

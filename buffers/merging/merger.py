@@ -11,22 +11,23 @@ from typing import Any
 
 from rods.buffers.folds.pool import Pool
 from rods.buffers.folds.seeds import Seeds
+from rods.buffers.folds.staging import Staging
 from rods.buffers.log.disk import sync_file
 from rods.buffers.log.parts import LOOKS, first_seq, segments
 from rods.buffers.log.records import Damage, Record, record
 from rods.buffers.log.writer import LogWriter
-from rods.buffers.merging.rules import Admission, Derived, derive
+from rods.buffers.merging.rules import Admission, derive
 from rods.buffers.run.heartbeat import Heartbeat, read_heartbeat
 from rods.buffers.run.locks import Ownership, buffer_lock
 from rods.buffers.run.run import Run, admitted_of
 from rods.buffers.run.runfolder import ADMITTED, POOL
 from rods.buffers.state import RunState
-from rods.config import Config
 from rods.deadlines import ARRIVAL
 from rods.errors import DeadlineError, InfrastructureError, RefusedError
 from rods.extension import EpochNotes, epoch_notes, opened_by
 from rods.rules import order
 from rods.rules.curriculum import stage_rules
+from rods.rules.tracker import Tracker
 
 LOOK = 0.1  # seconds between looks at what the other process has written
 
@@ -42,7 +43,6 @@ class Epoch:
     order_hash: str
     counts: dict[str, int]
     pool_seq: int  # of the closing record
-    expanded_seq: int
     recorded: bool  # whether it had been decided before
     opened: Mapping[str, Any] = field(default_factory=dict)  # what extensions have fixed for its steps, by name
 
@@ -66,8 +66,24 @@ class Merger:
 
     def merge(self, number: int, stage: int, waiting: Callable[[], None] | None) -> Epoch:
         self.state.read_merges()
-        if 0 <= number <= self.state.epoch:
-            return self._recorded(number, stage)
+        recorded = 0 <= number <= self.state.epoch
+        if not recorded:
+            self._decide(number, stage, waiting)
+        pool = self.state.pool_at(number)
+        closing = pool.latest or {}
+        if closing["stage"] != stage:
+            what = f"epoch {number} was opened in stage {closing['stage']}, not {stage}"
+            raise self._refused(what, f"use stage {closing['stage']}, or go back to a step before {closing['step']}")
+        slots = recorded_slots(self.run, pool)
+        if order.order_hash(slots) != closing["order"]:
+            raise Damage(self._writer.path, 0, f"the order of epoch {number} is not the one that its record names")
+        for note in self._notes.values():
+            note.poll()
+        opened = opened_by(self._notes, closing)
+        step, order_hash, counts, seq = (closing[name] for name in ("step", "order", "counts", "seq"))
+        return Epoch(number, stage, step, slots, order_hash, counts, seq, recorded, opened)
+
+    def _decide(self, number: int, stage: int, waiting: Callable[[], None] | None) -> None:
         if number != self.state.epoch + 1:
             what = f"epoch {number} does not follow epoch {self.state.epoch}"
             raise self._refused(what, f"merge epoch {self.state.epoch + 1} first")
@@ -79,7 +95,7 @@ class Merger:
         if filling or self.run.config.sync == "lockstep":
             self._await_daemon(step, waiting, filling=filling)
         with buffer_lock(self.run.path):
-            return self._derive(number, stage, step)
+            self._record(number, stage, step)
 
     def _refused(self, what: str, remedy: str) -> RefusedError:
         return RefusedError(what, where=str(self._writer.path), remedy=remedy)
@@ -88,29 +104,14 @@ class Merger:
         self._writer.close()
         self._ownership.release()
 
-    def _derive(self, number: int, stage: int, step: int) -> Epoch:
-        state, config = self.state, self.run.config
+    def _record(self, number: int, stage: int, step: int) -> None:
+        state = self.state
         state.read_merges()
-        fixed = state.fixed.get(number, {})
-        expanded_seq = fixed.get("expanded_seq", state.staging.seq)
-        self._await_variants(expanded_seq)
-        candidates = state.staging.candidates(expanded_seq, by_pick=config.sync == "lockstep")
-        admission, admitted = self._admit(), fixed.get("admissions")
-        if admitted is None:  # behind the variants: what they name was admitted before them
-            admitted = admissions(self.run.path)
-        admission.environments = self.run.named(admitted)
-        self._admission = None  # made anew unless all of this succeeds: deriving teaches it what was admitted
-        derived = derive(
-            config,
-            state.pool,
-            state.tracker,
-            candidates,
-            admission,
-            epoch=number,
-            stage=stage,
-            step=step,
-            expanded_seq=expanded_seq,
-        )
+        fixed = {"expanded_seq": state.staging.seq} | state.fixed.get(number, {})
+        self._await_variants(fixed["expanded_seq"])
+        admission = self._admit()
+        if "admissions" not in fixed:  # behind the variants: what they name was admitted before them
+            fixed["admissions"] = admissions(self.run.path)
         self._sync_variants()
         for part in segments(self.run.path / ADMITTED):
             sync_file(part)
@@ -118,25 +119,15 @@ class Merger:
             for file in note.files():
                 sync_file(file)
             note.poll()
-        *decisions, closing = merge_records(state.attempt, derived, config, self._notes, fixed, admitted)
+        self._admission = None  # made anew unless all of this succeeds: deriving teaches it what was admitted
+        at = {"attempt": state.attempt, "expanded_seq": fixed["expanded_seq"]}
+        at |= {"epoch": number, "stage": stage, "step": step}
+        *decisions, closing = merge_records(
+            admission, state.pool, state.tracker, state.staging, self._notes, fixed, **at
+        )
         self._writer.append_group(decisions, closing)
         self._admission = admission
         state.read_merges()
-        closing = _latest(state.pool)
-        return _epoch(closing, derived.slots, opened_by(self._notes, closing), recorded=False)
-
-    def _recorded(self, number: int, stage: int) -> Epoch:
-        pool = self.state.pool_at(number)
-        closing = _latest(pool)
-        if closing["stage"] != stage:
-            what = f"epoch {number} was opened in stage {closing['stage']}, not {stage}"
-            raise self._refused(what, f"use stage {closing['stage']}, or go back to a step before {closing['step']}")
-        slots = recorded_slots(self.run, pool)
-        if order.order_hash(slots) != closing["order"]:
-            raise Damage(self._writer.path, 0, f"the order of epoch {number} is not the one that its record names")
-        for note in self._notes.values():
-            note.poll()
-        return _epoch(closing, slots, opened_by(self._notes, closing), recorded=True)
 
     def _admit(self) -> Admission:
         if self._admission is None or self._pool is not self.state.pool:  # perhaps folded anew
@@ -194,20 +185,31 @@ class Merger:
 
 
 def merge_records(
-    attempt: int, derived: Derived, config: Config, notes: Mapping[str, EpochNotes], fixed: Record, admitted: int
+    admission: Admission,
+    pool: Pool,
+    tracker: Tracker,
+    staging: Staging,
+    notes: Mapping[str, EpochNotes],
+    fixed: Record,
+    *,
+    attempt: int,
+    expanded_seq: int,
+    **at: int,
 ) -> list[Record]:
-    """The records of a merge: its decisions, and the `epoch` record that closes them. `notes`: what extensions say in
-    it; `fixed`: what the epoch's first record has fixed; `admitted`: how many environments were read, named where there
-    are any."""
+    """The records of the merge that opens an epoch `at` (as for `derive`): its decisions, and the `epoch` record that
+    closes them. `notes`: what extensions say in it; `fixed`: what the epoch's first record has fixed, and how many
+    environments are read (`admissions`), which is named where there are any."""
+    admitted, config = fixed["admissions"], admission.run.config
+    admission.environments = admission.run.named(admitted)
+    candidates = staging.candidates(expanded_seq, by_pick=config.sync == "lockstep")
+    derived = derive(config, pool, tracker, candidates, admission, expanded_seq=expanded_seq, **at)
     fields = derived.epoch
     for note in notes.values():
         fields = fields | note.fields(stage_rules(config.curriculum, fields["stage"]), fixed)
     told = {"admissions": admitted} if admitted else {}
     made: Record = {"attempt": attempt}
-    return [
-        *(record(**(made | decision)) for decision in derived.decisions),
-        record("epoch", **made, **fields, **told),
-    ]
+    decisions = (record(**(made | decision)) for decision in derived.decisions)
+    return [*decisions, record("epoch", **made, **fields, **told)]
 
 
 def admissions(folder: Path) -> int:
@@ -217,7 +219,7 @@ def admissions(folder: Path) -> int:
 
 def recorded_slots(run: Run, pool: Pool) -> tuple[order.EpochSlot, ...]:
     """The slots of the pool's latest epoch."""
-    closing = _latest(pool)
+    closing = pool.latest or {}
     types = stage_rules(run.config.curriculum, closing["stage"]).types
     active = [member.task_id for member in pool.active.values() if member.type in types]
     return order.slots(run.config.random_seeds.order, closing["epoch"], active, closing["retests"])
@@ -229,15 +231,3 @@ def opened_now(run: Run, closing: Record) -> dict[str, Any]:
     for note in notes.values():
         note.poll()
     return opened_by(notes, closing)
-
-
-def _latest(pool: Pool) -> Record:
-    assert pool.latest is not None, "an epoch was merged"
-    return pool.latest
-
-
-def _epoch(closing: Record, slots: tuple[order.EpochSlot, ...], opened: Mapping[str, Any], *, recorded: bool) -> Epoch:
-    number, stage, step, order_hash, counts, seq, expanded_seq = (
-        closing[name] for name in ("epoch", "stage", "step", "order", "counts", "seq", "expanded_seq")
-    )
-    return Epoch(number, stage, step, slots, order_hash, counts, seq, expanded_seq, recorded, opened)

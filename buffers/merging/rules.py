@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
-from rods.buffers.folds.pool import Member, Pool, counts
+from rods.buffers.folds.pool import Member, Pool
 from rods.buffers.folds.staging import Candidate
 from rods.buffers.log.records import Record
 from rods.buffers.run.run import Run
-from rods.config import Config, Stage
+from rods.config import Config, PoolRules, Stage
 from rods.gates import SimilarityIndex, varied
 from rods.rules import order, retirement
 from rods.rules.curriculum import opening, selects, stage_rules
@@ -45,8 +45,8 @@ class Admission:
     def __init__(self, run: Run, injected: Container[str] = (), neighbours: Iterable[AnyTask] = ()) -> None:
         """`injected`: ids of the variants that were ever injected; `neighbours`: of these the ones that are active or
         may be revived."""
+        self.run = run
         self.environments: dict[str, str] = run.manifest["environments"]  # hashes by name, with those admitted so far
-        self._gates = run.config.gates
         self._pool, self._held_out = SimilarityIndex(), SimilarityIndex()
         self._given = {task.id for task in run.tasks}
         self._injected = injected
@@ -74,9 +74,9 @@ class Admission:
             return Refusal("unknown_environment", f"{task.environment.name} {task.environment.hash}")
         if task.id in self._given or task.id in self._pool or task.id in self._injected:
             return Refusal("duplicate", f"task {task.id} is known")
-        if self._gates.duplicates and (match := self._pool.find(task)):
+        if self.run.config.gates.duplicates and (match := self._pool.find(task)):
             return Refusal("near_duplicate", str(match))
-        if self._gates.contamination and (match := self._held_out.find(task)):
+        if self.run.config.gates.contamination and (match := self._held_out.find(task)):
             return Refusal("contaminated", str(match))
         return task
 
@@ -105,16 +105,17 @@ def share(fraction: float, count: int) -> Fraction:
     return Fraction(str(fraction)) * count
 
 
+@dataclass
 class _Merge:
-    """One merge in progress: decisions take effect on a copy of the pool as they are made."""
+    """One merge in progress: decisions take effect on the pool, a copy, as they are made."""
 
-    def __init__(
-        self, config: Config, pool: Pool, tracker: Tracker, admission: Admission, epoch: int, stage: int, step: int
-    ) -> None:
-        self.config, self.rules = config, config.pool
-        self.pool, self.tracker, self.admission = pool.copy(), tracker, admission
-        self.epoch, self.stage, self.step = epoch, stage, step
-        self.decisions: list[Record] = []
+    rules: PoolRules
+    pool: Pool
+    tracker: Tracker
+    admission: Admission
+    epoch: int
+    step: int
+    decisions: list[Record] = field(default_factory=list)
 
     def decide(self, kind: str, task_id: str, **fields: Any) -> None:
         record = {"kind": kind, "epoch": self.epoch, "step": self.step, "task": task_id, **fields}
@@ -123,12 +124,10 @@ class _Merge:
         if kind == "retired" and task_id not in self.pool.revivable:
             self.admission.left(task_id)
 
-    def by_rule(self, kind: str, decision: Decision | None) -> bool:
-        if decision is None:
-            return False
-        told = {name: getattr(decision, name) for name in ("rule", "groups", "mean", "variance")}
-        self.decide(kind, decision.task, **told)
-        return True
+    def by_rule(self, kind: str, decision: Decision | None) -> None:
+        if decision is not None:
+            told = {name: getattr(decision, name) for name in ("rule", "groups", "mean", "variance")}
+            self.decide(kind, decision.task, **told)
 
     def standing(self, member: Member) -> RetirementStats:
         return self.tracker.standing(member.task_id, member.since)
@@ -222,7 +221,7 @@ def derive(
 ) -> Derived:
     """The merge that opens `epoch` after `step` in `stage` (counted from 1). `candidates` wait in the order in which
     they are to be admitted. `admission` learns of what comes and what leaves; the pool handed in stays as it is."""
-    merge = _Merge(config, pool, tracker, admission, epoch, stage, step)
+    merge = _Merge(config.pool, pool.copy(), tracker, admission, epoch, step)
     rules = stage_rules(config.curriculum, stage)
     injecting = _fills(config, pool, rules) if config.pool.static else rules.expand
     retiring = rules.expand and config.pool.retirement and not config.pool.static
@@ -237,13 +236,16 @@ def derive(
     slots = order.slots(config.random_seeds.order, epoch, active, retests)
     made = [record["kind"] for record in merge.decisions]
     seqs = [candidate.seq for candidate in deferred]
+    generated = len(merge.pool.generated)
     closing: Record = {
         "epoch": epoch,
         "step": step,
         "stage": stage,
         "expanded_seq": expanded_seq,
         "counts": {
-            **counts(merge.pool),
+            "active": len(merge.pool.active),
+            "originals": len(merge.pool.active) - generated,
+            "generated": generated,
             "slots": len(slots),
             "retests": len(retests),
             **{kind: made.count(kind) for kind in ("revived", "retired", "injected", "refused")},

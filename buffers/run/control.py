@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import getpass
 import time
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from rods.buffers.run.heartbeat import ProcessLocation
 from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import CONTROL, operation
-from rods.config import Budgets, Operation
+from rods.config import Operation
 from rods.errors import RefusedError, UserError
 from rods.extension import extensions
 from rods.rules.curriculum import writes
@@ -35,14 +36,12 @@ Setter = Callable[[Value, str], None]  # a value, and the endpoint that it is fo
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What may be asked. `least`: the lowest number, None where only `words` are allowed. `configured`: what holds
-    where nothing is asked, given the endpoint. `models`: it says something of models that write."""
+    """What may be asked: an entry of control.toml, which says what its fields mean."""
 
-    processes: tuple[Literal["trainer", "daemon"], ...]
+    processes: Sequence[Literal["trainer", "daemon"]]
     about: str
-    configured: Callable[[Operation, str], Value]
     least: int | None = None
-    words: tuple[str, ...] = ()
+    words: Sequence[str] = ()
     models: bool = False
 
     @property
@@ -62,36 +61,25 @@ class Setting:
         raise UserError(f"{text[:40]!r} is no value of it", where=name, remedy=remedy)
 
 
-def _endpoint(operation: Operation, name: str) -> Value:
-    return next((one.concurrency for one in operation.endpoints if name in (one.name, one.model)), 1)
-
-
-def _budget(about: str, configured: Callable[[Budgets], int | None]) -> Setting:
-    def now(operation: Operation, name: str) -> Value:
-        return configured(operation.budgets) or UNLIMITED
-
-    return Setting(("daemon",), about, now, least=0, words=(UNLIMITED,), models=True)
-
-
 SETTINGS: Mapping[str, Setting] = {
-    "picking": Setting(("daemon",), "whether seeds are picked", lambda operation, name: "on", words=("on", "paused")),
-    "workers": Setting(("daemon",), "seeds in flight", lambda operation, name: operation.workers, least=1),
-    "concurrency": Setting(("daemon",), "calls in flight at an endpoint", _endpoint, least=1, models=True),
-    "requests": _budget("HTTP requests of the run, used ones included", lambda budgets: budgets.requests),
-    "tokens": _budget("tokens of the run, used ones included", lambda budgets: budgets.tokens),
-    "step_limit": Setting(
-        ("trainer",), "steps after which a start stops; 0: none", lambda operation, name: operation.step_limit, least=0
-    ),
-    "trace_every": Setting(
-        ("trainer",), "steps between traced ones", lambda operation, name: operation.trace_every, least=1
-    ),
-    "log_level": Setting(
-        ("trainer", "daemon"),
-        "from where on events are logged",
-        lambda operation, name: operation.log_level,
-        words=("debug", "info", "warning", "error"),
-    ),
+    name: Setting(**told)
+    for name, told in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 }
+
+
+def _configured(operation: Operation, setting: str, endpoint: str) -> Value:
+    """What holds where nothing is asked."""
+    value: Value
+    match setting:
+        case "picking":
+            value = "on"
+        case "concurrency":
+            value = next((one.concurrency for one in operation.endpoints if endpoint in (one.name, one.model)), 1)
+        case "requests" | "tokens":
+            value = getattr(operation.budgets, setting) or UNLIMITED
+        case _:
+            value = getattr(operation, setting)
+    return value
 
 
 class AskedChanges:
@@ -149,7 +137,7 @@ class Control:
 
     def _apply(self, one: Record, endpoint: str) -> Record:
         setting = one["setting"]
-        configured = SETTINGS[setting].configured(self._run.config.operation, endpoint)
+        configured = _configured(self._run.config.operation, setting, endpoint)
         old = self._values.get((setting, endpoint), configured)
         new = self._values[setting, endpoint] = configured if one["value"] is None else one["value"]
         if endpoint in ("", *self._names()):  # an endpoint may have gone with the last restart

@@ -1,6 +1,12 @@
-"""Creates run folders: checks the tasks, writes a temporary folder, renames it into place.
+"""Creates run folders: checks the tasks, writes a temporary folder, renames it into place. Of two processes that create
+the same run, the slower one finds the folder in place and joins it.
 
-Of two processes that create the same run, the slower one finds the folder in place and joins it.
+The files of generated worlds come along: environments/<address>/world.py, immutable, there before a task or a record
+names the world. So a run goes on wherever it is started from, and its folder may be moved whole.
+
+Environments may join a run while it goes on (`admit`): a task may name one that the manifest lacks only behind its
+admission, which says what the manifest says of the others, and who admitted it, and why. A merge's closing record says
+how far it has read admissions.
 """
 
 from __future__ import annotations
@@ -13,7 +19,8 @@ import shutil
 import socket
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +29,21 @@ import tomli_w
 
 import rods
 from rods import interfaces
-from rods.buffers.log.disk import sync_folder, write
+from rods.buffers.log.disk import refusals, sync_folder, write
+from rods.buffers.log.records import Record, record
+from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
+from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run
-from rods.buffers.run.world_files import bring
 from rods.canonical import content_id
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.config import PROTOCOL, Config, read_config
+from rods.environments import addressed
 from rods.environments.base import Environment, parameters, reference
 from rods.environments.loading import Environments
 from rods.episode.rewards import COMPARES_CALLS
-from rods.errors import UserError, disk_error
+from rods.errors import RefusedError, UserError, disk_error
 from rods.extension import extensions
 from rods.gates import Reason, replay, unjudgeable
 from rods.rules.curriculum import writes
@@ -41,6 +51,8 @@ from rods.rules.selection import reachable_maximum
 from rods.tasks import AnyTask, OpenTask, Task, task_lines
 from rods.worlds.sources import beside, load_tasks
 
+PROCESS = "admission"
+TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # what a rename says where another process was faster
 FEW = 4  # rollouts on which no variant should be judged
 
 
@@ -54,19 +66,14 @@ def create_run(
     """Creates the run folder `path`, or joins the run there when its identity is the same; `parent` says what a fork
     was made from, `folders` where the files of generated worlds are looked for before the current folder. Raises
     UserError for tasks that cannot be trained on, RefusedError for another identity."""
-    try:
-        if runfolder.exists(path):
-            return Run.open(path, config)
+    with refusals(path):
         taken = path.exists() and any(path.iterdir())
-        if taken and runfolder.exists(path):  # another process was faster, between the two looks
+        if runfolder.exists(path):  # looked for last: another process may create it between the two looks
             return Run.open(path, config)
-    except OSError as error:
-        raise disk_error(error, path) from error
     if taken:
         raise UserError("exists and is no run folder", where=str(path), remedy="choose another name, or move it aside")
     environments = Environments(config.operation.sandbox, *folders)
     warnings = check(config, tasks, environments)
-    fresh = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{os.urandom(4).hex()}")
     lines = task_lines(tasks)
     needed = (one for extension in extensions() for one in extension.check(config, environments))
     named = {task.environment for task in tasks} | {reference(environment) for environment in needed}
@@ -88,20 +95,16 @@ def create_run(
         "parent": parent,
     }
     try:
-        fresh.mkdir(parents=True)
-        bring((one.name for one in named), environments.folders, fresh)
-        write(fresh / runfolder.TASKS, lines)
-        write(fresh / runfolder.CONFIG, tomli_w.dumps(config.model_dump(mode="json")).encode())
-        write(fresh / runfolder.MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2) + b"\n")
-        sync_folder(fresh)
-        fresh.rename(path)
+        with _new_folder(path) as fresh:
+            bring((one.name for one in named), environments.folders, fresh)
+            write(fresh / runfolder.TASKS, lines)
+            write(fresh / runfolder.CONFIG, tomli_w.dumps(config.model_dump(mode="json")).encode())
+            write(fresh / runfolder.MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2) + b"\n")
         sync_folder(path.parent)
     except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            return Run.open(path, config)  # another process was faster
+        if error.errno in TAKEN:
+            return Run.open(path, config)
         raise disk_error(error, path) from error
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)  # it is gone if all went well
     environments.folders = (path,)
     return Run(path, config, manifest, list(tasks), environments)
 
@@ -201,3 +204,75 @@ def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environmen
                 'written (docs/composing.md says how to give it one; with pipeline.author = "llm" none is needed)'
             )
     return found
+
+
+def bring(names: Iterable[str], folders: Sequence[Path], target: Path) -> int:
+    """Copies the files of those environments in `names` that are generated worlds, looked for below `folders` and then
+    from the current folder, below `target`: each durable and whole when it has its name. How many worlds. Raises
+    UserError for a file that is missing or another one than its address says."""
+    worlds = {address: name for name in names if (address := addressed.address_of(name)) is not None}
+    place = target / addressed.FOLDER
+    with refusals(place):
+        for address, name in worlds.items():
+            place.mkdir(exist_ok=True)
+            if (place / address).exists():
+                continue
+            content = addressed.text_of(addressed.source_of(name, folders)).encode()
+            try:
+                with _new_folder(place / address) as fresh:
+                    write(fresh / addressed.FILE, content)
+            except OSError as error:
+                if error.errno not in TAKEN:
+                    raise
+        if worlds:
+            sync_folder(place)
+            sync_folder(target)
+    return len(worlds)
+
+
+@contextmanager
+def _new_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder that is renamed to `path` in the end, whole and durable; gone where that fails. Raises
+    OSError (TAKEN: another process was faster)."""
+    fresh = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        fresh.mkdir(parents=True)
+        yield fresh
+        sync_folder(fresh)
+        fresh.rename(path)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)  # it is gone if all went well
+
+
+def damaged(names: Iterable[str], folder: Path) -> Iterator[tuple[str, str]]:
+    """The generated worlds among `names` whose file below `folder` is missing or another one: place, and what is
+    wrong."""
+    for name in sorted(names):
+        if (address := addressed.address_of(name)) is None:
+            continue
+        where = f"{addressed.FOLDER}/{address}/{addressed.FILE}"
+        if not (folder / where).is_file():
+            yield where, "is missing"
+            continue
+        try:
+            addressed.source_of(name, [folder])
+        except UserError as error:
+            yield where, error.what
+
+
+def admit(run: Run, name: str, *, by: str, why: str = "") -> Record:
+    """Lets tasks of `run` name the environment that is called `name` from the current folder; of a generated world the
+    file is brought into the run before. Raises RefusedError for one that the run knows already, in whatever version,
+    and UserError where there is none."""
+    with Ownership(run.path, runfolder.ADMITTED, PROCESS):
+        environment = run.environments.load(name)
+        known = run.named().get(environment.name)
+        if known is not None:
+            what = f"environment {environment.name!r} is known already, in version {known}"
+            raise RefusedError(what, where=str(run.path))
+        bring([name], run.environments.folders, run.path)
+        told = {"name": environment.name, "hash": environment.hash, "parameters": parameters(environment)}
+        made = record("admitted", **told, by=by, why=why, time=round(time.time(), 3))
+        with closing(LogWriter(run.path / runfolder.ADMITTED)) as writer:
+            writer.append([made])
+        return made

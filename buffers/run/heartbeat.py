@@ -72,12 +72,11 @@ class Heartbeat:
         self._longest = 0.0  # seconds between two moves of the progress
         self._lock = threading.Lock()
         self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> Heartbeat:
         """The first beat, then one every second from a thread."""
         self._write()
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._thread.start()
         return self
 
@@ -106,9 +105,8 @@ class Heartbeat:
     def stop(self) -> None:
         """Ends the thread and says in the file that the process has left."""
         self._stopped.set()
-        if self._thread is not None:
+        if self._thread.is_alive():
             self._thread.join()
-            self._thread = None
         with self._lock:
             self._fields["state"] = "stopped"
         self._write()
@@ -194,8 +192,7 @@ def judge(found: dict[str, Any], alive: bool) -> Life:
 
 def _silent(found: dict[str, Any]) -> float:
     """Seconds since the last beat, where the machine is the reader's own (a process that was halted, a dead disk)."""
-    place = ProcessLocation.here()
-    here = bool(place.boot_id) and (found.get("host"), found.get("boot_id")) == (place.host, place.boot_id)
+    here = ProcessLocation(found.get("host", ""), 0, found.get("boot_id", ""), "").this_machine
     return time.monotonic() - float(found["uptime"]) if here and "uptime" in found else 0.0
 
 

@@ -12,18 +12,18 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import orjson
 from filelock import FileLock, Timeout
 
+from rods.buffers.log.disk import refusals
 from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation, local_time, moves
 from rods.buffers.run.runfolder import LOCKS
-from rods.deadlines import BEATS_SEEN, MERGE_LOCK, OWNER_LOOK
+from rods.deadlines import MERGE_LOCK, OWNER_LOOK
 from rods.errors import RefusedError, RodsError, UserError, disk_error
 from rods.files import descriptor_of, open_regular
 
@@ -53,7 +53,7 @@ class Owner:
         return f"{self.process} (pid {self.place.pid} on {self.place.host}{job}) since {local_time(self.since)}"
 
 
-class Ownership:
+class Ownership(AbstractContextManager["Ownership"]):
     """The right to write `name` in the run folder `folder`, until `release` or the process's death.
 
     The holder beats (`heartbeat`) from the first moment, with a heartbeat of its own unless one is handed in. Raises
@@ -62,11 +62,9 @@ class Ownership:
 
     def __init__(self, folder: Path, name: str, process: str, heartbeat: Heartbeat | None = None) -> None:
         self.path = _owner_path(folder, name)
-        try:
+        with refusals(self.path):
             self.path.parent.mkdir(exist_ok=True)
             self._descriptor = descriptor_of(self.path, os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            raise disk_error(error, self.path) from error
         try:
             self._take(folder, name, process)
         except BaseException:
@@ -93,13 +91,10 @@ class Ownership:
                 raise _refused(folder, name, found)
 
     def _write(self) -> None:
-        text = orjson.dumps(self._record.as_json())
-        try:
+        with refusals(self.path):
             os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, text, 0)
+            os.pwrite(self._descriptor, orjson.dumps(self._record.as_json()), 0)
             os.fsync(self._descriptor)  # a network file system shows it to other machines no sooner
-        except OSError as error:
-            raise disk_error(error, self.path) from error
 
     def check(self) -> None:
         """Raises UserError when the run folder is not where it was any more, RefusedError when another process has
@@ -139,27 +134,20 @@ class Ownership:
         os.close(self._descriptor)  # closing gives the lock back
         self._descriptor = -1
 
-    def __enter__(self) -> Ownership:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 
-def owner(folder: Path, name: str, seconds: float = BEATS_SEEN) -> Owner | None:
+def owner(folder: Path, name: str) -> Owner | None:
     """The living owner of `name`; None when nobody holds it. Locks of this machine are known at once; another
-    machine's holder is watched for at most `seconds`."""
+    machine's holder is watched for a moment (`BEATS_SEEN`)."""
     try:
-        descriptor = descriptor_of(_owner_path(folder, name), os.O_RDONLY)
+        present, free = _held(_owner_path(folder, name))
     except OSError:
         return None
-    try:
-        present, free = _held(descriptor)
-    finally:
-        os.close(descriptor)
-    if present is None or (free is not None and present.place.this_machine):
-        return None if free else present
-    return present if moves(folder, present.process, present.place, seconds) else None
+    if present is None or (free is None and not moves(folder, present.process, present.place)):
+        return None
+    return None if free else present
 
 
 def stale_owners(folder: Path) -> list[tuple[Path, Owner]]:
@@ -167,10 +155,8 @@ def stale_owners(folder: Path) -> list[tuple[Path, Owner]]:
     holders. What a dead process of this machine held is free by itself."""
     stale = []
     for path in sorted((folder / LOCKS).glob("*.owner")):
-        with open_regular(path) as file:
-            present, free = _held(file.fileno())
-        ours = present is None or (free is not None and present.place.this_machine)
-        if present is not None and not ours and not moves(folder, present.process, present.place):
+        present, free = _held(path)
+        if present is not None and free is None and not moves(folder, present.process, present.place):
             stale.append((path, present))
     return stale
 
@@ -182,7 +168,7 @@ def buffer_lock(folder: Path, timeout: float = MERGE_LOCK) -> Iterator[None]:
     path.parent.mkdir(exist_ok=True)
     lock = FileLock(path, timeout=timeout, fallback_to_soft=False)
     try:
-        lock.acquire()
+        acquired = lock.acquire()
     except Timeout as error:
         raise RefusedError(
             "another process has been merging or recovering for too long",
@@ -191,10 +177,8 @@ def buffer_lock(folder: Path, timeout: float = MERGE_LOCK) -> Iterator[None]:
         ) from error
     except OSError as error:
         raise disk_error(error, path) from error
-    try:
+    with acquired:
         yield
-    finally:
-        lock.release()
 
 
 def _refused(folder: Path, name: str, present: Owner | None) -> RefusedError:
@@ -221,10 +205,13 @@ def _lock(descriptor: int, mode: int) -> bool | None:
     return True
 
 
-def _held(descriptor: int) -> tuple[Owner | None, bool | None]:
-    """Who has recorded itself as the owner and not left, and whether the lock is free (None: there is none)."""
-    free, present = _lock(descriptor, fcntl.LOCK_SH), _read_owner(descriptor)
-    return None if present is None or present.released else present, free
+def _held(path: Path) -> tuple[Owner | None, bool | None]:
+    """Who has recorded itself as the owner and not left, and whether the lock is free; None: no lock tells of it."""
+    with open_regular(path) as file:
+        free, present = _lock(file.fileno(), fcntl.LOCK_SH), _read_owner(file.fileno())
+    if present is None or present.released:
+        return None, free
+    return present, free if present.place.this_machine else None
 
 
 def _read_owner(descriptor: int) -> Owner | None:

@@ -10,8 +10,8 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 from rods.buffers.log.disk import replace as write_whole
+from rods.buffers.run.creation import admit
 from rods.buffers.run.run import Run
-from rods.buffers.run.world_files import admit
 from rods.commands import Json
 from rods.console.output import RandomSeed, RunFolder, print_checked, print_result
 from rods.environments import registry

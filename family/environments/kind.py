@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rods.asking import Questioner
+from rods.buffers.run.creation import admit, bring
 from rods.buffers.run.run import Run
-from rods.buffers.run.world_files import admit, bring
 from rods.canonical import content_id, keyed_random
 from rods.composing.records import ComposeError
 from rods.config import Gates, Operation

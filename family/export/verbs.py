@@ -18,9 +18,9 @@ from typing import Annotated, Any
 import orjson
 from cyclopts import Parameter
 
+from rods.buffers.run.creation import bring
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, trace_file
-from rods.buffers.run.world_files import bring
 from rods.buffers.state import RunState, read_state
 from rods.commands import Json
 from rods.console.output import RunFolder, print_result

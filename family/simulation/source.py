@@ -26,7 +26,7 @@ from rods.players import Players
 from rods.tasks import AnyTask, OpenTask
 
 if TYPE_CHECKING:
-    from rods.buffers.audit.rederive import Findings
+    from rods.buffers.audit.verify import Findings
 
 
 Place = tuple[int, int, int]  # step, slot of its batch (from 0), difficulty: what a task is drawn once for
@@ -144,7 +144,7 @@ def generator(config: Any, players: Players) -> Generator:
 def verify_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
     """Whether every task was drawn once for its place, with the levels that its difficulty gives; with `replay` also
     whether the generator without a model draws the same task again. That steps were made of them is checked where
-    steps are (rods.buffers.audit.rederive)."""
+    steps are (rods.buffers.audit.verify)."""
     config: Any = run.config
     places = set[Place]()
     by_rule = config.simulation.generator == "procedural"  # what a model thought up stands in the record alone

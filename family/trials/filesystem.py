@@ -12,6 +12,7 @@ import shutil
 import statistics
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from rods.buffers.log.disk import sync_folder
@@ -56,11 +57,9 @@ def _locks(inside: Path) -> Finding:
     with path.open("w") as one, path.open("w") as other:
         try:
             fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            try:
+            with suppress(BlockingIOError):
                 fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return Finding("locks", False, "two processes get the same lock at once", "use another file system")
-            except BlockingIOError:
-                pass
             one.close()
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -109,15 +108,11 @@ def _room(folder: Path) -> Finding:
 
 def _mounted(folder: Path) -> str:
     """The type of the file system that holds `folder`; "unknown" where the system does not say."""
-    wanted = folder.resolve()
-    best, found = -1, "unknown"
-    try:
-        lines = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return found
-    for line in lines:
-        _, mount, name, *_ = line.split()
-        point = Path(mount.replace("\\040", " "))
-        if wanted.is_relative_to(point) and len(point.parts) >= best:
-            best, found = len(point.parts), name
+    wanted, best, found = folder.resolve(), 0, "unknown"
+    with suppress(OSError):
+        for line in Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines():
+            _, mount, name, *_ = line.split()
+            point = Path(mount.replace("\\040", " "))
+            if wanted.is_relative_to(point) and len(point.parts) >= best:
+                best, found = len(point.parts), name
     return found

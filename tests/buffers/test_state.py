@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from rods.buffers.folds.observations import windows_json
+from rods.buffers.folds.pool import windows_json
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS
 from rods.buffers.state import RunState, lineage, read_state
@@ -32,7 +32,7 @@ def said(state: RunState) -> dict[str, Any]:
         "decided": pool.decided,
         "staged": [one.seq for one in state.staging.candidates(10**9, by_pick=True)],
         "fixed": state.fixed,
-        "windows": windows_json(state.tracker),
+        "windows": windows_json(state.tracker, state.pool),
         "gauges": state.gauges(),
         "variants": [task.id for task in state.variants()],
     }

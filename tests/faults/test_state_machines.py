@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 )
 
 from rods.buffers.audit.verify import verify
-from rods.buffers.folds.observations import windows_json
+from rods.buffers.folds.pool import windows_json
 from rods.buffers.log.records import line, record
 from rods.buffers.log.tail import Tail, read, read_raw
 from rods.buffers.log.writer import LogWriter
@@ -279,7 +279,9 @@ class RunMachine(RuleBasedStateMachine):
         assert gone == {task: rule for task, (rule, _) in self.model.retired.items()}
         assert state.pool.retired == len(gone)
         assert set(state.pool.revivable) == {task for task, rule in gone.items() if rule in TOO_HARD}
-        assert windows_json(state.tracker) == windows_json(self.trainer.state.tracker)
+        assert windows_json(state.tracker, state.pool) == windows_json(
+            self.trainer.state.tracker, self.trainer.state.pool
+        )
         assert state.staging.seq == len(self.written)
         assert len(state.staging) == len(self.written) - len(state.pool.decided)
 

@@ -10,7 +10,8 @@ import orjson
 import pytest
 
 from rods.buffers.audit.verify import verify
-from rods.buffers.folds.observations import Observations, windows_json
+from rods.buffers.folds.observations import Observations
+from rods.buffers.folds.pool import Pool, windows_json
 from rods.buffers.folds.snapshots import VERSION
 from rods.buffers.log.parts import segments
 from rods.buffers.log.records import record
@@ -52,7 +53,7 @@ def facts(run: Run, observations: Observations) -> object:
         pass
     made = [observations.digest(step) for step in range(1, observations.last_step + 2)]
     assert made[-1] is None not in made[:-1]
-    return windows_json(observations.tracker), observations.last_step, observations.lineage.as_json(), made
+    return windows_json(observations.tracker, Pool(())), observations.last_step, observations.lineage.as_json(), made
 
 
 def folded(run: Run, *, snapshots: bool) -> tuple[int, object]:

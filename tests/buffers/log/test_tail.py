@@ -15,7 +15,7 @@ from rods.buffers.log.records import line, record
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.runfolder import EXPANDED, expanded_segment
-from rods.errors import CorruptLogError
+from rods.errors import CorruptLogError, UserError
 from tests.buffers.log.test_writer import step, write_steps
 
 
@@ -234,3 +234,16 @@ def test_a_tail_that_begins_before_a_record_passes_over_earlier_parts(tmp_path: 
     assert tail.poll()
     with pytest.raises(CorruptLogError):
         list(whole)
+
+
+def test_a_log_whose_folder_was_moved_away_is_not_said_to_be_damaged(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    write_steps(run / "x.jsonl", 1).close()
+    tail = Tail(run / "x.jsonl", strict=True)
+    assert tail.poll()
+    run.rename(tmp_path / "moved")
+    for look in (tail.poll, lambda: list(read(run / "x.jsonl")), lambda: list(read(run / "never.jsonl"))):
+        with pytest.raises(UserError, match=r"is not there.*was moved or removed") as raised:
+            look()
+        assert not isinstance(raised.value, CorruptLogError)

@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from rods.buffers.audit.verify import verify
+from rods.buffers.run.creation import admit
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import SNAPSHOTS
-from rods.buffers.run.world_files import admit
 from rods.buffers.state import read_state
 from rods.buffers.trainer_log import TrainerLog
 from rods.console.main import run as rods

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rods.buffers.audit.verify import verify
+from rods.buffers.run.creation import bring
 from rods.buffers.run.run import Run
-from rods.buffers.run.world_files import bring
 from rods.console.main import run as rods
 from rods.errors import UserError
 from tests.worlds.small_tasks import small_tasks, small_worlds
@@ -68,7 +68,7 @@ def test_a_file_is_whole_when_it_has_its_name(tmp_path: Path, monkeypatch: pytes
         path.write_bytes(content[:10])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rods.buffers.run.world_files.write", killed)
+    monkeypatch.setattr("rods.buffers.run.creation.write", killed)
     with pytest.raises(KeyboardInterrupt):
         bring(names, [tmp_path / "home"], tmp_path)
     assert not list((tmp_path / "environments").iterdir())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from rods.buffers.audit.rederive import Findings, Rederivation
-from rods.buffers.folds.observations import windows_json
+from rods.buffers.audit.verify import Findings, Rederivation
+from rods.buffers.folds.pool import windows_json
 from rods.buffers.log.parts import segments
 from rods.buffers.log.records import LOST, line, record
 from rods.buffers.log.tail import read_raw
@@ -26,7 +26,7 @@ def test_it_ends_where_the_run_stands(past: Run) -> None:
     assert history.findings.problems == []
     assert list(history.pool.active.values()) == list(state.active.values())
     assert history.pool.revivable == state.pool.revivable and history.pool.injected == state.pool.injected
-    assert windows_json(history.observations.tracker) == windows_json(state.tracker)
+    assert windows_json(history.observations.tracker, history.pool) == windows_json(state.tracker, state.pool)
     assert len(history.staging) == len(state.staging)
     counts = history.findings.counts
     assert (counts["steps"], counts["epochs"]) == (state.last_step, state.epoch + 1)
