@@ -59,11 +59,8 @@ class Text:
     @staticmethod
     def shown(text: str) -> Text:
         """What the text of a tool's result says: the leaves and keys of JSON, or the text."""
-        try:
-            value = orjson.loads(text)
-        except ValueError:
-            return Text.of(text)
-        return Text.holding(value)
+        value = read_json(text)
+        return Text.of(value) if value is text else Text.holding(value)
 
     @staticmethod
     def holding(value: Any) -> Text:
@@ -105,6 +102,14 @@ class Text:
         days = {str(day), f"{day:02}", *(f"{day}{ending}" for ending in ("st", "nd", "rd", "th"))}
         months = {name, name[:3], str(month), f"{month:02}"}
         return all(map(words.intersection, (days, months, {str(year), f"{year % 100:02}"})))
+
+
+def read_json(text: str) -> Any:
+    """The JSON value that `text` is; where it is none, the text itself."""
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return text
 
 
 def contains_exact(text: str, value: Any) -> bool:
