@@ -16,7 +16,7 @@ from rods.canonical import content_id
 from rods.environments.base import Environment, Result, Tool, kept
 from rods.family.feedback.failures import pattern, refusal_text
 from rods.faults import OVER_LIMIT, WRONG_ARGUMENTS
-from rods.interfaces.base import IDENTITY, Interface, Shown, beside, hinted
+from rods.interfaces import IDENTITY, Interface, Shown, beside, hinted
 from rods.interfaces.remedies import Advice, Misuse, alike, constraints, lookups, misuses, named, related, similar
 
 VERSION = "hints-1"  # raise it whenever a hint changes: windows are kept apart by it (a golden test tells)

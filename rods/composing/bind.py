@@ -1,10 +1,12 @@
-"""Stage II: binds the arguments of a plan and executes it in a fresh environment (004 §3.3, Appendix D). A `Chooser`
+"""Stage II: an initial state for a plan, the repair of one in which a call failed (004 Appendix F), and a draft: the
+arguments of the plan are bound and its calls executed in a fresh environment (004 §3.3, Appendix D). A `Chooser`
 chooses the values that the user says: at random here, now and then one of an earlier turn, so that a rewrite can refer
 back to it; by a model in daemon/authors/llm. Every argument's flow is recorded as it is bound.
 """
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,10 +31,45 @@ from rods.composing.catalogue import (
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan, PlannedTurn
 from rods.environments.base import Environment, Instance, Result
 from rods.errors import InfrastructureError
-from rods.faults import ErrorType
+from rods.faults import PATCHABLE, ErrorType
+from rods.tasks import Task
 
 THEMATIC = 0.7  # probability of the story's topic where a domain offers it
 REPEAT = 0.4  # probability of a value that an earlier turn mentioned, where the domain offers one
+
+
+def fresh_state(catalogue: Catalogue, plan: Plan, seed: Task | None, rng: random.Random) -> dict[str, Any]:
+    """A new initial state in which `plan` has a fair chance, with other names, numbers and contents than the seed's.
+    Raises ComposeError("func_sample_failed") for a recipe that the catalogue does not know."""
+    names = [name for turn in plan.turns for name in turn.recipes]
+    for name in names:
+        if name not in catalogue.recipes:
+            raise ComposeError("func_sample_failed", f"no recipe {name!r}", function=name)
+    avoid = None if seed is None else seed.state
+    return catalogue.make_state([catalogue.recipes[name] for name in names], avoid, plan.narrative, rng)
+
+
+def repair(
+    catalogue: Catalogue, state: Mapping[str, Any], error: ComposeError, rng: random.Random
+) -> dict[str, Any] | None:
+    """`state` patched so that what failed may succeed, or None when the error is no matter of state or nothing is known
+    to help. Realise the plan again with the *same* choices (a generator made anew from the same key): the patch is cut
+    to the call that failed."""
+    patch = catalogue.patch(state, error, rng) if error.type in PATCHABLE else None
+    return deep_merge(state, patch) if patch else None
+
+
+def deep_merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `base` with `patch` merged in. Where `base` holds an object, only an object is merged; anything else in
+    the patch is dropped there, so that a summary cannot replace a whole branch of the world."""
+    merged = copy.deepcopy(dict(base))
+    for key, value in patch.items():
+        old = merged.get(key)
+        if not isinstance(old, dict):
+            merged[key] = copy.deepcopy(value)
+        elif isinstance(value, Mapping):
+            merged[key] = deep_merge(old, value)
+    return merged
 
 
 @dataclass(frozen=True, slots=True)

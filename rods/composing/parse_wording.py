@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from rods.analysis.containment import Text
+from rods.analysis.plausible_calls import world_before
 from rods.calls import Call
 from rods.composing.bind import spoken
 from rods.composing.catalogue import Catalogue, Constant, FromResult, FromUser, Recipe, Scene, Worded
@@ -157,10 +158,7 @@ class _Reader:
     def scene(self, start: int) -> Scene:
         """The world right before call `start` of the turn."""
         if start not in self.scenes:
-            world = self.environment.reset(self.task.state)
-            for number in range(self.turn + 1):
-                for call in self.task.calls[number][: None if number < self.turn else start]:
-                    world.call(call)
+            world = world_before(self.environment, self.task, self.turn, start)
             self.scenes[start] = Scene(world.snapshot(), {}, self.narrative, {})
         return self.scenes[start]
 

@@ -34,7 +34,7 @@ from rods.episode.goals import Goal, WholeGoal
 from rods.episode.users import User, procedural_user
 from rods.episode.watchdog import Alarm, Lanes
 from rods.errors import InfrastructureError, UserError
-from rods.interfaces.base import IDENTITY, Interface
+from rods.interfaces import IDENTITY, Interface
 from rods.logs import log
 from rods.tasks import AnyTask, OpenTask
 

@@ -17,7 +17,7 @@ from rods.conversations import Limits, Persona, Script, UserText
 from rods.dialects.base import Dialect
 from rods.environments.base import Environment, Result, Tool
 from rods.faults import End
-from rods.interfaces.base import IDENTITY, Interface, Shown
+from rods.interfaces import IDENTITY, Interface, Shown
 from rods.tasks import AnyTask, OpenTask, Task
 
 MAX_STEPS = 20  # replies a turn, BFCL's limit

@@ -2,7 +2,7 @@
 what is searched, and why.
 
 Replacements of a held-out tool are executed in forks of the world before its first call, with plausible arguments:
-`FIRST` calls a tool, and after the `NEAR` of them that come nearest to the goal, `SECOND` more of each.
+`FIRST` calls a tool, and after `NEAR` of them that come nearer to the goal (`_Search._near`), `SECOND` more of each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, leaves, stems
 from rods.analysis.flows import Output
-from rods.analysis.plausible_calls import KnownValues, Tried, attempts, plausible, shows, visible
+from rods.analysis.plausible_calls import KnownValues, Tried, attempts, plausible, shows, visible, world_before
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Result, Results, Tool
 from rods.gates.records import Reason
@@ -106,7 +106,7 @@ class AbstentionTurn:
         """The calls of this turn that a policy can make in the turn without calls, and that its text asks for. Whatever
         only prepares a call that it cannot make is left out: it leaves the world as it is, and that call takes
         something from its result or does not go through without it."""
-        world = self._world()
+        world = world_before(self.environment, self.task, self.turn)
         stopped: list[int] = []
         made: list[tuple[int, bool]] = []  # and whether it left the world as it was
         for index, call in enumerate(self.calls):
@@ -157,14 +157,14 @@ class AbstentionTurn:
     def _prepares(self, index: int, other: int) -> bool:
         """Whether call `other` takes something from the result of `index`, or fails or gives something else without
         it."""
-        output = self._output(self.turn, index)
         if other < index:
             return False
+        output = self._output(self.turn, index)
         if any(output.has(name, value) for name, value in self.calls[other].arguments.items()):
             return True
-        world = self._world()
-        results = {place: world.call(call) for place, call in enumerate(self.calls[: other + 1]) if place != index}
-        return results[other].text != self.results[self.turn][other].text
+        world = world_before(self.environment, self.task, self.turn, index)
+        *_, result = (world.call(call) for call in self.calls[index + 1 : other + 1])
+        return result.text != self.results[self.turn][other].text
 
     def _asked_before(self, index: int) -> bool:
         """Whether the turn without calls asks for a call of this turn, rather than this turn itself: its text says one
@@ -177,26 +177,19 @@ class AbstentionTurn:
         book = lexicon(self.environment)
         return book.asks(stems(asked), names)[call.name] >= book.asks(stems(now), names)[call.name]
 
-    def _world(self) -> Instance:
-        """The world in which the turn begins."""
-        world = self.environment.reset(self.task.state)
-        for call in self.made:
-            world.call(call)
-        return world
-
     def _output(self, turn: int, index: int) -> Output:
         return Output((turn, index), self.task.calls[turn][index], self.results[turn][index])
 
     def _search(self, place: int) -> _Search:
         """The search for what does the same as call `place`."""
-        world = self._world()
+        world = world_before(self.environment, self.task, self.turn, place)
         known = KnownValues()
         known.add_arguments(self.calls[place].arguments)
         for number in range(self.turn + 1):
             known.add_text(self.task.script[number])
             for index, earlier in enumerate(self.task.calls[number][: None if number < self.turn else place]):
                 known.add_arguments(earlier.arguments)
-                known.add_result(world.call(earlier) if number == self.turn else self.results[number][index])
+                known.add_result(self.results[number][index])
         for later in self.calls[place:]:
             known.add_arguments(later.arguments)
         target = world.fork()
@@ -245,7 +238,8 @@ class _Search:
         return self.wanted <= shown
 
     def _near(self, first: Sequence[Tried]) -> list[Tried]:
-        """The first calls that come nearer to the target, the nearest of each tool, at most `NEAR`."""
+        """Of the first calls that come nearer to the target the nearest of each tool; of at most `NEAR` tools, those
+        whose farthest such call comes nearest."""
         if self.reads:
             scored = [(-len(self.wanted & _information(tried.call, tried.result)), tried) for tried in first]
             nearer = [(score, tried) for score, tried in scored if score]
@@ -257,6 +251,7 @@ class _Search:
                 distances = [(_apart(tried.world, goal), tried) for _, tried in nearer]
                 nearer = [(distance, tried) for distance, tried in distances if distance < far]
         farthest_first = sorted(nearer, key=lambda pair: pair[0])[::-1]
+        # a tool stands where its farthest call does, with its nearest one
         return list({tried.call.name: tried for _, tried in farthest_first}.values())[::-1][:NEAR]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, leaves, stems, things
 from rods.analysis.flows import Output, infer
+from rods.analysis.plausible_calls import world_before
 from rods.calls import Call
 from rods.composing.catalogue import known_catalogue
 from rods.composing.parse_wording import read
@@ -129,15 +130,10 @@ def _needed(environment: Environment, task: Task, results: Results, turn: int, i
     shown = Output((turn, index), calls[index], results[turn][index])
     if any(shown.has(*leaf) for later in calls[index + 1 :] for leaf in leaves(dict(later.arguments))):
         return True
-    world = environment.reset(task.state)
-    for number in range(turn + 1):
-        for place, call in enumerate(task.calls[number]):
-            if (number, place) == (turn, index):
-                continue
-            failed = world.call(call).error is not None
-            if failed and number == turn and place > index and results[turn][place].error is None:
-                return True
-    return False
+    world = world_before(environment, task, turn, index)
+    without = [world.call(call) for call in calls[index + 1 :]]
+    pairs = zip(without, results[turn][index + 1 :], strict=True)
+    return any(now.error is not None and before.error is None for now, before in pairs)
 
 
 def look_ups(environment: Environment, task: Task) -> dict[tuple[int, int], bool]:

@@ -23,7 +23,7 @@ from rods.calls import Call
 from rods.composing.catalogue import FromEarlierRecipe, FromResult, Source, catalogue_for
 from rods.composing.records import ComposeError
 from rods.environments.base import Environment, Parameter, Tool, kept
-from rods.interfaces.base import Shown
+from rods.interfaces import Shown
 
 MOST = 3  # names in one hint
 LISTED = 12  # allowed values that are still listed

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rods.composing import bind, planning, states, task_types, wording
+from rods.composing import bind, planning, task_types, wording
 from rods.composing.catalogue import Recipe, RecipeStep, Words, catalogue_for
 from rods.composing.plan_search import PlanShape
 from rods.composing.recipes import source
@@ -129,7 +129,7 @@ def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
         rng = random.Random(seed)
         try:
             plan = planning.sketch(catalogue, environment, PlanShape(counts), type, rng=rng)  # type: ignore[arg-type]
-            state = states.fresh_state(catalogue, plan, None, rng)
+            state = bind.fresh_state(catalogue, plan, None, rng)
             draft = bind.realise(environment, catalogue, plan, state, bind.random_chooser(rng))
             texts = wording.rewrite(catalogue, draft, narrative=True, rng=rng)
             task = task_types.apply(catalogue, environment, draft, texts, type, rng)  # type: ignore[arg-type]
