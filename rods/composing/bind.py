@@ -17,6 +17,7 @@ from rods.analysis.flows import Flow
 from rods.calls import Call
 from rods.canonical import canonical
 from rods.composing.catalogue import (
+    ABSENT,
     LEFT_OUT,
     Catalogue,
     FromEarlierRecipe,
@@ -158,7 +159,7 @@ class _Binder:
     recipe: Recipe = field(init=False)
     chosen: dict[str, Any] = field(default_factory=dict)
     slots: dict[str, Slot] = field(default_factory=dict)
-    results: list[Result] = field(default_factory=list)
+    made: list[BoundCall] = field(default_factory=list)
     state: dict[str, Any] | None = None  # a snapshot, until the next call
 
     def turn_of(self, number: int, planned: PlannedTurn) -> tuple[BoundCall, ...]:
@@ -189,10 +190,9 @@ class _Binder:
         return tuple(bound)
 
     def _recipe_bound(self) -> list[BoundCall]:
-        made: list[tuple[Call, dict[str, Flow]]] = []
         # domains may look at things from the start
         self.chosen = {kind: self.things[kind].value for kind in sorted(self.recipe.needs & self.things.keys())}
-        self.slots, self.results, self.state = {}, [], None
+        self.slots, self.made, self.state = {}, [], None
         for index, step in enumerate(self.recipe.steps):
             flows: dict[str, Flow] = {}
             arguments: dict[str, Any] = {}
@@ -207,12 +207,11 @@ class _Binder:
                 raise InfrastructureError(f"while executing {call}: {result.text}")
             if result.error is not None:
                 raise self._failed("vm_exec_failed", f"{call} gave {result.text}", call.name, call=call)
-            self.results.append(result)
             self.calls.append((call, result))
-            made.append((call, flows))
+            self.made.append(BoundCall(call, result, flows, self.recipe.name, self.slots))
         given: dict[str, _Thing] = {}
         for kind, gift in self.recipe.gives.items():
-            value, flow = self._value(gift.value, len(made), "")
+            value, flow = self._value(gift.value, len(self.made), "")
             old = self.things.get(kind)
             alone = old is None or old.turn != self.turn or old.value == value
             noun = self.slots[gift.noun].text if gift.noun in self.slots else str(self.chosen.get(gift.noun, gift.noun))
@@ -221,10 +220,7 @@ class _Binder:
             self.things.pop(kind, None)
         self.things |= given
         self.touched |= {kind: thing.value for kind, thing in given.items()}
-        return [
-            BoundCall(call, result, flows, self.recipe.name, self.slots)
-            for (call, flows), result in zip(made, self.results, strict=True)
-        ]
+        return self.made
 
     def _failed(self, type: ErrorType, detail: str, tool: str, **where: Any) -> ComposeError:
         before = [call for call, _ in self.calls]
@@ -237,14 +233,10 @@ class _Binder:
             self._fills(source.slot, step, parameter)
             return self.chosen[source.slot], Flow("user")
         if isinstance(source, FromResult):
-            value = self.results[source.step].value
-            try:
-                for key in source.path:
-                    value = value[key]
-            except (KeyError, IndexError, TypeError) as error:
-                tool = self.recipe.steps[source.step].tool
-                detail = f"{self.results[source.step].text} has nothing at {list(source.path)}"
-                raise ComposeError("param_gen_failed", detail, function=tool, turn=self.turn) from error
+            call, result = self.made[source.step].call, self.made[source.step].result
+            if (value := source.of(result.value)) is ABSENT:
+                detail = f"{result.text} has nothing at {list(source.path)}"
+                raise ComposeError("param_gen_failed", detail, function=call.name, turn=self.turn)
             return value, Flow("result", (self.turn, self.offset + source.step))
         if isinstance(source, FromEarlierRecipe):
             thing = self.things.get(source.kind)

@@ -19,7 +19,7 @@ from rods.analysis.containment import Text
 from rods.analysis.plausible_calls import world_before
 from rods.calls import Call
 from rods.composing.bind import spoken
-from rods.composing.catalogue import Catalogue, Constant, FromResult, FromUser, Recipe, Scene, Worded
+from rods.composing.catalogue import ABSENT, Catalogue, Constant, FromResult, FromUser, Recipe, Scene, Worded
 from rods.environments.base import Environment, Result, Results
 from rods.tasks import RETURN_SENTENCE, Task
 
@@ -28,7 +28,6 @@ SPANS = 4  # of a recipe that are tried, the longest first
 READINGS = 64  # partitions of a turn that are tried
 NOUN = 60  # characters at most that a noun may have
 _QUOTES = re.compile(r"(?<!\w)'|'(?!\w)|\"")
-ABSENT: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ class _Reader:
         left = {kind: thing for kind, thing in things.items() if kind not in recipe.ends}
         for kind, gift in recipe.gives.items():
             if isinstance(gift.value, FromResult):
-                value = _at(self.results[clause.start + gift.value.step].value, gift.value.path)
+                value = gift.value.of(self.results[clause.start + gift.value.step].value)
             else:
                 value = values.get(gift.value.slot if isinstance(gift.value, FromUser) else gift.value.kind)
             noun: str | None = gift.noun
@@ -185,7 +184,7 @@ def _values(recipe: Recipe, calls: Sequence[Call], results: Sequence[Result]) ->
                 fits = bool(value == source.value)
             elif isinstance(source, FromResult):
                 result = results[source.step]
-                told = _at(result.value, source.path)
+                told = source.of(result.value)
                 # a padded world may give a result without that path; then its text has to say the value
                 fits = Text.shown(result.text).contains_exact(value) if told is ABSENT else bool(value == told)
             else:
@@ -194,16 +193,6 @@ def _values(recipe: Recipe, calls: Sequence[Call], results: Sequence[Result]) ->
             if not fits:
                 return None
     return values
-
-
-def _at(value: Any, path: Sequence[str | int]) -> Any:
-    """What stands at `path`; ABSENT when nothing does."""
-    try:
-        for key in path:
-            value = value[key]
-    except (KeyError, IndexError, TypeError):
-        return ABSENT
-    return value
 
 
 @lru_cache(maxsize=64)

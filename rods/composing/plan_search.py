@@ -61,20 +61,13 @@ class Table:
         """The depth that each step would reach: 1 + the deepest call whose result feeds it."""
         if not recipe.needs:
             return recipe.depths
-        reached: list[int] = []
-        for step in recipe.steps:
-            things = [source for source in step.arguments.values() if isinstance(source, FromEarlierRecipe)]
-            results = [source for source in step.arguments.values() if isinstance(source, FromResult)]
-            fed = [*(self.things[source.kind][0] for source in things), *(reached[source.step] for source in results)]
-            reached.append(1 + max(fed, default=0))
-        return reached
+        return recipe.depths_over({kind: self.things[kind][0] for kind in recipe.needs})
 
     def feeding(self, recipe: Recipe, turn: int) -> Counter[int]:
         """How many calls of which turn would feed the recipe's calls in `turn`."""
         calls = Counter({turn: recipe.inside})
         for step in recipe.steps if recipe.needs else ():
-            sources = [source for source in step.arguments.values() if isinstance(source, FromEarlierRecipe)]
-            origins = {self.things[source.kind][1] for source in sources if self.things[source.kind][0]}
+            origins = {self.things[kind][1] for kind in step.takes_up if self.things[kind][0]}
             calls.update(origin[0] for origin in origins)
         return +calls
 

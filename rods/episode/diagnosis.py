@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache, partial
 
 from rods.analysis.containment import WORD, Text, leaves
 from rods.analysis.schemas import Checker, limits
@@ -196,33 +197,27 @@ class _Shown:
     a head start the calls that were played for it, too. Texts are read when somebody asks for them: most turns pass."""
 
     def __init__(self, trace: Trace) -> None:
-        self._sources: list[tuple[Callable[[str], Text], str]] = []
-        self._read: list[Text] = []
+        self._texts: list[Callable[[], Text]] = []
         self.before: list[int] = []  # so many of them came before each reply of the policy; none where that is unknown
         steps = [step for turn in trace.turns for step in turn.steps]
         written = [place for place, message in enumerate(trace.messages) if message.role == "assistant"]
         own = written[len(written) - len(steps) :] if len(written) >= len(steps) else []
         at = 0
         for step, place in zip(steps, own, strict=False):
-            self._sources += [(Text.of, message.content) for message in trace.messages[at:place]]
-            self.before.append(len(self._sources))
-            self._sources += [(Text.shown, result.text) for result in step.results]
+            self._texts += [cache(partial(Text.of, message.content)) for message in trace.messages[at:place]]
+            self.before.append(len(self._texts))
+            self._texts += [cache(partial(Text.shown, result.text)) for result in step.results]
             at = place + 1
         self.before += [0] * (len(steps) - len(self.before))
 
     def contains(self, value: str | int, before: int) -> bool:
         """Whether one of the first `before` texts says the value, in whatever form; a path, whether its parts are."""
         parts = [part for part in value.split("/") if part not in ("", ".", "..")] if isinstance(value, str) else []
-        return self._tell(value, before) or (bool(parts) and all(self._tell(part, before) for part in parts))
 
-    def _tell(self, value: str | int, before: int) -> bool:
-        for place in range(before):
-            if place == len(self._read):
-                read, text = self._sources[place]
-                self._read.append(read(text))
-            if self._read[place].contains_any_form(value):
-                return True
-        return False
+        def told(value: str | int) -> bool:
+            return any(text().contains_any_form(value) for text in self._texts[:before])
+
+        return told(value) or (bool(parts) and all(map(told, parts)))
 
 
 @kept

@@ -1,7 +1,6 @@
 """Judges a task against the draft that it was made from (004 Appendix G, gate 4, by rules). No fault accepts it.
 
-The four parts can be asked alone. That the calls run and give the recorded results is the business of the other gates
-(`rods.gates.check`).
+That the calls run and give the recorded results is the business of the other gates (`rods.gates.check`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from rods.composing.parse_wording import read
 from rods.composing.records import BoundCall, Draft
 from rods.environments.base import Environment, Results, Tool
 from rods.gates.ground_truth import run
-from rods.gates.leaks import leaks as leaking
+from rods.gates.leaks import leaks
 from rods.tasks import RETURN_SENTENCE, Task
 
 SLACK = 2  # words that a blur may add
@@ -44,11 +43,16 @@ def judge(
     faults = structure(task, draft)
     if faults:  # the other parts take the structure for granted
         return faults
-    return (
-        alignment(catalogue, environment, task, draft, results)
-        + leaks(environment, task)
-        + naturalness(task, catalogue.book.longest + SLACK)
-    )
+    said = [(reason.text, reason.turn) for reason in leaks(environment, task) if reason.turn is not None]
+    said += [
+        (reason, turn)
+        for turn, text in enumerate(task.script)
+        if text != RETURN_SENTENCE
+        for reason in unnatural(text, catalogue.book.longest + SLACK)
+    ]
+    return alignment(catalogue, environment, task, draft, results) + [
+        DraftFault(reason, "query", turn if task.calls[turn] else turn + 1) for reason, turn in said
+    ]
 
 
 def structure(task: Task, draft: Draft) -> list[DraftFault]:
@@ -143,27 +147,8 @@ def _unfounded(
     return faults
 
 
-def leaks(environment: Environment, task: Task) -> list[DraftFault]:
-    """What the gate of this name holds against the texts: tools and parameters that they name, artefacts."""
-    return [
-        DraftFault(reason.text, "query", _served(task, turn))
-        for reason in leaking(environment, task)
-        if (turn := reason.turn) is not None
-    ]
-
-
-def naturalness(task: Task, longest: int) -> list[DraftFault]:
-    """Texts that no user would type, or of more than `longest` words."""
-    return [
-        DraftFault(reason, "query", _served(task, turn))
-        for turn, text in enumerate(task.script)
-        if text != RETURN_SENTENCE
-        for reason in unnatural(text, longest)
-    ]
-
-
 def unnatural(text: str, longest: int) -> list[str]:
-    """Why no user would type `text`."""
+    """Why no user would type `text`, which may have `longest` words."""
     reasons = []
     if not text or text != text.strip() or "  " in text or text[-1] not in ".!?" or text[0].islower():
         reasons.append(f"not written in sentences: {text!r}")
@@ -172,11 +157,6 @@ def unnatural(text: str, longest: int) -> list[str]:
     if len(text.split()) > longest:
         reasons.append(f"{len(text.split())} words long, over {longest}")
     return reasons
-
-
-def _served(task: Task, turn: int) -> int:
-    """The turn whose calls do what the text of `turn` asks for."""
-    return turn if task.calls[turn] else turn + 1
 
 
 def _size(state: Any) -> int:
