@@ -235,26 +235,24 @@ class Tracker:
         kind = record["reward"]["kind"]
         if "advantage" in rollouts[0]:
             self._count_advantages(record)
-        progress = kind if kind in IN_PLACE else "progress"
-        if self._progress is self._current and kind not in FORMAT_REWARDS and self._count_plain(record, progress):
-            return
-        ends = list(map(END, rollouts))
-        counted, truncated = counted_and_truncated(ends)
+        plain = plain_sums(rollouts)
+        counted, truncated = (True, False) if plain is not None else counted_and_truncated(list(map(END, rollouts)))
         if not counted and not truncated:
             return
+        progress = kind if kind in IN_PLACE else "progress"
         kinds = (progress,) if self.reward == "progress" else (self.reward, progress)
         for read_as in (kind,) if kind in FORMAT_REWARDS else kinds:
             key = task, read_as, _lineage(record)
-            row = self._rows.get(key)
-            if row is None:
-                row = self._new_row(key)
+            row = self._rows.get(key) or self._new_row(key)
             if read_as == kinds[0]:
                 self._current[task] = row
             elif read_as == progress:
                 self._progress[task] = row
             row.truncated = truncated
             row.step = step
-            if counted:
+            if plain is not None and read_as == progress:
+                self._add(row, len(rollouts), plain)
+            elif counted:
                 self._count(row, record)
 
     def _count_advantages(self, record: Mapping[str, Any]) -> None:
@@ -267,22 +265,6 @@ class Tracker:
             row = self._rows.get(key) or self._new_row(key)
             row.step = record["step"]
             self._add(row, len(estimates), share_sums(estimates, 0, 1))
-
-    def _count_plain(self, record: Mapping[str, Any], kind: str) -> bool:
-        """Nearly every group: all rollouts played to their end, of one length, read as `kind`. False for others."""
-        rollouts = record["rollouts"]
-        sums = plain_sums(rollouts)
-        if sums is None:
-            return False
-        task, lineage = record["task"], _lineage(record)
-        row = self._current.get(task)
-        if row is None or row.key[2] != lineage or row.key[1] != kind:
-            key = task, kind, lineage
-            row = self._current[task] = self._rows.get(key) or self._new_row(key)
-        row.truncated = False
-        row.step = record["step"]
-        self._add(row, len(rollouts), sums)
-        return True
 
     def _count(self, row: _Row, record: Mapping[str, Any]) -> None:
         kind = row.key[1]
