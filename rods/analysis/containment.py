@@ -112,11 +112,6 @@ def read_json(text: str) -> Any:
         return text
 
 
-def contains_exact(text: str, value: Any) -> bool:
-    """Whether a user's `text` says `value`."""
-    return Text.of(text).contains_exact(value)
-
-
 def things(text: str) -> list[Any]:
     """The quotations of a text, and the numbers (as float) and identifiers outside of them, each once."""
     found: dict[Any, None] = dict.fromkeys(next(part for part in quoted if part) for quoted in QUOTED.findall(text))

@@ -246,14 +246,8 @@ class _PhraseFinder:
 
     def begins(self, literal: str) -> Iterator[int]:
         """Where a phrase may begin: where its first words stand, or at any word when it begins with a value."""
-        if not literal:
-            yield from (word.start() for word in re.finditer(r"\S+", self.text))
-            return
-        position = self.text.find(literal)
-        while position >= 0:
-            if position == 0 or not self.text[position - 1].isalnum():
-                yield position
-            position = self.text.find(literal, position + 1)
+        place = rf"(?<![^\W_])(?={re.escape(literal)})" if literal else r"(?<!\S)(?=\S)"
+        return (found.start() for found in re.finditer(place, self.text))
 
     def ends(self, parts: Sequence[tuple[str, str | None]], position: int, index: int = 0) -> Iterator[int]:
         """Where a match of `parts` from `index` on ends when it begins at `position`."""

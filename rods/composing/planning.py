@@ -1,18 +1,23 @@
 """Stage I: plans a call sequence with a seed's shape (004 §3.3), procedurally: calls per turn, turns in which no call
 is right, depth, and API classes (`PlanShape`). Functions, names, numbers and story are new; `functions="same"` keeps
 the functions, as an ablation.
+
+The search fills a shape with random recipes (`PlanSample`) and weighs what they cost. `Table` keeps what a sequence of
+recipes gives: which things, from which call their values come and at which depth, and which calls feed which. It
+predicts, before anything runs, what `rods.analysis.profile` infers afterwards.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
-from rods.analysis.profile import Profile, distance, edges_apart, isomorphic
-from rods.composing.catalogue import Catalogue, Recipe
-from rods.composing.plan_search import PlanSample, PlanShape, Table, Turn, deniable, most_calls, outline
+from rods.analysis.flows import Flow
+from rods.analysis.profile import Node, Position, Profile, distance, edges_apart, isomorphic
+from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, Recipe, Source
 from rods.composing.records import ComposeError, Plan, PlannedTurn
 from rods.config import Gates
 from rods.environments.base import Environment
@@ -24,6 +29,287 @@ ENOUGH = 8  # that fit, to choose the nearest of
 NEAR, EDGE = 5.0, 2.0  # costs of the whole distance, and of an edge from turn to turn that only one of both has
 SAME_TRIES = 40  # random decompositions of a seed's functions
 WAYS = 40  # decompositions of one turn
+DRAWS = 60  # recipes drawn for a place, before it stays empty
+AGAIN = 6  # fillings of a turn whose edges are not the wanted ones, before the whole is given up
+TAKE_UP = 3.0  # how much likelier a recipe is that takes up a thing from before
+DEEPER = 3.0  # how much likelier one is that comes closer to the wanted depth
+AVOIDED, REPEATED, FOREIGN, TOO_DEEP = 0.15, 0.5, 0.2, 0.02  # how much likelier what should rather not be chosen is
+SHALLOW = 0.2  # the same for what brings no depth, once chance alone has not found enough of it
+WIRED, MISWIRED = 20.0, 0.02  # the same for each edge that is wanted, or is not
+GIVING = 6.0  # the same for what leaves a result behind, where a later turn is to take one up
+OVERLAP, COUNT, CLASS = 3.0, 0.6, 1.0  # costs: a function to avoid, a call more or less, a class apart
+JOIN = 2  # words that join a request to the next, and values longer than one word
+
+Turn = tuple[Recipe, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanShape:
+    """What a plan must look like. `counts[t]` calls in turn t, 0 where no call is right; `depth` calls on the longest
+    path of results into arguments (None: any); `classes` calls per API class and turn (None: any); `edges` calls that
+    feed another, by the turns of both (None: any)."""
+
+    counts: tuple[int, ...]
+    depth: int | None = None
+    classes: tuple[Mapping[str, int], ...] | None = None
+    edges: Counter[tuple[int, int]] | None = None
+
+
+@dataclass(slots=True)
+class Table:
+    """What a sequence of recipes has given so far. `things[kind]` is (depth, position) of the call that the thing's
+    value came from; depth 0 when the user said it; facts stand among them. `edges` are the calls that feed another, by
+    turns, `sizes` the calls of each turn."""
+
+    things: dict[str, tuple[int, Position]] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    depth: int = 0
+    edges: Counter[tuple[int, int]] = field(default_factory=Counter)
+    sizes: Counter[int] = field(default_factory=Counter)
+
+    def copy(self) -> Table:
+        return Table(dict(self.things), set(self.used), self.depth, Counter(self.edges), Counter(self.sizes))
+
+    def depths(self, recipe: Recipe) -> Sequence[int]:
+        """The depth that each step would reach: 1 + the deepest call whose result feeds it."""
+        if not recipe.needs:
+            return recipe.depths
+        return recipe.depths_over({kind: self.things[kind][0] for kind in recipe.needs})
+
+    def feeding(self, recipe: Recipe, turn: int) -> Counter[int]:
+        """How many calls of which turn would feed the recipe's calls in `turn`."""
+        calls = Counter({turn: recipe.inside})
+        for step in recipe.steps if recipe.needs else ():
+            origins = {self.things[kind][1] for kind in step.takes_up if self.things[kind][0]}
+            calls.update(origin[0] for origin in origins)
+        return +calls
+
+    def add(self, recipe: Recipe, turn: int) -> None:
+        reached = self.depths(recipe)
+        self.depth = max(self.depth, *reached)
+        self.edges.update({(fed, turn): count for fed, count in self.feeding(recipe, turn).items()})
+        self.used.update(recipe.tools)
+        start = self.sizes[turn]
+        self.sizes[turn] += len(recipe.steps)
+        given: dict[str, tuple[int, Position]] = {}
+        for kind, gift in recipe.gives.items():
+            if isinstance(gift.value, FromResult):
+                given[kind] = (reached[gift.value.step], (turn, start + gift.value.step))
+            elif isinstance(gift.value, FromEarlierRecipe):
+                given[kind] = self.things[gift.value.kind]
+            else:
+                given[kind] = (0, (turn, start))
+        for kind in recipe.ends:
+            self.things.pop(kind, None)
+        self.things |= given
+        for fact in recipe.makes:
+            self.things[fact] = (0, (turn, start))
+
+    def holds(self, turn: int) -> bool:
+        """Whether a result of `turn` is still there to be taken up."""
+        return any(depth and origin[0] == turn for depth, origin in self.things.values())
+
+
+@dataclass(slots=True)
+class PlanSample:
+    """One random filling of a shape. `avoid` are functions to keep away from; `fair` as in `deniable`."""
+
+    catalogue: Catalogue
+    groups: Mapping[str, str]  # the API class of each tool
+    shape: PlanShape
+    type: TaskType
+    avoid: frozenset[str]
+    rng: random.Random
+    fair: bool = True
+    turns: list[Turn] = field(default_factory=list)
+    table: Table = field(default_factory=Table)
+    seeks_depth: bool = False  # weighs down recipes that bring none
+    spare: int = 0  # edges by which it may miss those of the shape
+    first: tuple[int, Recipe] | None = None  # a turn, and the recipe that it begins with if it can
+
+    def fill(self, recipes: Sequence[Recipe], deep: Sequence[Recipe] = ()) -> bool:
+        """Whether every turn could be filled, at the wanted depth and with the wanted edges. A turn drawn at random
+        begins with one of the `deep` recipes, if there are any."""
+        counts = self.shape.counts
+        places = [(turn, recipe) for recipe in deep for turn, count in enumerate(counts) if count >= len(recipe.steps)]
+        if places:
+            self.first = self.rng.choice(places)
+        for turn, count in enumerate(counts):
+            before = self.table
+            for _ in range(1 if self.shape.edges is None else AGAIN):
+                chosen: Turn | None = ()
+                self.table = before.copy()
+                if count:
+                    chosen = self._turn(recipes, turn, count, after_blank=turn > 0 and counts[turn - 1] == 0)
+                if chosen is not None and self._wired(turn):
+                    self.turns.append(chosen)
+                    break
+            else:
+                return False
+        return self.shape.depth in (None, self.table.depth)
+
+    def _wired(self, turn: int) -> bool:
+        """Whether the edges so far are the wanted ones, but for `spare`, and what later turns are to take up from
+        `turn` or before is there."""
+        if self.shape.edges is None:
+            return True
+        due = Counter({edge: count for edge, count in self.shape.edges.items() if edge[1] <= turn})
+        owed = Counter(edge[0] for edge in self.shape.edges.elements() if edge[0] <= turn < edge[1])
+        lost = sum(count for origin, count in owed.items() if not self.table.holds(origin))
+        return edges_apart(due, self.table.edges) + lost <= self.spare
+
+    def _turn(self, recipes: Sequence[Recipe], turn: int, count: int, *, after_blank: bool) -> Turn | None:
+        before = frozenset(self.table.used)
+        classes = Counter(self.shape.classes[turn]) if self.shape.classes is not None else None
+        chosen: list[Recipe] = []
+        room = count
+        while room > 0:
+            begins = None if chosen or self.first is None or self.first[0] != turn else self.first[1]
+            if begins is not None and begins.fits(self.table.things.keys()):
+                recipe: Recipe | None = begins
+            else:
+                recipe = self._pick(recipes, turn, room, chosen, classes)
+            if recipe is None and not chosen:
+                recipe = self._pick(recipes, turn, room + 1, chosen, classes)
+            if recipe is None:
+                break
+            chosen.append(recipe)
+            self.table.add(recipe, turn)
+            room -= len(recipe.steps)
+            if classes is not None:
+                classes -= Counter(self.groups[tool] for tool in recipe.tools)
+        if room > 1 or not chosen:  # a turn may have one call less or more than wanted
+            return None
+        if len(chosen) > 1 and sum(recipe.words + JOIN for recipe in chosen) > self.catalogue.book.longest:
+            return None
+        if after_blank and not deniable(self.catalogue, chosen, self.type, before, fair=self.fair):
+            return None
+        return tuple(chosen)
+
+    def _pick(
+        self, recipes: Sequence[Recipe], turn: int, room: int, chosen: Sequence[Recipe], classes: Counter[str] | None
+    ) -> Recipe | None:
+        """A recipe of at most `room` calls, by weight. Where edges are wanted few recipes will do, so all are weighed;
+        otherwise by rejection sampling, which weighs only what it draws."""
+        choice, chance, given = self.rng.choice, self.rng.random, self.table.things.keys()
+        if self.shape.edges is not None:
+            fitting = [
+                recipe
+                for recipe in recipes
+                if len(recipe.steps) <= room and recipe not in chosen and recipe.fits(given)
+            ]
+            wired = self._wiring(fitting, turn)
+            weights = [likelier and likelier * self._weight(recipe, classes) for recipe, likelier in wired]
+            return self.rng.choices(fitting, weights)[0] if any(weights) else None
+        for _ in range(DRAWS):
+            recipe = choice(recipes)
+            if len(recipe.steps) > room or recipe in chosen or not recipe.fits(given):
+                continue
+            drawn = chance() * TAKE_UP
+            # a weight is at most this, and most draws fail it already
+            plain = not recipe.needs and (self.shape.depth is None or recipe.reach <= max(self.table.depth, 1))
+            if drawn < (1.0 if plain else TAKE_UP) and drawn < self._weight(recipe, classes):
+                return recipe
+        return None
+
+    def _wiring(self, recipes: Sequence[Recipe], turn: int) -> Iterator[tuple[Recipe, float]]:
+        """Each recipe, and how much likelier it is for the edges that it brings or prepares; 0 with too many others."""
+        wanted = self.shape.edges or Counter()
+        missing = {a: count - self.table.edges[a, b] for (a, b), count in wanted.items() if b == turn}
+        owed = any(a == turn < b for a, b in wanted) and not self.table.holds(turn)
+        for recipe in recipes:
+            feeding = self.table.feeding(recipe, turn)
+            good = {origin: min(count, max(missing.get(origin, 0), 0)) for origin, count in feeding.items()}
+            wanted_edges = sum(good.values())
+            extra = feeding.total() - wanted_edges
+            weight = float(WIRED**wanted_edges * MISWIRED**extra) if extra <= self.spare else 0.0
+            yield recipe, weight * GIVING if owed and recipe.passes_on else weight
+
+    def _weight(self, recipe: Recipe, classes: Counter[str] | None) -> float:
+        weight = TAKE_UP if recipe.needs else 1.0
+        if any(recipe in turn for turn in self.turns):
+            weight *= self.catalogue.repeated
+        for tool in recipe.tools:
+            if tool in self.avoid:
+                weight *= AVOIDED
+            if tool in self.table.used:
+                weight *= REPEATED
+            if classes is not None and not classes[self.groups[tool]]:
+                weight *= FOREIGN
+        if self.shape.depth is not None:
+            reach = max(self.table.depths(recipe), default=0) if recipe.needs else recipe.reach
+            if reach > self.shape.depth:
+                weight *= TOO_DEEP
+            elif reach > max(self.table.depth, 1):
+                weight *= DEEPER
+            elif self.seeks_depth and reach <= self.table.depth < self.shape.depth:
+                weight *= SHALLOW
+        return weight
+
+    def cost(self, tools: Counter[str]) -> float:
+        """How far the filling is from what was wanted; 0 is as good as it gets. `tools` counts its functions."""
+        shape = self.shape
+        total = OVERLAP * sum(count for tool, count in tools.items() if tool in self.avoid)
+        for turn, wanted in zip(self.turns, shape.counts, strict=True):
+            total += COUNT * abs(sum(len(recipe.steps) for recipe in turn) - wanted)
+        for turn, classes in zip(self.turns, shape.classes or (), strict=shape.classes is not None):
+            own = Counter(self.groups[tool] for recipe in turn for tool in recipe.tools)
+            total += CLASS * ((own - Counter(classes)).total() + (Counter(classes) - own).total()) / 2
+        return total
+
+
+def most_calls(catalogue: Catalogue, recipes: Sequence[Recipe]) -> float:
+    """More calls than this no turn can have: its request would grow too long."""
+    densest = max((len(recipe.steps) / (recipe.words + JOIN) for recipe in recipes), default=0.0)
+    return max(catalogue.book.longest * densest, *(len(recipe.steps) for recipe in recipes), 0)
+
+
+def outline(turns: Sequence[Turn], groups: Mapping[str, str], type: TaskType) -> Profile:
+    """The profile that these recipes are going to have; every said value counts as said in its own turn."""
+    things: dict[str, Flow] = {}
+    nodes: list[tuple[Node, ...]] = []
+    for turn, recipes in enumerate(turns):
+        calls: list[Node] = []
+        for recipe in recipes:
+            start = (turn, len(calls))
+            for step in recipe.steps:
+                flows = {name: _flow(source, start, things) for name, source in step.arguments.items()}
+                calls.append(Node(turn, len(calls), step.tool, groups[step.tool], flows))
+            given = {kind: _flow(gift.value, start, things) for kind, gift in recipe.gives.items()}
+            things = {kind: flow for kind, flow in things.items() if kind not in recipe.ends} | given
+        nodes.append(tuple(calls))
+    return Profile(type, tuple(nodes))
+
+
+def _flow(source: Source, start: tuple[int, int], things: Mapping[str, Flow]) -> Flow:
+    """The flow of a source in the recipe whose first call is at `start`."""
+    if isinstance(source, FromResult):
+        return Flow("result", (start[0], start[1] + source.step))
+    return things[source.kind] if isinstance(source, FromEarlierRecipe) else Flow("user")
+
+
+def deniable(
+    catalogue: Catalogue, chosen: Sequence[Recipe], type: TaskType, used: frozenset[str], *, fair: bool = True
+) -> bool:
+    """Whether a turn without calls can precede a turn of these recipes: for miss_func it calls a tool that no earlier
+    turn `used`, for miss_param the user says a value that the phrase book can blur. Where nothing of the turn may be
+    possible before (`fair`), each recipe has such a tool or takes up what another one of the turn gives, and such a
+    value belongs to the first. Other types have no such turns."""
+    if type == "miss_func":
+        new = [not used.issuperset(recipe.tools) for recipe in chosen]
+        if not fair:
+            return any(new)
+        given: set[str] = set()
+        for own, recipe in zip(new, chosen, strict=True):
+            if not own and recipe.needs.isdisjoint(given):
+                return False
+            given.update(recipe.gives)
+        return True
+    if type == "miss_param":
+        vague = catalogue.book.vague
+        said = chosen[:1] if fair else chosen
+        return any(catalogue.family(domain) in vague for recipe in said for domain in recipe.user_slots.values())
+    return False
 
 
 def shape_of(profile: Profile) -> PlanShape:
@@ -93,7 +379,7 @@ def sketch(
 
     `other` are functions to keep away from, and never to call in just these numbers, `usable` the API classes to choose
     from (None: all), `root` a profile to come close to, within `limits` (None: however near);
-    `fair` as in `plan_search.deniable`.
+    `fair` as in `deniable`.
     Raises ComposeError("no_pattern") when no filling fits.
     """
     groups = {name: tool.group for name, tool in environment.tools().items()}

@@ -22,7 +22,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rods.analysis.containment import Text, contains_exact
+from rods.analysis.containment import Text
 from rods.analysis.flows import Flow
 from rods.analysis.plausible_calls import shows
 from rods.calls import Call
@@ -275,9 +275,9 @@ def _shown(
 
 def settled(flow: Flow, value: Any, turn: int, script: Sequence[str]) -> Flow:
     """`flow` after wording: `user` when this turn's text says the value, `earlier` when only an earlier one does."""
-    if flow.source not in ("user", "earlier") or contains_exact(script[turn], value):
+    if flow.source not in ("user", "earlier") or Text.of(script[turn]).contains_exact(value):
         return Flow("user") if flow.source == "earlier" else flow
-    return Flow("earlier") if any(contains_exact(text, value) for text in script[:turn]) else flow
+    return Flow("earlier") if any(Text.of(text).contains_exact(value) for text in script[:turn]) else flow
 
 
 def _traits(catalogue: Catalogue, turn: int, calls: Sequence[BoundCall]) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rods.analysis.containment import Text, contains_exact
+from rods.analysis.containment import Text
 from rods.composing.catalogue import Catalogue, Constant
 from rods.composing.parse_wording import read
 from rods.composing.records import BoundCall, Draft
@@ -95,7 +95,8 @@ def _missing(task: Task, draft: Draft, turn: int) -> bool:
         bound.call.arguments[argument]
         for bound in draft.turns[turn + 1]
         for argument, flow in bound.flows.items()
-        if flow.source in ("user", "earlier") and contains_exact(task.script[turn + 1], bound.call.arguments[argument])
+        if flow.source in ("user", "earlier")
+        and Text.of(task.script[turn + 1]).contains_exact(bound.call.arguments[argument])
     )
     return any(not any(text.contains_exact(value) for text in texts) for value in supplied)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from itertools import chain, cycle, islice
 from typing import NamedTuple, TypeVar
 
 from rods.canonical import canonical, content_id
@@ -68,7 +69,4 @@ def batch(items: Sequence[Item], batch_tasks: int, index: int) -> list[Item]:
     start = index * batch_tasks
     if not 0 <= start < len(items):
         raise IndexError(f"batch {index} of an epoch of {steps_per_epoch(len(items), batch_tasks)}")
-    chosen = list(items[start : start + batch_tasks])
-    while len(chosen) < batch_tasks:
-        chosen += items[: batch_tasks - len(chosen)]
-    return chosen
+    return list(islice(chain(items[start:], cycle(items)), batch_tasks))
