@@ -136,12 +136,11 @@ def _variant(seed: Task, functions: Literal["other", "same"]) -> Task | None:
         plan = planning.plan(
             catalogue,
             desk,
-            seed,
             profile(desk, seed),
+            seed.type,
+            seed=seed,
             limits=LIMITS,
-            blocked=frozenset(),
             functions=functions,
-            narrative=True,
             rng=rng,
         )
         state = bind.fresh_state(catalogue, plan, seed, rng)

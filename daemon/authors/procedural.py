@@ -28,8 +28,9 @@ def sketch(catalogue: Catalogue, given: Assignment[Task], rng: random.Random, tr
     return planning.plan(
         catalogue,
         given.environment,
-        given.seed,
         given.profile,
+        given.seed.type,
+        seed=given.seed,
         limits=given.limits,
         blocked=given.blocked,
         functions="same" if given.same else "other",

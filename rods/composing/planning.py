@@ -13,6 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from rods.analysis.flows import Flow
@@ -257,6 +258,41 @@ class PlanSample:
             total += CLASS * ((own - Counter(classes)).total() + (Counter(classes) - own).total()) / 2
         return total
 
+    def unplanned(self, recipes: Sequence[Recipe], missed: Counter[tuple[int, str]]) -> str:
+        """What the shape wanted, why most fillings were `missed`, and the nearest recipe for the turn at fault (else
+        the fullest) with what keeps it out. `recipes` are those that might come."""
+        told, classes_of = "", self.shape.classes
+        if classes_of is not None:
+            wanted = (", ".join(f"{count} {name}" for name, count in sorted(turn.items())) for turn in classes_of)
+            told = f", by API class {' | '.join(turn or 'none' for turn in wanted)}"
+        if most := missed.most_common(2):
+            told += f"; of {missed.total()} plans {' and '.join(f'{count} {why}' for (_, why), count in most)}"
+        if not self.catalogue.recipes:
+            return told
+        turn = most[0][0][0] if most else -1
+        if turn < 0:
+            turn = max(range(len(self.shape.counts)), key=self.shape.counts.__getitem__)
+
+        def apart(recipe: Recipe) -> tuple[int, bool]:
+            classes = Counter(self.groups[tool] for tool in recipe.tools)
+            wanted = Counter(classes_of[turn]) if classes_of is not None else classes
+            away = ((classes - wanted) + (wanted - classes)).total() + abs(len(recipe.steps) - self.shape.counts[turn])
+            return away, recipe not in recipes
+
+        nearest = min(self.catalogue.recipes.values(), key=apart)
+        own = [tool for tool in dict.fromkeys(nearest.tools) if tool in self.avoid]
+        if nearest not in recipes:
+            kept = "is blocked, short in a long context, or calls a class that the seed does not"
+        elif len(nearest.steps) > self.shape.counts[turn] + 1:
+            kept = f"has {len(nearest.steps)} calls"
+        elif own:
+            kept = f"calls the seed's own {', '.join(own)}: write one of other tools"
+        elif nearest.needs and not turn:
+            kept = f"takes up {', '.join(sorted(nearest.needs))}, which nothing gives before"
+        else:
+            kept = "does not bring the depth and the edges alone"
+        return f"{told}; nearest for turn {turn} is the recipe {nearest.name}, which {kept}"
+
 
 def most_calls(catalogue: Catalogue, recipes: Sequence[Recipe]) -> float:
     """More calls than this no turn can have: its request would grow too long."""
@@ -321,69 +357,37 @@ def shape_of(profile: Profile) -> PlanShape:
 def plan(
     catalogue: Catalogue,
     environment: Environment,
-    seed: Task,
-    profile: Profile,
-    *,
-    limits: Gates,
-    blocked: frozenset[str],
-    functions: Literal["other", "same"],
-    narrative: bool,
-    tries: int = TRIES,
-    rng: random.Random,
-) -> Plan:
-    """A plan with the profile of `seed`, as far as it shows before anything runs within the `limits` that a variant has
-    to keep; the best of `tries`.
-
-    `functions="other"` avoids the seed's functions as far as the shape allows and never repeats their multiset; "same"
-    calls exactly the seed's functions, turn by turn. `blocked` names functions and recipes not to be used (Appendix F).
-    Raises ComposeError("no_pattern") when the search finds nothing.
-    """
-    wanted = [tuple(call.name for call in turn) for turn in seed.calls]
-    if functions == "same":
-        turns = _same(catalogue, seed.type, wanted, profile, blocked, rng)
-        groups = {name: tool.group for name, tool in environment.tools().items()}
-        return _plan(catalogue, groups, turns, narrative, rng)
-    return sketch(
-        catalogue,
-        environment,
-        shape_of(profile),
-        seed.type,
-        blocked=blocked,
-        other=Counter(name for turn in wanted for name in turn),
-        usable=frozenset(profile.classes),
-        root=profile,
-        limits=limits,
-        narrative=narrative,
-        tries=tries,
-        rng=rng,
-    )
-
-
-def sketch(
-    catalogue: Catalogue,
-    environment: Environment,
-    shape: PlanShape,
+    goal: Profile | PlanShape,
     type: TaskType,
     *,
-    blocked: frozenset[str] = frozenset(),
-    other: Counter[str] | None = None,
-    usable: frozenset[str] | None = None,
-    root: Profile | None = None,
+    seed: Task | None = None,
     limits: Gates | None = None,
+    blocked: frozenset[str] = frozenset(),
+    functions: Literal["other", "same"] = "other",
+    usable: frozenset[str] | None = None,
     narrative: bool = True,
     fair: bool = True,
     tries: int = TRIES,
     rng: random.Random,
 ) -> Plan:
-    """A plan of the given shape, without a seed: the cheapest of `tries` random fillings.
+    """A plan of a given shape, or one that comes close to a given profile, as far as it shows before anything runs
+    within the `limits` that a variant has to keep (None: however near): the cheapest of `tries` random fillings.
 
-    `other` are functions to keep away from, and never to call in just these numbers, `usable` the API classes to choose
-    from (None: all), `root` a profile to come close to, within `limits` (None: however near);
-    `fair` as in `deniable`.
-    Raises ComposeError("no_pattern") when no filling fits.
+    `functions="other"` avoids the functions of `seed`, if there is one, as far as the shape allows and never repeats
+    their multiset; "same" calls exactly the seed's functions, turn by turn. `blocked` names functions and recipes not
+    to be used (Appendix F), `usable` the API classes to choose from (those of a given profile, else None: all); `fair`
+    as in `deniable`. Raises ComposeError("no_pattern") when the search finds nothing.
     """
     groups = {name: tool.group for name, tool in environment.tools().items()}
-    avoid = frozenset(other or ()) - catalogue.common
+    root = goal if isinstance(goal, Profile) else None
+    shape = shape_of(goal) if isinstance(goal, Profile) else goal
+    if root is not None:
+        usable = frozenset(root.classes)
+    wanted = [tuple(call.name for call in turn) for turn in (seed.calls if seed is not None else ())]
+    if functions == "same":
+        return _plan(catalogue, groups, _same(catalogue, type, wanted, shape, blocked, rng), narrative, rng)
+    other = Counter(name for turn in wanted for name in turn)
+    avoid = frozenset(other) - catalogue.common
     recipes = [
         recipe
         for name, recipe in catalogue.recipes.items()
@@ -392,6 +396,7 @@ def sketch(
         and not (recipe.short and type == "long_context")
         and (usable is None or all(groups[tool] in usable for tool in recipe.tools))
     ]
+    sample = partial(PlanSample, catalogue, groups, shape, type, avoid, rng, fair)
     fitting: list[tuple[float, int, list[Turn]]] = []
     deep: list[Recipe] = []
     missed: Counter[tuple[int, str]] = Counter()  # turn at fault (-1: the whole) and why, of each filling not taken
@@ -400,7 +405,7 @@ def sketch(
     for number in range(LONGER * tries):
         if len(fitting) >= ENOUGH if root is not None and number < tries else fitting and number >= tries:
             break
-        candidate = PlanSample(catalogue, groups, shape, type, avoid, rng, fair)
+        candidate = sample()
         if number >= tries:  # chance alone has not reached the depth, nor all edges: from now on it is sought
             deep = [recipe for recipe in recipes if recipe.reach == shape.depth]
             candidate.seeks_depth, candidate.spare = True, limits.profile_edges if limits is not None else 0
@@ -410,7 +415,7 @@ def sketch(
             missed[(-1, f"came to depth {depth}") if whole else (turn, f"found nothing fitting for turn {turn}")] += 1
             continue
         tools = Counter(tool for turn in candidate.turns for recipe in turn for tool in recipe.tools)
-        if tools == other:
+        if seed is not None and tools == other:
             missed[-1, "had the seed's very tools"] += 1
             continue
         cost = candidate.cost(tools)
@@ -424,65 +429,22 @@ def sketch(
         if cost == 0 and root is None:
             break
     if not fitting:
-        why = _unplanned(catalogue, groups, shape, recipes, avoid, missed)
+        why = sample().unplanned(recipes, missed)
         told = f"no recipes give {list(shape.counts)} calls a turn at depth {shape.depth}{why}"
         raise ComposeError("no_pattern", told)
     return _plan(catalogue, groups, min(fitting)[2], narrative, rng)
-
-
-def _unplanned(
-    catalogue: Catalogue,
-    groups: Mapping[str, str],
-    shape: PlanShape,
-    recipes: Sequence[Recipe],
-    avoid: frozenset[str],
-    missed: Counter[tuple[int, str]],
-) -> str:
-    """What a shape wanted, why most fillings were `missed`, and the nearest recipe for the turn at fault (else the
-    fullest) with what keeps it out. `recipes` are those that might come."""
-    told = ""
-    if shape.classes is not None:
-        wanted = (", ".join(f"{count} {name}" for name, count in sorted(turn.items())) for turn in shape.classes)
-        told = f", by API class {' | '.join(turn or 'none' for turn in wanted)}"
-    if most := missed.most_common(2):
-        told += f"; of {missed.total()} plans {' and '.join(f'{count} {why}' for (_, why), count in most)}"
-    if not catalogue.recipes:
-        return told
-    turn = most[0][0][0] if most else -1
-    if turn < 0:
-        turn = max(range(len(shape.counts)), key=shape.counts.__getitem__)
-
-    def apart(recipe: Recipe) -> tuple[int, bool]:
-        classes = Counter(groups[tool] for tool in recipe.tools)
-        wanted = Counter(shape.classes[turn]) if shape.classes is not None else classes
-        away = ((classes - wanted) + (wanted - classes)).total() + abs(len(recipe.steps) - shape.counts[turn])
-        return away, recipe not in recipes
-
-    nearest = min(catalogue.recipes.values(), key=apart)
-    own = [tool for tool in dict.fromkeys(nearest.tools) if tool in avoid]
-    if nearest not in recipes:
-        kept = "is blocked, short in a long context, or calls a class that the seed does not"
-    elif len(nearest.steps) > shape.counts[turn] + 1:
-        kept = f"has {len(nearest.steps)} calls"
-    elif own:
-        kept = f"calls the seed's own {', '.join(own)}: write one of other tools"
-    elif nearest.needs and not turn:
-        kept = f"takes up {', '.join(sorted(nearest.needs))}, which nothing gives before"
-    else:
-        kept = "does not bring the depth and the edges alone"
-    return f"{told}; nearest for turn {turn} is the recipe {nearest.name}, which {kept}"
 
 
 def _same(
     catalogue: Catalogue,
     type: TaskType,
     wanted: Sequence[tuple[str, ...]],
-    root: Profile,
+    shape: PlanShape,
     blocked: frozenset[str],
     rng: random.Random,
 ) -> list[Turn]:
-    """Recipes whose tools are exactly the seed's, in order, at the root's depth and as near to its edges as chance
-    comes."""
+    """Recipes whose tools are exactly the `wanted` ones, in order, at the shape's depth and as near to its edges as
+    chance comes."""
     fitting: list[tuple[int, int, list[Turn]]] = []
     for number in range(SAME_TRIES):
         table = Table()
@@ -496,8 +458,8 @@ def _same(
             turns.append(rng.choice(ways))
             for recipe in turns[-1]:
                 table.add(recipe, turn)
-        if len(turns) == len(wanted) and table.depth == root.depth:
-            fitting.append((edges_apart(table.edges, root.links), number, turns))
+        if len(turns) == len(wanted) and table.depth == shape.depth:
+            fitting.append((edges_apart(table.edges, shape.edges or Counter()), number, turns))
             if not fitting[-1][0]:
                 break
     if not fitting:

@@ -132,7 +132,7 @@ def _compose(
     if rng.random() < PEOPLE:
         usable = frozenset(("contacts", *rng.sample(CLASSES[1:], rng.choice((1, 2)))))
     drawn = shape(size, type, rng)
-    plan = planning.sketch(book, environment, drawn, type, usable=usable, fair=fair, tries=TRIES, rng=rng)
+    plan = planning.plan(book, environment, drawn, type, usable=usable, fair=fair, tries=TRIES, rng=rng)
     state = bind.fresh_state(book, plan, None, rng)
     choices = rng.getrandbits(64)
     for patches in range(REPAIRS + 1):

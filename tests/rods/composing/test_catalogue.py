@@ -128,7 +128,7 @@ def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
     for seed in range(12):
         rng = random.Random(seed)
         try:
-            plan = planning.sketch(catalogue, environment, PlanShape(counts), type, rng=rng)  # type: ignore[arg-type]
+            plan = planning.plan(catalogue, environment, PlanShape(counts), type, rng=rng)  # type: ignore[arg-type]
             state = bind.fresh_state(catalogue, plan, None, rng)
             draft = bind.realise(environment, catalogue, plan, state, bind.random_chooser(rng))
             texts = wording.rewrite(catalogue, draft, narrative=True, rng=rng)

@@ -57,7 +57,7 @@ def plans(book: Catalogue, group: str, count: int = 60) -> list[Plan]:
     for seed in range(count):
         try:
             found.append(
-                planning.sketch(
+                planning.plan(
                     book,
                     load("bfcl"),
                     PlanShape((2, 2, 2, 1)),
