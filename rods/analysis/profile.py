@@ -210,9 +210,8 @@ def _told(links: Counter[tuple[int, int]]) -> str:
 
 def _unlike(a: Mapping[Any, int], b: Mapping[Any, int]) -> float:
     """1 − the Jaccard index of two multisets; 0 when both are empty."""
-    keys = a.keys() | b.keys()
-    either = sum(max(a.get(key, 0), b.get(key, 0)) for key in keys)
-    return 1 - sum(min(a.get(key, 0), b.get(key, 0)) for key in keys) / either if either else 0.0
+    either = (Counter(a) | Counter(b)).total()
+    return 1 - (Counter(a) & Counter(b)).total() / either if either else 0.0
 
 
 def _labels(profile: Profile) -> list[Counter[Any]]:

@@ -123,15 +123,11 @@ def illegal(tool: Tool, sampler: Sampler) -> Iterator[tuple[str, str, Call]]:
         for wrong in ("text", 7, 7.5, True, None, ["text"], {"key": "text"}):
             if not fits(bare, wrong) and (parameter.required or wrong is not None):
                 yield "type", parameter.name, Call(tool.name, {**legal, parameter.name: wrong})
-        for wrong in _out_of_bounds(limits(parameter)):
+        schema = limits(parameter)
+        beyond = [schema[bound] + by for bound, by in (("maximum", 1), ("minimum", -1)) if bound in schema]
+        if "enum" in schema and schema.get("type") == "string":
+            beyond = ["no such option", *beyond]
+        elif "maxLength" in schema:
+            beyond = ["x" * (schema["maxLength"] + 1), *beyond]
+        for wrong in beyond:
             yield "bounds", parameter.name, Call(tool.name, {**legal, parameter.name: wrong})
-
-
-def _out_of_bounds(schema: Mapping[str, Any]) -> list[Any]:
-    values: list[Any] = []
-    if "enum" in schema and schema.get("type") == "string":
-        values.append("no such option")
-    elif "maxLength" in schema:
-        values.append("x" * (schema["maxLength"] + 1))
-    values += [schema[bound] + beyond for bound, beyond in (("maximum", 1), ("minimum", -1)) if bound in schema]
-    return values

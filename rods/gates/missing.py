@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +17,7 @@ from rods.analysis.containment import Text, is_small, key_of, leaves, stems
 from rods.analysis.flows import Output
 from rods.analysis.plausible_calls import KnownValues, Tried, attempts, plausible, shows, visible, world_before
 from rods.calls import Call
-from rods.environments.base import Environment, Instance, Result, Results, Tool
+from rods.environments.base import Environment, Instance, Result, Results
 from rods.gates.records import Reason
 from rods.gates.requests import lexicon
 from rods.tasks import RETURN_SENTENCE, Task
@@ -99,7 +98,7 @@ class AbstentionTurn:
             return [Reason("needs none of the tools that return in it", self.turn)]
         if not self.environment.features.fork:
             return []
-        ways = ((place, self._search(place).way()) for place in places)
+        ways = ((place, _Search(self, place).way()) for place in places)
         return [Reason(f"{self.calls[at]} can be done without it: {way}", self.turn) for at, way in ways if way]
 
     def possible(self) -> list[int]:
@@ -180,36 +179,27 @@ class AbstentionTurn:
     def _output(self, turn: int, index: int) -> Output:
         return Output((turn, index), self.task.calls[turn][index], self.results[turn][index])
 
-    def _search(self, place: int) -> _Search:
-        """The search for what does the same as call `place`."""
-        world = world_before(self.environment, self.task, self.turn, place)
-        known = KnownValues()
-        known.add_arguments(self.calls[place].arguments)
-        for number in range(self.turn + 1):
-            known.add_text(self.task.script[number])
-            for index, earlier in enumerate(self.task.calls[number][: None if number < self.turn else place]):
-                known.add_arguments(earlier.arguments)
-                known.add_result(self.results[number][index])
-        for later in self.calls[place:]:
-            known.add_arguments(later.arguments)
-        target = world.fork()
-        wanted = _information(self.calls[place], target.call(self.calls[place]))
-        snapshots = self.environment.features.snapshot
-        return _Search(self.tools, known, world, target, wanted, world.same_state(target), snapshots)
 
-
-@dataclass(frozen=True)
 class _Search:
-    """Looks for one or two calls that bring `world` to `target`, or show `wanted` where `target` is no other world
-    (`reads`)."""
+    """Looks for one or two calls that do what call `place` of a turn does: bring `world` to `target`, or show `wanted`
+    where `target` is no other world (`reads`)."""
 
-    tools: Sequence[Tool]
-    known: KnownValues
-    world: Instance
-    target: Instance
-    wanted: frozenset[Any]
-    reads: bool
-    snapshots: bool
+    def __init__(self, served: AbstentionTurn, place: int) -> None:
+        task, turn, call = served.task, served.turn, served.calls[place]
+        self.tools, self.snapshots = served.tools, served.environment.features.snapshot
+        self.known = KnownValues()
+        self.known.add_arguments(call.arguments)
+        for number in range(turn + 1):
+            self.known.add_text(task.script[number])
+            for index, earlier in enumerate(task.calls[number][: None if number < turn else place]):
+                self.known.add_arguments(earlier.arguments)
+                self.known.add_result(served.results[number][index])
+        for later in served.calls[place:]:
+            self.known.add_arguments(later.arguments)
+        self.world = world_before(served.environment, task, turn, place)
+        self.target = self.world.fork()
+        self.wanted = _information(call, self.target.call(call))
+        self.reads = self.world.same_state(self.target)
 
     def way(self) -> str:
         """The first way found, as text; "" where there is none."""

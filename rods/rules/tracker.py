@@ -213,17 +213,14 @@ class Tracker:
         zone = self._zone(row, entries) if row.step > after else None
         if self._progress is not self._current:
             entries = [entry for entry in self._entries(self._progress[task]) if entry[0] > after]
-        switched = len(self._lineages) > 1 and self._switched(row, after)
+        task, kind, lineage = row.key
+        others = (self._rows.get((task, kind, other)) for other in self._lineages if other != lineage)
+        switched = any(other is not None and other.step > after for other in others)
         if not entries:
             return RetirementStats(0, 0, 0, zone, switched)
         pooled = self.zones.probe == "window"
         average, spread = mean(entries), self._variance(entries)
         return RetirementStats(len(entries), average, spread, zone, switched, tuple(entries), pooled)
-
-    def _switched(self, row: _Row, after: int) -> bool:
-        task, kind, lineage = row.key
-        others = (self._rows.get((task, kind, other)) for other in self._lineages if other != lineage)
-        return any(other is not None and other.step > after for other in others)
 
     def _apply(self, record: Mapping[str, Any]) -> None:
         """Written for speed: a start folds the whole history."""
@@ -293,10 +290,8 @@ class Tracker:
     def _entries(self, row: _Row) -> list[Entry]:
         """The groups of a window, oldest first."""
         entries: list[Entry] = list(ENTRY.iter_unpack(row.ring))
-        if row.counted <= self.zones.window:
-            return entries[: row.counted]
         start = row.counted % self.zones.window
-        return entries[start:] + entries[:start]
+        return entries[: row.counted] if row.counted <= self.zones.window else entries[start:] + entries[:start]
 
     def _zone(self, row: _Row, entries: list[Entry]) -> Zone | None:
         if row.key[1] != self.reward and (row.key[1] not in IN_PLACE or self.reward != "progress"):
