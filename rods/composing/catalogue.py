@@ -164,11 +164,6 @@ class Recipe:
         return sum(len(step.fed_by) for step in self.steps)
 
     @cached_property
-    def passes_on(self) -> bool:
-        """Whether it leaves a result for later recipes."""
-        return any(isinstance(gift.value, FromResult) for gift in self.gives.values())
-
-    @cached_property
     def user_slots(self) -> Mapping[str, str]:
         """The domain of each slot that the user says."""
         sources = [source for step in self.steps for source in step.arguments.values()]

@@ -224,7 +224,8 @@ class PlanSample:
             wanted_edges = sum(good.values())
             extra = feeding.total() - wanted_edges
             weight = float(WIRED**wanted_edges * MISWIRED**extra) if extra <= self.spare else 0.0
-            yield recipe, weight * GIVING if owed and recipe.passes_on else weight
+            gives = owed and any(isinstance(gift.value, FromResult) for gift in recipe.gives.values())
+            yield recipe, weight * GIVING if gives else weight
 
     def _weight(self, recipe: Recipe, classes: Counter[str] | None) -> float:
         weight = TAKE_UP if recipe.needs else 1.0
