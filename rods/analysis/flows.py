@@ -70,8 +70,7 @@ def value_of(result: Result) -> Any:
 
 
 def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[dict[str, Flow]]]:
-    """One dictionary of flows a call, turn by turn. `results` are those of the ground truth. Raises KeyError for a tool
-    that is not in `tools`."""
+    """A dictionary of flows a call, turn by turn. `results`: of the ground truth. Raises KeyError for unknown tools."""
     state = {key_of(leaf) for _, leaf in leaves(task.state or {}, keys=True)}
     texts = [Text.of(text) for text in task.script]
     outputs: list[Output] = []

@@ -142,8 +142,7 @@ ROUNDS = 2  # of Weisfeiler-Lehman refinement: a node sees what lies two flows a
 
 
 def longest_chain(calls: Iterable[tuple[Position, Iterable[Position]]]) -> int:
-    """Calls on the longest path from producer to consumer. `calls`: positions in the order of execution, with their
-    producers."""
+    """Calls on the longest path from producer to consumer. `calls`: positions in execution order, with producers."""
     reached: dict[Position, int] = {}
     for position, producers in calls:
         reached[position] = 1 + max((reached[producer] for producer in producers), default=0)

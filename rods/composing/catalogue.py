@@ -38,8 +38,7 @@ class Worded:
 
 @dataclass(frozen=True, slots=True)
 class FromUser:
-    """A value of `domain` that the user says, under the name `slot` in the recipe's phrases. A slot that two steps
-    share has one value."""
+    """A value of `domain` that the user says, `slot` in the recipe's phrases. Steps of one slot share its value."""
 
     slot: str
     domain: str

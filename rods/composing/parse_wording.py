@@ -53,8 +53,7 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
-    """A recipe of a turn: its values by slot and kind of thing, its first call's index, and where the text asks for
-    it."""
+    """A recipe of a turn: its values by slot and kind of thing, its first call, and where the text asks for it."""
 
     recipe: Recipe
     values: Mapping[str, Any]
@@ -63,8 +62,7 @@ class _Clause:
 
 
 def read(catalogue: Catalogue, environment: Environment, task: Task, results: Results) -> list[TurnReading]:
-    """How each turn is understood, with a request right before it that no call served. `results`: of the ground
-    truth."""
+    """How each turn is read, with a request right before it that no call served. `results`: of the ground truth."""
     reader = _Reader(catalogue, environment, task, results)
     return [reader.read(turn) if calls else TurnReading() for turn, calls in enumerate(task.calls)]
 

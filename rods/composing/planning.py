@@ -150,8 +150,7 @@ class PlanSample:
         return self.shape.depth in (None, self.table.depth)
 
     def _wired(self, turn: int) -> bool:
-        """Whether the edges so far are the wanted ones, but for `spare`, and what later turns are to take up from
-        `turn` or before is there."""
+        """Whether the edges so far are the wanted ones, but for `spare`, and what later turns take up is there."""
         if self.shape.edges is None:
             return True
         due = Counter({edge: count for edge, count in self.shape.edges.items() if edge[1] <= turn})
@@ -444,8 +443,7 @@ def _same(
     blocked: frozenset[str],
     rng: random.Random,
 ) -> list[Turn]:
-    """Recipes whose tools are exactly the `wanted` ones, in order, at the shape's depth and as near to its edges as
-    chance comes."""
+    """Recipes with exactly the `wanted` tools, in order, at the shape's depth and as near its edges as chance comes."""
     fitting: list[tuple[int, int, list[Turn]]] = []
     for number in range(SAME_TRIES):
         table = Table()

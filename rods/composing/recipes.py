@@ -147,8 +147,7 @@ def merged(tables: Sequence[RecipeTables]) -> RecipeTables:
 
 
 def source(text: str) -> FromUser | FromResult | FromEarlierRecipe:
-    """A source in short notation: `slot:domain`, `0.address` or `0.mails.0`, `^event`. Raises ValueError for anything
-    else."""
+    """A source in short notation: `slot:domain`, `0.address` or `0.mails.0`, `^event`. Raises ValueError for others."""
     if text.startswith("^"):
         return FromEarlierRecipe(text[1:])
     slot, colon, domain = text.partition(":")

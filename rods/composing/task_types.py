@@ -70,8 +70,7 @@ def apply(
 
 
 def blanks(draft: Draft, texts: Sequence[str], type: TaskType) -> list[int]:
-    """The turns in which no call is right, once texts and turns are known to fit `type`. Raises ComposeError as
-    `apply`."""
+    """The turns in which no call is right. Raises ComposeError as `apply` where texts or turns do not fit `type`."""
     if len(texts) != len(draft.turns):
         raise ComposeError("conversation_construct_failed", f"{len(texts)} texts for {len(draft.turns)} turns")
     turns = [turn for turn, calls in enumerate(draft.turns) if not calls]

@@ -130,8 +130,7 @@ class _Played:
         return any(call.name == name and result.error is None for call, result in self.calls[place + 1 :])
 
     def _breaks_document(self, place: int) -> bool:
-        """Whether the arguments break the document of the tool (by environment or schema), and no later call of it was
-        better."""
+        """Whether the arguments break the tool's document (by environment or schema), and no later call was better."""
         call, result = self.calls[place]
         if call in self.expected:
             return False

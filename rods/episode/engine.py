@@ -106,8 +106,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an episode earned that is judged as a whole: `passed` of `of`. `notes` say why: checks that failed, a
-    verifier's reasons."""
+    """What an episode judged as a whole earned: `passed` of `of`. `notes`: failed checks, a verifier's reasons."""
 
     passed: int
     of: int

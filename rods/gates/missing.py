@@ -123,8 +123,7 @@ class AbstentionTurn:
         return [index for index, _ in made if index not in preparing and self._asked_before(index)]
 
     def _supplied(self, call: Call) -> Iterator[str]:
-        """Of each value of `call` that this turn is the first to say, how it could be had before; "" where it could
-        not."""
+        """How each value of `call` that this turn is the first to say could be had before; "" where it could not."""
         now = Text.of(self.task.script[self.turn])
         parameters = {parameter.name: parameter for parameter in self.environment.tools()[call.name].parameters}
         for name, value in call.arguments.items():
@@ -154,8 +153,7 @@ class AbstentionTurn:
         )
 
     def _prepares(self, index: int, other: int) -> bool:
-        """Whether call `other` takes something from the result of `index`, or fails or gives something else without
-        it."""
+        """Whether call `other` takes something from the result of `index`, or gives something else without it."""
         if other < index:
             return False
         output = self._output(self.turn, index)

@@ -71,8 +71,7 @@ def group_signal(group: Group, reward: BoundaryReward) -> TaskSignal:
 
 
 def moments(group: Group, reward: BoundaryReward) -> Moments | None:
-    """The moments of the group's progress (resolved ÷ expected turns) or binary reward; None without a valid
-    rollout."""
+    """Those of the group's progress (resolved ÷ expected turns) or binary reward; None without a valid rollout."""
     rollouts = [rollout for rollout in group.rollouts if rollout.valid]
     if not rollouts:
         return None
