@@ -102,16 +102,7 @@ def finished(
     used = {bound.call.name for calls in draft.turns for bound in calls}
     provenance: dict[str, Any] = {
         "plan": draft.plan.as_json(),
-        "flows": [
-            [
-                {
-                    name: settled(flow, bound.call.arguments[name], turn, script).as_json()
-                    for name, flow in bound.flows.items()
-                }
-                for bound in calls
-            ]
-            for turn, calls in enumerate(draft.turns)
-        ],
+        "flows": [[_settled(bound, turn, script) for bound in calls] for turn, calls in enumerate(draft.turns)],
         "results": results,
         "recipes": [[bound.recipe for bound in calls] for calls in draft.turns],
         "traits": [_traits(catalogue, turn, calls) for turn, calls in enumerate(draft.turns)],
@@ -272,11 +263,14 @@ def _shown(
     return tuple(sorted(shown, key=lambda name: present.index(tools[name].group)) if present else shown)
 
 
-def settled(flow: Flow, value: Any, turn: int, script: Sequence[str]) -> Flow:
-    """`flow` after wording: `user` when this turn's text says the value, `earlier` when only an earlier one does."""
-    if flow.source not in ("user", "earlier") or Text.of(script[turn]).contains_exact(value):
-        return Flow("user") if flow.source == "earlier" else flow
-    return Flow("earlier") if any(Text.of(text).contains_exact(value) for text in script[:turn]) else flow
+def _settled(bound: BoundCall, turn: int, script: Sequence[str]) -> dict[str, Any]:
+    """A call's flows after wording: `user` when this turn's text says the value, `earlier` when only one before."""
+    flows = dict(bound.flows)
+    for name, flow in bound.flows.items():
+        said = [Text.of(text).contains_exact(bound.call.arguments[name]) for text in script[: turn + 1]]
+        if flow.source in ("user", "earlier") and any(said):
+            flows[name] = Flow("user" if said[-1] else "earlier")
+    return {name: flow.as_json() for name, flow in flows.items()}
 
 
 def _traits(catalogue: Catalogue, turn: int, calls: Sequence[BoundCall]) -> list[str]:
