@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from rods.analysis.containment import Text, akin, is_small, key_of, leaves, read_json
 from rods.calls import Call
-from rods.environments.base import Parameter, Result, Results, Tool
+from rods.environments.base import Result, Results, Tool
 from rods.tasks import Task
 
 
@@ -75,7 +75,8 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[
     texts = [Text.of(text) for text in task.script]
     outputs: list[Output] = []
 
-    def flow(argument: str, value: Any, parameter: Parameter | None, turn: int) -> Flow:
+    def flow(tool: Tool, argument: str, value: Any, turn: int) -> Flow:
+        parameter = next((each for each in tool.parameters if each.name == argument), None)
         if texts[turn].contains_exact(value):
             return Flow("user")
         if parameter is not None and not parameter.required and key_of(parameter.default) == key_of(value):
@@ -101,9 +102,8 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[
     for turn, calls in enumerate(task.calls):
         flows.append([])
         for index, call in enumerate(calls):
-            known = {parameter.name: parameter for parameter in tools[call.name].parameters}
             flows[turn].append(
-                {name: flow(name, value, known.get(name), turn) for name, value in call.arguments.items()}
+                {name: flow(tools[call.name], name, value, turn) for name, value in call.arguments.items()}
             )
             outputs.append(Output((turn, index), call, results[turn][index]))
     return flows

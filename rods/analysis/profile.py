@@ -41,6 +41,10 @@ class Node:
         """The earlier calls whose results feed this one, each once, in order."""
         return tuple(sorted({flow.origin for flow in self.flows.values() if flow.source == "result" and flow.origin}))
 
+    def as_json(self) -> dict[str, Any]:
+        flows = {argument: flow.as_json() for argument, flow in self.flows.items()}
+        return {"tool": self.tool, "class": self.group, "flows": flows}
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -107,17 +111,7 @@ class Profile:
             "classes": list(self.classes),
             "tools": self.tools,
             "sources": self.sources,
-            "turns": [
-                [
-                    {
-                        "tool": node.tool,
-                        "class": node.group,
-                        "flows": {argument: flow.as_json() for argument, flow in node.flows.items()},
-                    }
-                    for node in turn
-                ]
-                for turn in self.turns
-            ],
+            "turns": [[node.as_json() for node in turn] for turn in self.turns],
         }
 
 

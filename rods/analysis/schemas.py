@@ -47,11 +47,8 @@ def tool_faults(name: str, tool: Tool) -> Iterator[tuple[str, str, str]]:
             yield parameter.name, what, "add the bound, or declare the tool bounded=False so that it runs in a worker"
         default = parameter.default
         if not parameter.required and default is not None and not fits(parameter.schema, default):
-            yield (
-                parameter.name,
-                f"has the default {default!r}, which its schema does not allow",
-                "correct one of the two",
-            )
+            what = f"has the default {default!r}, which its schema does not allow"
+            yield parameter.name, what, "correct one of the two"
     for what, remedy in _faults(tool.result or {}):
         yield "result", what, remedy
 

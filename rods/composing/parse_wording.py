@@ -164,9 +164,8 @@ class _Reader:
         kept = list(self.text)
         for begin, end in spans:
             kept[begin:end] = " " * (end - begin)
-        known = _common_words(self.catalogue).union(
-            *(WORD.findall(plain(str(value))) for value in self.narrative.values())
-        )
+        story = (WORD.findall(plain(str(value))) for value in self.narrative.values())
+        known = _common_words(self.catalogue).union(*story)
         return tuple(word for word in dict.fromkeys(WORD.findall("".join(kept))) if word not in known)
 
 

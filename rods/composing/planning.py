@@ -193,11 +193,8 @@ class PlanSample:
         otherwise by rejection sampling, which weighs only what it draws."""
         choice, chance, given = self.rng.choice, self.rng.random, self.table.things.keys()
         if self.shape.edges is not None:
-            fitting = [
-                recipe
-                for recipe in recipes
-                if len(recipe.steps) <= room and recipe not in chosen and recipe.fits(given)
-            ]
+            short = [recipe for recipe in recipes if len(recipe.steps) <= room and recipe not in chosen]
+            fitting = [recipe for recipe in short if recipe.fits(given)]
             wired = self._wiring(fitting, turn)
             weights = [likelier and likelier * self._weight(recipe, classes) for recipe, likelier in wired]
             return self.rng.choices(fitting, weights)[0] if any(weights) else None

@@ -81,14 +81,10 @@ class _Played:
         self.malformed = any(step.error is not None for step in turn.steps)
         self.calls = [pair for step in turn.steps for pair in zip(step.calls, step.results, strict=True)]
         # for each call: what had been shown before its reply, and that with the results that the reply had by then
-        self.before = [
-            (known, known + place)
-            for step, known in zip(turn.steps, before, strict=True)
-            for place in range(len(step.calls))
-        ]
-        self.unmended = [
-            pair for place, pair in enumerate(self.calls) if self._failed(place) and not self._mended(place)
-        ]
+        replies = zip(turn.steps, before, strict=True)
+        self.before = [(known, known + place) for step, known in replies for place in range(len(step.calls))]
+        places = range(len(self.calls))
+        self.unmended = [self.calls[at] for at in places if self._failed(at) and not self._mended(at)]
 
     def label(self, erred: Collection[str]) -> Label:
         """The turn's label; `erred`: tools whose errors of earlier turns were never made good."""
@@ -135,19 +131,16 @@ class _Played:
         if call in self.expected:
             return False
         wrong = result.error in WRONG_ARGUMENTS or not self._fits(call)
-        later = self.calls[place + 1 :]
-        return wrong and not any(
-            other.name == call.name and answer.error is None and self._fits(other) for other, answer in later
-        )
+        later = (other for other, answer in self.calls[place + 1 :] if other.name == call.name and answer.error is None)
+        return wrong and not any(map(self._fits, later))
 
     def _fits(self, call: Call) -> bool:
         """Whether the call keeps to the document of its tool, if that has one."""
         if call.name not in self.documents:
             return True
         required, checkers = self.documents[call.name]
-        return required <= call.arguments.keys() <= checkers.keys() and all(
-            checkers[name].fits(value) for name, value in call.arguments.items()
-        )
+        fitting = (checkers[name].fits(value) for name, value in call.arguments.items())
+        return required <= call.arguments.keys() <= checkers.keys() and all(fitting)
 
     def _misses(self, place: int) -> bool:
         """Whether the call aims at a target that nothing shown before it contains: it was refused, and the target is a

@@ -351,12 +351,11 @@ class Episode:
                 steps.append(StepTrace(reply.text))
                 return "step_limit" if parsed.calls else None
             self._tool_turns += 1
-            allowed = [not self.visible_only or call.name in shown.tools for call in parsed.calls]
-            asked = tuple(call for call, may in zip(parsed.calls, allowed, strict=True) if may)
+            asked = tuple(call for call in parsed.calls if not self.visible_only or call.name in shown.tools)
             answers = iter((yield NeedCalls(asked, tuple(self._messages))) if asked else ())
             results = tuple(
-                next(answers) if may else Result(f"no tool named {call.name}", error="unknown_tool")
-                for call, may in zip(parsed.calls, allowed, strict=True)
+                next(answers) if call in asked else Result(f"no tool named {call.name}", error="unknown_tool")
+                for call in parsed.calls
             )
             given = [result.reward for result in results if result.reward is not None]
             reward = sum(given) / len(given) if given else None

@@ -39,10 +39,8 @@ def missing(environment: Environment, task: Task, results: Results, *, fair: boo
         served = AbstentionTurn(environment, task, results, turn + 1)
         ways = served.given() if task.type == "miss_param" else served.replaced()
         if fair and not ways:
-            ways = [
-                Reason(f"{task.calls[turn + 1][index]} can be made in the turn that is to be declined", turn + 1, index)
-                for index in served.possible()
-            ]
+            why = "can be made in the turn that is to be declined"
+            ways = [Reason(f"{served.calls[index]} {why}", turn + 1, index) for index in served.possible()]
         reasons += ways
     if not blanks:
         reasons.append(Reason(f"a {task.type} task without a turn in which no call is right"))

@@ -95,9 +95,7 @@ class ReferencePolicy:
 
     def reply(self, need: NeedText) -> Reply:
         if self.called:
-            self.report += [
-                _MARKS.sub(" ", result.content).strip()[:REPORTED] for result in need.messages[need.fresh :]
-            ]
+            self.report += [_MARKS.sub(" ", given.content).strip()[:REPORTED] for given in need.messages[need.fresh :]]
         heard = Text.of("\n".join(said.content for said in need.messages if said.role not in ("system", "assistant")))
         texts = self.user.turns - need.turn - 1  # that the user may still say
         requests = len(self.further) - (need.turn - self.questions)  # that it has not made

@@ -106,11 +106,9 @@ def load(stage: Stage, dialect: str, shown: Mapping[str, Any] = NOTHING) -> Inte
     for extension in extensions():
         made = extension.interface(stage, dialect, made, shown.get(extension.name))
         if (length := len(made.guidelines())) > LONGEST_GUIDELINES:
-            what = (
-                f"the guidelines of {stage.interface} have {length} characters; at most {LONGEST_GUIDELINES} are shown"
-            )
-            where = "curriculum.stages.interface"
-            raise UserError(f"{what} with every episode", where=where, remedy="say it in fewer words")
+            most = f"at most {LONGEST_GUIDELINES} are shown with every episode"
+            what = f"the guidelines of {stage.interface} have {length} characters; {most}"
+            raise UserError(what, where="curriculum.stages.interface", remedy="say it in fewer words")
     return made
 
 

@@ -224,11 +224,9 @@ def related(shown: Shown, call: Call, refusal: str) -> list[Advice]:
     words -= {word for value in call.arguments.values() for word in stems(str(value))}
     if not lacking:
         words -= set(stems(call.name))  # "before starting the engine": what was tried, not what it takes
-    others = [
-        other
-        for other in shown.tools.values()
-        if other.group == tool.group and other.name != tool.name and (other.name in readers or not lacking)
-    ]
+    others = [other for other in shown.tools.values() if other.group == tool.group and other.name != tool.name]
+    if lacking:
+        others = [other for other in others if other.name in readers]
     by_all = _rarities(words, {other.name: _vocabulary(other.name, other.summary) for other in others})
     by_name = _rarities(words, {other.name: frozenset(stems(other.name)) for other in others})
     scores = {other.name: (by_all[other.name], by_name[other.name]) for other in others}

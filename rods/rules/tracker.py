@@ -79,11 +79,9 @@ class Window:
 
     def signal(self, probe: Literal["group", "window"] = "group") -> TaskSignal:
         """What selection reads: the moments of the latest group, or those of all of the window's rollouts."""
-        latest = Moments(self.latest_mean, self.latest_variance)
-        read = Moments(self.mean, self.variance) if probe == "window" else latest
-        return TaskSignal(
-            self.task, read if self.count else None, self.zone == "truncated", self.best, self.advantage_variance
-        )
+        read = (self.mean, self.variance) if probe == "window" else (self.latest_mean, self.latest_variance)
+        moments = Moments(*read) if self.count else None
+        return TaskSignal(self.task, moments, self.zone == "truncated", self.best, self.advantage_variance)
 
     def as_json(self) -> dict[str, Any]:
         left_out = {"task"} if self.advantage_variance is not None else {"task", "advantage_variance"}
