@@ -290,6 +290,58 @@ class PlanSample:
             kept = "does not bring the depth and the edges alone"
         return f"{told}; nearest for turn {turn} is the recipe {nearest.name}, which {kept}"
 
+    def same(self, wanted: Sequence[tuple[str, ...]], blocked: frozenset[str]) -> list[Turn]:
+        """Recipes with exactly the `wanted` tools, in order, at the shape's depth as near its edges as may be."""
+        fitting: list[tuple[int, int, list[Turn]]] = []
+        for number in range(SAME_TRIES):
+            table = Table()
+            turns: list[Turn] = []
+            for turn, tools in enumerate(wanted):
+                ways = self._decompositions(tools, frozenset(table.things), blocked)
+                if turn and not wanted[turn - 1]:
+                    ways = [way for way in ways if deniable(self.catalogue, way, self.type, frozenset(table.used))]
+                if not ways:
+                    break
+                turns.append(self.rng.choice(ways))
+                for recipe in turns[-1]:
+                    table.add(recipe, turn)
+            if len(turns) == len(wanted) and table.depth == self.shape.depth:
+                fitting.append((edges_apart(table.edges, self.shape.edges or Counter()), number, turns))
+                if not fitting[-1][0]:
+                    break
+        if not fitting:
+            raise ComposeError("no_pattern", "no recipes call exactly the functions of the seed at its depth")
+        return min(fitting)[2]
+
+    def _decompositions(self, tools: tuple[str, ...], given: frozenset[str], blocked: frozenset[str]) -> list[Turn]:
+        """The ways, at most `WAYS`, to write `tools` as recipes one after the other; `given` are the things at hand."""
+        if not tools:
+            return [()]
+        ways: list[Turn] = []
+        for name, recipe in self.catalogue.recipes.items():
+            fits = tools[: len(recipe.steps)] == recipe.tools and recipe.fits(given)
+            if not fits or name in blocked or blocked.intersection(recipe.tools):
+                continue
+            after = (given - set(recipe.ends)) | set(recipe.gives) | set(recipe.makes)
+            rests = self._decompositions(tools[len(recipe.steps) :], after, blocked)
+            ways += [(recipe, *rest) for rest in rests if recipe not in rest]
+            if len(ways) >= WAYS:
+                break
+        return ways[:WAYS]
+
+    def planned(self, turns: Sequence[Turn], narrative: bool) -> Plan:
+        """The plan of these recipes, with a story of the phrase book if there is to be one."""
+        story: dict[str, str] = {}
+        if narrative:
+            used = {self.groups[tool] for turn in turns for recipe in turn for tool in recipe.tools}
+            stories = [story for story in self.catalogue.book.stories if not story.groups or used & story.groups]
+            story = {"story": self.rng.choice(stories).name, **self.catalogue.topics(self.rng)}
+        planned = tuple(
+            PlannedTurn(tuple(recipe.name for recipe in turn), tuple(tool for recipe in turn for tool in recipe.tools))
+            for turn in turns
+        )
+        return Plan(planned, story)
+
 
 def most_calls(catalogue: Catalogue, recipes: Sequence[Recipe]) -> float:
     """More calls than this no turn can have: its request would grow too long."""
@@ -381,10 +433,11 @@ def plan(
     if root is not None:
         usable = frozenset(root.classes)
     wanted = [tuple(call.name for call in turn) for turn in (seed.calls if seed is not None else ())]
-    if functions == "same":
-        return _plan(catalogue, groups, _same(catalogue, type, wanted, shape, blocked, rng), narrative, rng)
     other = Counter(name for turn in wanted for name in turn)
     avoid = frozenset(other) - catalogue.common
+    sample = partial(PlanSample, catalogue, groups, shape, type, avoid, rng, fair)
+    if functions == "same":
+        return sample().planned(sample().same(wanted, blocked), narrative)
     recipes = [
         recipe
         for name, recipe in catalogue.recipes.items()
@@ -393,7 +446,6 @@ def plan(
         and not (recipe.short and type == "long_context")
         and (usable is None or all(groups[tool] in usable for tool in recipe.tools))
     ]
-    sample = partial(PlanSample, catalogue, groups, shape, type, avoid, rng, fair)
     fitting: list[tuple[float, int, list[Turn]]] = []
     deep: list[Recipe] = []
     missed: Counter[tuple[int, str]] = Counter()  # turn at fault (-1: the whole) and why, of each filling not taken
@@ -429,69 +481,4 @@ def plan(
         why = sample().unplanned(recipes, missed)
         told = f"no recipes give {list(shape.counts)} calls a turn at depth {shape.depth}{why}"
         raise ComposeError("no_pattern", told)
-    return _plan(catalogue, groups, min(fitting)[2], narrative, rng)
-
-
-def _same(
-    catalogue: Catalogue,
-    type: TaskType,
-    wanted: Sequence[tuple[str, ...]],
-    shape: PlanShape,
-    blocked: frozenset[str],
-    rng: random.Random,
-) -> list[Turn]:
-    """Recipes with exactly the `wanted` tools, in order, at the shape's depth and as near its edges as chance comes."""
-    fitting: list[tuple[int, int, list[Turn]]] = []
-    for number in range(SAME_TRIES):
-        table = Table()
-        turns: list[Turn] = []
-        for turn, tools in enumerate(wanted):
-            ways = _decompositions(catalogue, tools, frozenset(table.things), blocked)
-            if turn and not wanted[turn - 1]:
-                ways = [way for way in ways if deniable(catalogue, way, type, frozenset(table.used))]
-            if not ways:
-                break
-            turns.append(rng.choice(ways))
-            for recipe in turns[-1]:
-                table.add(recipe, turn)
-        if len(turns) == len(wanted) and table.depth == shape.depth:
-            fitting.append((edges_apart(table.edges, shape.edges or Counter()), number, turns))
-            if not fitting[-1][0]:
-                break
-    if not fitting:
-        raise ComposeError("no_pattern", "no recipes call exactly the functions of the seed at its depth")
-    return min(fitting)[2]
-
-
-def _decompositions(
-    catalogue: Catalogue, tools: tuple[str, ...], given: frozenset[str], blocked: frozenset[str]
-) -> list[Turn]:
-    """The ways, at most `WAYS`, to write `tools` as recipes one after the other; `given` are the things at hand."""
-    if not tools:
-        return [()]
-    ways: list[Turn] = []
-    for name, recipe in catalogue.recipes.items():
-        fits = tools[: len(recipe.steps)] == recipe.tools and recipe.fits(given)
-        if not fits or name in blocked or blocked.intersection(recipe.tools):
-            continue
-        after = (given - set(recipe.ends)) | set(recipe.gives) | set(recipe.makes)
-        rests = _decompositions(catalogue, tools[len(recipe.steps) :], after, blocked)
-        ways += [(recipe, *rest) for rest in rests if recipe not in rest]
-        if len(ways) >= WAYS:
-            break
-    return ways[:WAYS]
-
-
-def _plan(
-    catalogue: Catalogue, groups: Mapping[str, str], turns: Sequence[Turn], narrative: bool, rng: random.Random
-) -> Plan:
-    story: dict[str, str] = {}
-    if narrative:
-        used = {groups[tool] for turn in turns for recipe in turn for tool in recipe.tools}
-        stories = [story for story in catalogue.book.stories if not story.groups or used & story.groups]
-        story = {"story": rng.choice(stories).name, **catalogue.topics(rng)}
-    planned = tuple(
-        PlannedTurn(tuple(recipe.name for recipe in turn), tuple(tool for recipe in turn for tool in recipe.tools))
-        for turn in turns
-    )
-    return Plan(planned, story)
+    return sample().planned(min(fitting)[2], narrative)

@@ -24,6 +24,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
+from itertools import chain, repeat
 
 from rods.analysis.containment import WORD, Text, leaves
 from rods.analysis.schemas import Checker, limits
@@ -43,15 +44,13 @@ def diagnose(trace: Trace, task: Task, environment: Environment) -> tuple[Label,
     limit of steps. Turns of a head start are not the policy's; a turn that was cut by length or broken by the machinery
     says nothing about it, and nor do the turns that were never reached."""
     labels: list[Label] = []
-    shown, steps = _Shown(trace), 0
+    shown = _Shown(trace)
     erred: frozenset[str] = frozenset()  # tools whose errors, in turns that failed, were never made good
     right = True  # whether the state was as expected before the turn
     for number, turn in enumerate(trace.turns):
         if turn.verdict is None and trace.end != "step_limit":
             break
-        before = shown.before[steps : steps + len(turn.steps)]
-        steps += len(turn.steps)
-        played = _Played(turn, task.calls[trace.head + number], environment, shown, before, right)
+        played = _Played(turn, task.calls[trace.head + number], environment, shown, right)
         erred -= {call.name for call, result in played.calls if result.error is None}
         labels.append(played.label(erred))
         if labels[-1] == "pass":
@@ -64,24 +63,18 @@ def diagnose(trace: Trace, task: Task, environment: Environment) -> tuple[Label,
 
 
 class _Played:
-    """One turn, and what its evidence says. `before` says of each reply how much had been `shown` then; `right`: the
-    state was as expected."""
+    """One turn, the next of those that `shown` is asked about, and what its evidence says. `right`: the state was as
+    expected."""
 
     def __init__(
-        self,
-        turn: TurnTrace,
-        expected: Sequence[Call],
-        environment: Environment,
-        shown: _Shown,
-        before: Sequence[int],
-        right: bool,
+        self, turn: TurnTrace, expected: Sequence[Call], environment: Environment, shown: _Shown, right: bool
     ) -> None:
         self.turn, self.expected, self.shown, self.right = turn, expected, shown, right
         self.documents = _documents(environment)
         self.malformed = any(step.error is not None for step in turn.steps)
         self.calls = [pair for step in turn.steps for pair in zip(step.calls, step.results, strict=True)]
         # for each call: what had been shown before its reply, and that with the results that the reply had by then
-        replies = zip(turn.steps, before, strict=True)
+        replies = zip(turn.steps, shown.before, strict=False)
         self.before = [(known, known + place) for step, known in replies for place in range(len(step.calls))]
         places = range(len(self.calls))
         self.unmended = [self.calls[at] for at in places if self._failed(at) and not self._mended(at)]
@@ -190,17 +183,18 @@ class _Shown:
 
     def __init__(self, trace: Trace) -> None:
         self._texts: list[Callable[[], Text]] = []
-        self.before: list[int] = []  # so many of them came before each reply of the policy; none where that is unknown
+        before: list[int] = []
         steps = [step for turn in trace.turns for step in turn.steps]
         written = [place for place, message in enumerate(trace.messages) if message.role == "assistant"]
         own = written[len(written) - len(steps) :] if len(written) >= len(steps) else []
         at = 0
         for step, place in zip(steps, own, strict=False):
             self._texts += [cache(partial(Text.of, message.content)) for message in trace.messages[at:place]]
-            self.before.append(len(self._texts))
+            before.append(len(self._texts))
             self._texts += [cache(partial(Text.shown, result.text)) for result in step.results]
             at = place + 1
-        self.before += [0] * (len(steps) - len(self.before))
+        # so many of them came before each reply of the policy, one after the other; none where that is unknown
+        self.before = chain(before, repeat(0))
 
     def contains(self, value: str | int, before: int) -> bool:
         """Whether one of the first `before` texts says the value, in whatever form; a path, whether its parts are."""
