@@ -84,11 +84,6 @@ class Identity:
 IDENTITY = Identity()
 
 
-def hinted(result: Result) -> bool:
-    """Whether a result that is shown has a hint beside it already."""
-    return "hint" in result.value if isinstance(result.value, dict) else " Hint: " in result.text
-
-
 def beside(result: Result, text: str) -> Result:
     """The result with a hint as a field of its object, or as a sentence behind its text."""
     value = result.value
