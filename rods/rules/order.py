@@ -25,11 +25,7 @@ class EpochSlot(NamedTuple):
 
 def order(random_seed: int, epoch: int, ids: Iterable[str]) -> list[str]:
     """`ids` in the visiting order of `epoch`. Each has its own key: one that comes or goes moves no others."""
-
-    def key(task_id: str) -> tuple[bytes, str]:
-        return hashlib.sha256(canonical([random_seed, "order", epoch, task_id])).digest(), task_id
-
-    return sorted(ids, key=key)
+    return sorted(ids, key=lambda id: (hashlib.sha256(canonical([random_seed, "order", epoch, id])).digest(), id))
 
 
 def slots(random_seed: int, epoch: int, active: Iterable[str], retests: Iterable[str]) -> tuple[EpochSlot, ...]:
