@@ -187,13 +187,11 @@ class TableReader:
             links=self._lines(self.content.get("links", []), "links"),
             stories=tuple(self._each("stories", self._story).values()),
             things=self._each("things", self._words),
-            vague=self._each("vague", self._texts),
-            supply=self._each("supply", self._texts),
-            again=self._each("again", self._texts),
             longest=self._longest(),
             families=self._families(),
             siblings=self._siblings(),
             swaps=self._each("swaps", self._pair),
+            **{name: self._each(name, self._texts) for name in ("vague", "supply", "again")},
             **{name: frozenset(self._texts(self.content.get(name, []), name)) for name in names},
         )
 

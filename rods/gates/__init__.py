@@ -7,7 +7,7 @@ from __future__ import annotations
 from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
 from rods.config import Gates
-from rods.environments.base import Environment, Results
+from rods.environments.base import Environment
 from rods.extension import extensions
 from rods.faults import Gate
 from rods.gates.ground_truth import arguments, replayed, tools
