@@ -178,6 +178,8 @@ class TableReader:
         for name, value in self._table("shared").items():
             self.shared[name] = self._entries(value, f"shared.{name}") if isinstance(value, list) else value
         names = ("lookups", "thematic", "ordinary", "silent", "common")
+        lists: dict[str, Any] = {name: frozenset(self._texts(self.content.get(name, []), name)) for name in names}
+        lists |= {name: self._each(name, self._texts) for name in ("vague", "supply", "again")}
         return RecipeTables(
             self.file,
             recipes=self._recipes(),
@@ -191,8 +193,7 @@ class TableReader:
             families=self._families(),
             siblings=self._siblings(),
             swaps=self._each("swaps", self._pair),
-            **{name: self._each(name, self._texts) for name in ("vague", "supply", "again")},
-            **{name: frozenset(self._texts(self.content.get(name, []), name)) for name in names},
+            **lists,
         )
 
     # --- recipes
