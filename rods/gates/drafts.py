@@ -43,6 +43,19 @@ def judge(
     faults = structure(task, draft)
     if faults:  # the other parts take the structure for granted
         return faults
+    shown: list[Text] = []  # what the calls so far gave
+    tools = environment.tools()
+    for turn, calls in enumerate(draft.turns):
+        for bound in calls:
+            faults += _unfounded(catalogue, tools[bound.call.name], task, draft, turn, bound, shown)
+            shown.append(Text.shown(bound.result.text))
+    # texts and calls have to ask for the same: nothing missing, nothing unasked
+    readings = read(catalogue, environment, task, run(environment, task) if results is None else results)
+    for turn, reading in enumerate(readings):
+        if reading.unexplained and not any(fault.turn == turn for fault in faults):
+            call = task.calls[turn][reading.unexplained[0]]
+            faults.append(DraftFault(f"nobody asks for {call}", "query", turn))
+        faults += [DraftFault(f"{word!r} is asked about and no call uses it", "query", turn) for word in reading.left]
     said = [(reason.text, reason.turn) for reason in leaks(environment, task) if reason.turn is not None]
     said += [
         (reason, turn)
@@ -50,9 +63,7 @@ def judge(
         if text != RETURN_SENTENCE
         for reason in unnatural(text, catalogue.book.longest + SLACK)
     ]
-    return alignment(catalogue, environment, task, draft, results) + [
-        DraftFault(reason, "query", turn if task.calls[turn] else turn + 1) for reason, turn in said
-    ]
+    return faults + [DraftFault(reason, "query", turn if task.calls[turn] else turn + 1) for reason, turn in said]
 
 
 def structure(task: Task, draft: Draft) -> list[DraftFault]:
@@ -99,27 +110,6 @@ def _missing(task: Task, draft: Draft, turn: int) -> bool:
         and Text.of(task.script[turn + 1]).contains_exact(bound.call.arguments[argument])
     )
     return any(not any(text.contains_exact(value) for text in texts) for value in supplied)
-
-
-def alignment(
-    catalogue: Catalogue, environment: Environment, task: Task, draft: Draft, results: Results | None = None
-) -> list[DraftFault]:
-    """Whether texts and calls ask for the same: nothing missing, nothing unasked."""
-    faults: list[DraftFault] = []
-    shown: list[Text] = []  # what the calls so far gave
-    tools = environment.tools()
-    for turn, calls in enumerate(draft.turns):
-        for bound in calls:
-            faults += _unfounded(catalogue, tools[bound.call.name], task, draft, turn, bound, shown)
-            shown.append(Text.shown(bound.result.text))
-    if results is None:
-        results = run(environment, task)
-    for turn, reading in enumerate(read(catalogue, environment, task, results)):
-        if reading.unexplained and not any(fault.turn == turn for fault in faults):
-            call = task.calls[turn][reading.unexplained[0]]
-            faults.append(DraftFault(f"nobody asks for {call}", "query", turn))
-        faults += [DraftFault(f"{word!r} is asked about and no call uses it", "query", turn) for word in reading.left]
-    return faults
 
 
 def _unfounded(
