@@ -28,7 +28,8 @@ from rods.daemon.candidates import Rejection, VariantJob
 from rods.daemon.pipeline import Pipeline
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
-from rods.gates import SimilarityIndex, held_out_index, look_ups
+from rods.gates.requests import look_ups
+from rods.gates.similarity import SimilarityIndex, held_out_index
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds.bfcl import tasks
 

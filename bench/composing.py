@@ -20,7 +20,7 @@ from bench.figures import Figure, run
 from rods.analysis.profile import distance, isomorphic, profile
 from rods.calls import Call
 from rods.canonical import keyed_random
-from rods.composing import bind, planning, states, task_types, wording
+from rods.composing import bind, planning, task_types, wording
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.config import Gates
@@ -136,22 +136,21 @@ def _variant(seed: Task, functions: Literal["other", "same"]) -> Task | None:
         plan = planning.plan(
             catalogue,
             desk,
-            seed,
             profile(desk, seed),
+            seed.type,
+            seed=seed,
             limits=LIMITS,
-            blocked=frozenset(),
             functions=functions,
-            narrative=True,
             rng=rng,
         )
-        state = states.fresh_state(catalogue, plan, seed, rng)
+        state = bind.fresh_state(catalogue, plan, seed, rng)
         choices = rng.getrandbits(64)
         for repairs in range(REPAIRS + 1):
             try:
                 draft = bind.realise(desk, catalogue, plan, state, bind.random_chooser(random.Random(choices)))
                 break
             except ComposeError as error:
-                mended = states.repair(catalogue, state, error, rng) if repairs < REPAIRS else None
+                mended = bind.repair(catalogue, state, error, rng) if repairs < REPAIRS else None
                 if mended is None:
                     raise
                 state = mended

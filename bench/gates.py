@@ -26,7 +26,7 @@ from rods.daemon.authors.procedural import ProceduralAuthor
 from rods.daemon.candidates import VariantJob
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
-from rods.gates import SimilarityIndex
+from rods.gates.similarity import SimilarityIndex
 from rods.tasks import TASK_TYPES, Task, TaskType
 from rods.worlds import desk
 from rods.worlds.bfcl import tasks

@@ -26,7 +26,7 @@ from rods.daemon.authors.procedural import ProceduralAuthor
 from rods.daemon.candidates import Rejection, VariantJob
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
-from rods.gates import SimilarityIndex, held_out_index
+from rods.gates.similarity import SimilarityIndex, held_out_index
 from rods.tasks import Task
 from rods.worlds.bfcl import tasks
 

@@ -17,7 +17,8 @@ from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.config import Gates
 from rods.environments.loading import Environments
-from rods.gates import SimilarityIndex, check, held_out_index
+from rods.gates import check
+from rods.gates.similarity import SimilarityIndex, held_out_index
 from rods.tasks import EnvironmentRef, Task
 from rods.worlds.desk import fresh_tasks
 

@@ -27,7 +27,7 @@ from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
 from rods.family.environments.kind import ProceduralScenarios, ScenarioKind
 from rods.family.environments.procedural.growing import CONFINED, grow
-from rods.gates import held_out_index
+from rods.gates.similarity import held_out_index
 from rods.tasks import OpenTask, Split
 
 FULL, QUICK = (24, 8), (3, 4)  # worlds, of which every third is held out; scenarios drawn in each

@@ -38,7 +38,7 @@ from rods.family.simulation.models import ModelThread
 from rods.family.simulation.players import simulation_of
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.settings import DifficultyRules
-from rods.gates.reference_policy import witness
+from rods.family.simulation.variants import witness
 from rods.llm import Client, Request
 from rods.players import Players
 from rods.tasks import OpenTask

@@ -38,7 +38,7 @@ from rods.family.simulation.generating import draw_task, open_task
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.settings import DifficultyRules
 from rods.family.simulation.variants import DrawnKind, ProceduralDrawer
-from rods.gates import held_out_index
+from rods.gates.similarity import held_out_index
 from rods.observations import Group, Rollout
 from rods.players import Players
 from rods.rules.order import batch

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 
-from rods.gates import SimilarityIndex, duplicates
+from rods.gates.similarity import SimilarityIndex, duplicates
 from rods.tasks import AnyTask
 
 

@@ -41,9 +41,10 @@ from rods.environments.base import Environment
 from rods.errors import InfrastructureError, UserError
 from rods.extension import extensions
 from rods.faults import FINAL, PATCHABLE
-from rods.gates import SimilarityIndex, abridged, check
-from rods.gates.ground_truth import brief
+from rods.gates import check
+from rods.gates.ground_truth import abridged, brief
 from rods.gates.records import Checked
+from rods.gates.similarity import SimilarityIndex
 from rods.llm import BudgetSpent
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
 

@@ -31,7 +31,7 @@ from rods.daemon.watching import TrainerLife, Watch
 from rods.daemon.writers import Writers
 from rods.episode.watchdog import Lanes
 from rods.extension import extensions
-from rods.gates import held_out_index
+from rods.gates.similarity import held_out_index
 from rods.logs import log
 from rods.rules.selection import select
 from rods.tasks import AnyTask

@@ -145,7 +145,7 @@ class Extension:
         return None
 
     def interface(self, stage: Any, dialect: str, base: Any, shown: Any) -> Any:
-        """The interface (rods.interfaces.base) of a stage, for a policy that reads `dialect`, over `base`, the one so
+        """The interface (rods.interfaces) of a stage, for a policy that reads `dialect`, over `base`, the one so
         far."""
         return base
 

@@ -18,7 +18,7 @@ from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.episode.goals import goal_of
 from rods.extension import extensions
-from rods.interfaces.base import IDENTITY, Interface
+from rods.interfaces import IDENTITY, Interface
 from rods.tasks import AnyTask
 
 

@@ -19,7 +19,7 @@ from rods.config import parse_config
 from rods.daemon.authors.procedural import ProceduralAuthor
 from rods.daemon.candidates import Rejection, VariantJob
 from rods.daemon.pipeline import Pipeline
-from rods.gates import SimilarityIndex
+from rods.gates.similarity import SimilarityIndex
 from rods.observations import Group, Rollout
 from rods.rules.selection import TaskFacts, select, signals
 from rods.tasks import Task

@@ -27,7 +27,7 @@ from rods.canonical import content_id
 from rods.config import Stage
 from rods.episode.rewards import RANGES
 from rods.errors import RodsError
-from rods.interfaces.base import Interface
+from rods.interfaces import Interface
 from rods.observations import EpisodeReward, Group, Role, Rollout
 from rods.tasks import AnyTask
 

@@ -39,7 +39,7 @@ from rods.episode.engine import Trace
 from rods.errors import CorruptLogError, UserError
 from rods.extension import epoch_notes, extensions, new_folds, opened_by, shown_next
 from rods.files import read_regular
-from rods.gates import replay as ground_truth_faults
+from rods.gates.ground_truth import replay as ground_truth_faults
 from rods.gates.records import Reason
 from rods.observations import Group
 from rods.rules.curriculum import stage_rules

@@ -19,7 +19,8 @@ from rods.buffers.folds.staging import Candidate
 from rods.buffers.log.records import Record
 from rods.buffers.run.run import Run
 from rods.config import Config, PoolRules, Stage
-from rods.gates import SimilarityIndex, varied
+from rods.gates import varied
+from rods.gates.similarity import SimilarityIndex
 from rods.rules import order, retirement
 from rods.rules.curriculum import opening, selects, stage_rules
 from rods.rules.retirement import Decision

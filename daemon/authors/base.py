@@ -24,8 +24,8 @@ from rods.canonical import keyed_random
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.config import Config, Gates
 from rods.environments.base import Environment, Results
-from rods.gates import SimilarityIndex
 from rods.gates.records import Checked
+from rods.gates.similarity import SimilarityIndex
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
-from rods.composing import bind, planning, states, task_types, wording
+from rods.composing import bind, planning, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.daemon.authors.base import Assignment, Defect, Judgement, T, Texts, in_thread
@@ -30,8 +30,9 @@ def sketch(catalogue: Catalogue, given: Assignment[Task], rng: random.Random, tr
     return planning.plan(
         catalogue,
         given.environment,
-        given.seed,
         given.profile,
+        given.seed.type,
+        seed=given.seed,
         limits=given.limits,
         blocked=given.blocked,
         functions="same" if given.same else "other",
@@ -64,7 +65,7 @@ class ProceduralAuthor:
         return await self._compute(sketch, self.catalogue, given, given.rng("plan"))
 
     async def initial_state(self, given: Assignment[Task], plan: Plan) -> dict[str, Any]:
-        return await self._compute(states.fresh_state, self.catalogue, plan, given.seed, given.rng("state"))
+        return await self._compute(bind.fresh_state, self.catalogue, plan, given.seed, given.rng("state"))
 
     async def execute(self, given: Assignment[Task], plan: Plan, state: Mapping[str, Any]) -> Draft:
         chooser = bind.random_chooser(given.rng("realise"))
@@ -75,7 +76,7 @@ class ProceduralAuthor:
     ) -> dict[str, Any] | None:
         if plan is None:  # this planner reads no state: none would help it
             return None
-        return await self._compute(states.repair, self.catalogue, state, error, given.rng("mend"))
+        return await self._compute(bind.repair, self.catalogue, state, error, given.rng("mend"))
 
     async def queries(self, given: Assignment[Task], draft: Draft) -> Texts:
         return await self._compute(wording.word, self.catalogue, draft, given.rng("queries"))

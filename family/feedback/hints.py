@@ -16,7 +16,7 @@ from rods.canonical import content_id
 from rods.environments.base import Environment, Result, Tool, kept
 from rods.family.feedback.failures import pattern, refusal_text
 from rods.faults import OVER_LIMIT, WRONG_ARGUMENTS
-from rods.interfaces.base import IDENTITY, Interface, Shown, beside, hinted
+from rods.interfaces import IDENTITY, Interface, Shown, beside
 from rods.interfaces.remedies import Advice, Misuse, alike, constraints, lookups, misuses, named, related, similar
 
 VERSION = "hints-1"  # raise it whenever a hint changes: windows are kept apart by it (a golden test tells)
@@ -44,6 +44,11 @@ class Hints:
         seen = self.base.observation(shown, call, result)
         text = "" if hinted(seen) else hint(shown, call, result, brief=self.brief)
         return beside(seen, text) if text else seen
+
+
+def hinted(result: Result) -> bool:
+    """Whether a result that is shown has a hint beside it already."""
+    return "hint" in result.value if isinstance(result.value, dict) else " Hint: " in result.text
 
 
 def hint(shown: Shown, call: Call, result: Result, *, brief: bool = False) -> str:

@@ -21,7 +21,7 @@ from rods.environments.base import Parameter, Result, Tool
 from rods.errors import UserError
 from rods.family.seal.settings import GUIDELINES, Component, SealStage
 from rods.faults import WRONG_ARGUMENTS
-from rods.interfaces.base import Identity, Shown, beside
+from rods.interfaces import Identity, Shown, beside
 from rods.interfaces.remedies import LISTED, alike, misuses, named, similar
 from rods.prompts import load
 

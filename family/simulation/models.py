@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
+from rods.analysis.containment import Text
 from rods.answers import Unreadable
 from rods.asking import Questioner, Unanswered
 from rods.calls import Call
@@ -20,7 +21,7 @@ from rods.config import Roles
 from rods.conversations import RUBRIC_LEVELS, Persona, UserText
 from rods.environments.base import Instance, Result, Tool, reference
 from rods.episode.engine import Exchange, Message, NeedCalls, NeedOutcome, Outcome
-from rods.episode.users import told_unasked
+from rods.episode.users import named
 from rods.episode.watchdog import outside
 from rods.errors import InfrastructureError, Unsupported, UserError
 from rods.family.simulation import roles
@@ -37,6 +38,7 @@ T = TypeVar("T")
 Check = Callable[[T], Sequence[str]]
 OFFERS = 3  # sets of tools that a model is offered for a task
 CUT = "(what was said before is left out)"
+SHORT = 4  # characters below which a text is no sign that something was told: a number, yes, no
 
 
 class Unusable(InfrastructureError):
@@ -185,6 +187,24 @@ class ModelUser:
             return [f"nobody has asked for this yet: {topic}" for topic in told_unasked(persona, said, answer.text)]
 
         return self.models.answer(self.task.id, question, told)
+
+
+def told_unasked(persona: Persona, said: Exchange, text: str) -> list[str]:
+    """The topics whose words `text` tells although they were left out so far and nobody asks for them; what belongs to
+    a further request is not left out. A question that names no topic, in whatever words it is put, may be about any."""
+    answer, told = said[-1][1], Text.of(text)
+    asked = named(persona, answer)
+    if "?" in answer and not asked:
+        return []
+    known = Text.of(" | ".join([*(text for text, _ in said), *persona.further]))
+    return [
+        topic
+        for topic, words in persona.knows.items()
+        if len(words) >= SHORT
+        and told.contains_any_form(words)
+        and not known.contains_any_form(words)
+        and not ("?" in answer and topic in asked)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 
-from rods.analysis.schemas import Checker
+from rods.analysis.containment import key_of
+from rods.analysis.sampling import Sampler
+from rods.analysis.schemas import Checker, limits
+from rods.calls import Call
 from rods.canonical import content_id, keyed_random
 from rods.composing.records import ComposeError
 from rods.config import Gates
@@ -19,8 +23,10 @@ from rods.daemon.authors.base import Asking, Assignment, TaskKind, WholeAuthor, 
 from rods.daemon.authors.llm import prompt_hashes
 from rods.daemon.authors.llm.asking import Asker
 from rods.environments.base import Environment, Result, Tool, reference
-from rods.episode.drivers import Job
+from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Trace
+from rods.episode.watchdog import outside
+from rods.errors import InfrastructureError
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.generating import PHRASES, draw_like, levels_of, open_task, others
 from rods.family.simulation.roles import arguments_schema, ask_for_task
@@ -30,10 +36,11 @@ from rods.gates.ground_truth import brief, foreign, oversized, unknown
 from rods.gates.grounding import ungrounded
 from rods.gates.leaks import leaks
 from rods.gates.records import Checked, GateRejection, Reason
-from rods.gates.reference_policy import misled, results_of, witness, witnesses
+from rods.gates.reference_policy import ReferencePolicy
 from rods.gates.similarity import SimilarityIndex, contamination
 from rods.tasks import AnyTask, OpenTask
 
+DRAWS = 20  # of another value for an argument, until one differs
 MENDED = 1_000  # characters of what was wrong with the last task that a model is told
 
 
@@ -252,3 +259,43 @@ def misjudged(tools: Mapping[str, Tool], task: OpenTask, playing: Playing, trace
 def _earned(trace: Trace) -> str:
     notes = "; ".join(trace.outcome.notes) if trace.outcome is not None else ""
     return f"earns {trace.resolved} of {trace.expected}{f' ({notes[:300]})' if notes else ''}"
+
+
+def witness(job: Job, calls: Sequence[Call]) -> Trace:
+    """The conversation in which `calls` are made. Raises InfrastructureError where one of its players broke."""
+    return witnesses([(job, calls)])[0]
+
+
+def witnesses(plays: Sequence[tuple[Job, Sequence[Call]]]) -> list[Trace]:
+    """The conversations in which these calls are made, all at once where their players wait for somebody else. Raises
+    InfrastructureError where one of the players broke."""
+    jobs, policies = [job for job, _ in plays], [ReferencePolicy(job, calls) for job, calls in plays]
+    with outside() if any(job.waits for job in jobs) else nullcontext():
+        traces = run_lockstep(jobs, lambda waiting: [policies[index].reply(need) for index, need in waiting])
+    if any(trace.outcome is None for trace in traces):
+        what = f"a witness conversation of task {traces[0].task} broke off: its world, user or verifier did not answer"
+        raise InfrastructureError(what)
+    return traces
+
+
+def results_of(trace: Trace) -> tuple[Result, ...]:
+    """The results of all calls of a conversation, in order."""
+    return tuple(result for turn in trace.turns for step in turn.steps for result in step.results)
+
+
+def misled(task: OpenTask, tools: Mapping[str, Tool]) -> Iterator[tuple[str, tuple[Call, ...]]]:
+    """What a conversation might do instead, and how to call that: each time one of the expected calls is left out. A
+    conversation without any call is refused by rule, whoever judges; so a single call is made with another value."""
+    calls = task.goal_calls
+    for index, call in enumerate(calls if len(calls) > 1 else ()):
+        yield f"without {call.name}", (*calls[:index], *calls[index + 1 :])
+    if len(calls) == 1:
+        only, sampler = calls[0], Sampler(keyed_random(0, "misled", task.id))
+        parameters = [parameter for parameter in tools[only.name].parameters if parameter.name in only.arguments]
+        for parameter in sorted(parameters, key=lambda parameter: not parameter.required):
+            name = parameter.name
+            for _ in range(DRAWS):
+                value = sampler.value(name, limits(parameter))
+                if key_of(value) != key_of(only.arguments[name]):
+                    yield f"with another {name}", (Call(only.name, {**only.arguments, name: value}),)
+                    return

@@ -59,11 +59,8 @@ class Text:
     @staticmethod
     def shown(text: str) -> Text:
         """What the text of a tool's result says: the leaves and keys of JSON, or the text."""
-        try:
-            value = orjson.loads(text)
-        except ValueError:
-            return Text.of(text)
-        return Text.holding(value)
+        value = read_json(text)
+        return Text.of(value) if value is text else Text.holding(value)
 
     @staticmethod
     def holding(value: Any) -> Text:
@@ -107,9 +104,12 @@ class Text:
         return all(map(words.intersection, (days, months, {str(year), f"{year % 100:02}"})))
 
 
-def contains_exact(text: str, value: Any) -> bool:
-    """Whether a user's `text` says `value`."""
-    return Text.of(text).contains_exact(value)
+def read_json(text: str) -> Any:
+    """The JSON value that `text` is; where it is none, the text itself."""
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return text
 
 
 def things(text: str) -> list[Any]:

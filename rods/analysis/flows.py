@@ -9,16 +9,14 @@ the name of its field is akin to the argument's, and it is tried before what was
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-import orjson
-
-from rods.analysis.containment import Text, akin, is_small, key_of, leaves
+from rods.analysis.containment import Text, akin, is_small, key_of, leaves, read_json
 from rods.calls import Call
-from rods.environments.base import Parameter, Result, Results, Tool
+from rods.environments.base import Result, Results, Tool
 from rods.tasks import Task
 
 
@@ -68,65 +66,44 @@ class Output:
 
 def value_of(result: Result) -> Any:
     """What a call returned: its value, else its text, read as JSON where it is that."""
-    if result.value is not None:
-        return result.value
-    try:
-        return orjson.loads(result.text)
-    except ValueError:
-        return result.text
+    return read_json(result.text) if result.value is None else result.value
 
 
 def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[dict[str, Flow]]]:
-    """One dictionary of flows a call, turn by turn. `results` are those of the ground truth. Raises KeyError for a tool
-    that is not in `tools`."""
+    """A dictionary of flows a call, turn by turn. `results`: of the ground truth. Raises KeyError for unknown tools."""
     state = {key_of(leaf) for _, leaf in leaves(task.state or {}, keys=True)}
-    earlier: list[Text] = []
+    texts = [Text.of(text) for text in task.script]
     outputs: list[Output] = []
+
+    def flow(tool: Tool, argument: str, value: Any, turn: int) -> Flow:
+        parameter = next((each for each in tool.parameters if each.name == argument), None)
+        if texts[turn].contains_exact(value):
+            return Flow("user")
+        if parameter is not None and not parameter.required and key_of(parameter.default) == key_of(value):
+            return Flow("default")
+        said = [text.contains_exact(value) for text in texts[:turn]]
+        producer = next((output.position for output in reversed(outputs) if output.brought(argument, value)), None)
+        if producer is not None:
+            # looked up in this very turn, so hardly remembered from an earlier text; unless no call served that then
+            asked_before = bool(turn) and not task.calls[turn - 1] and said[-1]
+            if (producer[0] == turn and not asked_before) or is_small(value) or not any(said):
+                return Flow("result", producer)
+        if any(said):
+            return Flow("earlier")
+        if mention := next((output.position for output in reversed(outputs) if output.mentions(value)), None):
+            return Flow("result", mention)
+        schema = parameter.schema if parameter is not None else {}
+        listed = "enum" in schema or "enum" in schema.get("items", {})  # the tool's document offers it, no need to look
+        if not listed and not is_small(value) and all(key_of(leaf) in state for _, leaf in leaves(value)):
+            return Flow("state")
+        return Flow("user")
+
     flows: list[list[dict[str, Flow]]] = []
-    for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True)):
-        now = Text.of(text)
-        asked_before = bool(turn) and not task.calls[turn - 1]  # no call served that request then
+    for turn, calls in enumerate(task.calls):
         flows.append([])
         for index, call in enumerate(calls):
-            parameters = {parameter.name: parameter for parameter in tools[call.name].parameters}
             flows[turn].append(
-                {
-                    name: _flow(name, value, parameters.get(name), turn, now, earlier, asked_before, outputs, state)
-                    for name, value in call.arguments.items()
-                }
+                {name: flow(tools[call.name], name, value, turn) for name, value in call.arguments.items()}
             )
             outputs.append(Output((turn, index), call, results[turn][index]))
-        earlier.append(now)
     return flows
-
-
-def _flow(
-    argument: str,
-    value: Any,
-    parameter: Parameter | None,
-    turn: int,
-    now: Text,
-    earlier: Sequence[Text],
-    asked_before: bool,
-    outputs: Sequence[Output],
-    state: set[Any],
-) -> Flow:
-    if now.contains_exact(value):
-        return Flow("user")
-    if parameter is not None and not parameter.required and key_of(parameter.default) == key_of(value):
-        return Flow("default")
-    producer = next((output.position for output in reversed(outputs) if output.brought(argument, value)), None)
-    if producer is not None:
-        # looked up in this very turn, so hardly remembered from an earlier text; unless its request is older than that
-        looked_up = producer[0] == turn and not (asked_before and earlier[-1].contains_exact(value))
-        if looked_up or is_small(value) or not any(text.contains_exact(value) for text in earlier):
-            return Flow("result", producer)
-    if any(text.contains_exact(value) for text in earlier):
-        return Flow("earlier")
-    if mention := next((output.position for output in reversed(outputs) if output.mentions(value)), None):
-        return Flow("result", mention)
-    schema = parameter.schema if parameter is not None else {}
-    listed = "enum" in schema or "enum" in schema.get("items", {})  # the tool's document offers it, no need to look
-    if not listed and not is_small(value) and all(key_of(leaf) in state for _, leaf in leaves(value)):
-        return Flow("state")
-    return Flow("user")

@@ -85,6 +85,14 @@ def shows(
     return any(Output((0, 0), tried.call, tried.result).has(name, value) for tried in tries)
 
 
+def world_before(environment: Environment, task: Task, turn: int, index: int = 0) -> Instance:
+    """A fresh world in which all ground-truth calls before call `index` of `turn` were made."""
+    world = environment.reset(task.state)
+    for call in (*itertools.chain(*task.calls[:turn]), *task.calls[turn][:index]):
+        world.call(call)
+    return world
+
+
 def visible(environment: Environment, task: Task, turn: int) -> list[Tool]:
     """The tools that the policy can call in `turn`, as far as the environment knows them."""
     known = environment.tools()

@@ -41,6 +41,10 @@ class Node:
         """The earlier calls whose results feed this one, each once, in order."""
         return tuple(sorted({flow.origin for flow in self.flows.values() if flow.source == "result" and flow.origin}))
 
+    def as_json(self) -> dict[str, Any]:
+        flows = {argument: flow.as_json() for argument, flow in self.flows.items()}
+        return {"tool": self.tool, "class": self.group, "flows": flows}
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -107,17 +111,7 @@ class Profile:
             "classes": list(self.classes),
             "tools": self.tools,
             "sources": self.sources,
-            "turns": [
-                [
-                    {
-                        "tool": node.tool,
-                        "class": node.group,
-                        "flows": {argument: flow.as_json() for argument, flow in node.flows.items()},
-                    }
-                    for node in turn
-                ]
-                for turn in self.turns
-            ],
+            "turns": [[node.as_json() for node in turn] for turn in self.turns],
         }
 
 
@@ -142,8 +136,7 @@ ROUNDS = 2  # of Weisfeiler-Lehman refinement: a node sees what lies two flows a
 
 
 def longest_chain(calls: Iterable[tuple[Position, Iterable[Position]]]) -> int:
-    """Calls on the longest path from producer to consumer. `calls`: positions in the order of execution, with their
-    producers."""
+    """Calls on the longest path from producer to consumer. `calls`: positions in execution order, with producers."""
     reached: dict[Position, int] = {}
     for position, producers in calls:
         reached[position] = 1 + max((reached[producer] for producer in producers), default=0)
@@ -210,9 +203,8 @@ def _told(links: Counter[tuple[int, int]]) -> str:
 
 def _unlike(a: Mapping[Any, int], b: Mapping[Any, int]) -> float:
     """1 − the Jaccard index of two multisets; 0 when both are empty."""
-    keys = a.keys() | b.keys()
-    either = sum(max(a.get(key, 0), b.get(key, 0)) for key in keys)
-    return 1 - sum(min(a.get(key, 0), b.get(key, 0)) for key in keys) / either if either else 0.0
+    either = (Counter(a) | Counter(b)).total()
+    return 1 - (Counter(a) & Counter(b)).total() / either if either else 0.0
 
 
 def _labels(profile: Profile) -> list[Counter[Any]]:

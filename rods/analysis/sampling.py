@@ -13,7 +13,7 @@ from typing import Any
 from rods.analysis.containment import akin
 from rods.analysis.schemas import Checker, fits, limits
 from rods.calls import Call
-from rods.environments.base import Parameter, Result, Tool
+from rods.environments.base import Result, Tool
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "iris", "juniper")
 FIRST_DAY, DAYS = date(2026, 1, 5), 700  # of dates
@@ -119,23 +119,15 @@ def illegal(tool: Tool, sampler: Sampler) -> Iterator[tuple[str, str, Call]]:
     for parameter in tool.parameters:
         if parameter.required:
             yield "missing", parameter.name, Call(tool.name, {k: v for k, v in legal.items() if k != parameter.name})
-        for wrong in _mistyped(parameter):
-            yield "type", parameter.name, Call(tool.name, {**legal, parameter.name: wrong})
-        for wrong in _out_of_bounds(limits(parameter)):
+        bare = {"type": parameter.schema["type"]} if "type" in parameter.schema else {}
+        for wrong in ("text", 7, 7.5, True, None, ["text"], {"key": "text"}):
+            if not fits(bare, wrong) and (parameter.required or wrong is not None):
+                yield "type", parameter.name, Call(tool.name, {**legal, parameter.name: wrong})
+        schema = limits(parameter)
+        beyond = [schema[bound] + by for bound, by in (("maximum", 1), ("minimum", -1)) if bound in schema]
+        if "enum" in schema and schema.get("type") == "string":
+            beyond = ["no such option", *beyond]
+        elif "maxLength" in schema:
+            beyond = ["x" * (schema["maxLength"] + 1), *beyond]
+        for wrong in beyond:
             yield "bounds", parameter.name, Call(tool.name, {**legal, parameter.name: wrong})
-
-
-def _mistyped(parameter: Parameter) -> list[Any]:
-    values: tuple[Any, ...] = ("text", 7, 7.5, True, None, ["text"], {"key": "text"})
-    bare = {"type": parameter.schema["type"]} if "type" in parameter.schema else {}
-    return [value for value in values if not fits(bare, value) and not (value is None and not parameter.required)]
-
-
-def _out_of_bounds(schema: Mapping[str, Any]) -> list[Any]:
-    values: list[Any] = []
-    if "enum" in schema and schema.get("type") == "string":
-        values.append("no such option")
-    elif "maxLength" in schema:
-        values.append("x" * (schema["maxLength"] + 1))
-    values += [schema[bound] + beyond for bound, beyond in (("maximum", 1), ("minimum", -1)) if bound in schema]
-    return values

@@ -4,10 +4,8 @@ BFCL check arguments by code of their own: ten times as quick, and what it says 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
@@ -23,6 +21,13 @@ TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "null": (type(None),),
 }
+# What bounds the values of a type.
+BOUNDS = {
+    "string": ["maxLength"],
+    "integer": ["minimum", "maximum"],
+    "array": ["maxItems"],
+    "object": ["maxProperties"],
+}
 
 
 def tool_faults(name: str, tool: Tool) -> Iterator[tuple[str, str, str]]:
@@ -36,8 +41,14 @@ def tool_faults(name: str, tool: Tool) -> Iterator[tuple[str, str, str]]:
     for parameter in tool.parameters:
         if names.count(parameter.name) > 1:
             yield parameter.name, "is declared twice", "declare it once"
-        for what, remedy in _parameter_faults(parameter, tool.bounded):
+        for what, remedy in _faults(limits(parameter)):
             yield parameter.name, what, remedy
+        if tool.bounded and (what := _unbounded(limits(parameter))):
+            yield parameter.name, what, "add the bound, or declare the tool bounded=False so that it runs in a worker"
+        default = parameter.default
+        if not parameter.required and default is not None and not fits(parameter.schema, default):
+            what = f"has the default {default!r}, which its schema does not allow"
+            yield parameter.name, what, "correct one of the two"
     for what, remedy in _faults(tool.result or {}):
         yield "result", what, remedy
 
@@ -45,15 +56,6 @@ def tool_faults(name: str, tool: Tool) -> Iterator[tuple[str, str, str]]:
 def limits(parameter: Parameter) -> dict[str, Any]:
     """The parameter's schema with the bounds that are checked but not shown."""
     return {**parameter.schema, **parameter.bounds}
-
-
-def _parameter_faults(parameter: Parameter, bounded: bool) -> Iterator[tuple[str, str]]:
-    yield from _faults(limits(parameter))
-    if bounded and (what := _unbounded(limits(parameter))):
-        yield what, "add the bound, or declare the tool bounded=False so that it runs in a worker"
-    default = parameter.default
-    if not parameter.required and default is not None and not fits(parameter.schema, default):
-        yield f"has the default {default!r}, which its schema does not allow", "correct one of the two"
 
 
 def _schema_faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -92,18 +94,11 @@ def _faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _unbounded(schema: Mapping[str, Any]) -> str:
     """What keeps the schema from bounding its values; empty when it does. Floats have a size of their own."""
     kind = schema.get("type")
-    if "enum" in schema or kind in ("boolean", "null", "number"):
+    if "enum" in schema or kind in ("boolean", "null", "number") or (kind == "object" and "properties" in schema):
         return ""
-    bounds = {
-        "string": ["maxLength"],
-        "integer": ["minimum", "maximum"],
-        "array": ["maxItems"],
-        "object": ["maxProperties"],
-    }
-    if str(kind) not in bounds:
+    if str(kind) not in BOUNDS:
         return "has no type, so nothing bounds it"
-    lacking = [bound for bound in bounds[str(kind)] if bound not in schema]
-    if lacking and not (kind == "object" and "properties" in schema):
+    if lacking := [bound for bound in BOUNDS[str(kind)] if bound not in schema]:
         return f"is of a bounded tool but has no {' and no '.join(lacking)}"
     return ""
 
@@ -131,9 +126,10 @@ class Checker:
         """What keeps a JSON value from conforming: outer errors before inner ones, a wrong type before its bounds."""
         if self._validator is None:
             return []
-        with contextlib.suppress(ValueError):
+        try:
             return sorted(self._validator.iter_errors(value), key=_rank)
-        return []
+        except ValueError:
+            return []
 
     def fault(self, value: Any) -> str:
         """The first of `errors` as the rest of a sentence; empty when `value` conforms."""
@@ -141,13 +137,12 @@ class Checker:
 
     def at(self, error: ValidationError) -> Any:
         """The part of the schema that an error is about."""
-        return reduce(lambda schema, part: schema[part], error.schema_path[:-1], cast(Any, self.schema))
+        return _inside(self.schema, error.schema_path[:-1])
 
     def _told(self, error: ValidationError, whole: Any) -> str:
         place = "".join(f"at {part}: " if isinstance(part, int) else f"in {part}: " for part in error.instance_path)
         kind: Any = error.kind  # its fields depend on the keyword
-        keyword, schema = kind.name, self.at(error)
-        value = reduce(lambda value, part: value[part], error.instance_path, whole)
+        keyword, schema, value = kind.name, self.at(error), _inside(whole, error.instance_path)
         told = f"breaks its schema: {error.message}"
         if keyword == "const":
             told = f"must be {schema['const']!r}"
@@ -175,8 +170,15 @@ def fits(schema: Mapping[str, Any], value: Any) -> bool:
     return Checker(schema).fits(value)
 
 
-def _rank(error: ValidationError) -> tuple[tuple[str | int, ...], bool]:
-    return tuple(error.instance_path), error.kind.name != "type"
+def _inside(value: Any, path: Iterable[str | int]) -> Any:
+    """What stands at `path`, in which the library has the key "3" as the index 3."""
+    for part in path:
+        value = value[str(part) if isinstance(value, Mapping) else part]
+    return value
+
+
+def _rank(error: ValidationError) -> tuple[list[tuple[bool, str | int]], bool]:
+    return [(isinstance(part, str), part) for part in error.instance_path], error.kind.name != "type"
 
 
 class _Type:

@@ -1,10 +1,12 @@
-"""Stage II: binds the arguments of a plan and executes it in a fresh environment (004 §3.3, Appendix D). A `Chooser`
+"""Stage II: an initial state for a plan, the repair of one in which a call failed (004 Appendix F), and a draft: the
+arguments of the plan are bound and its calls executed in a fresh environment (004 §3.3, Appendix D). A `Chooser`
 chooses the values that the user says: at random here, now and then one of an earlier turn, so that a rewrite can refer
 back to it; by a model in daemon/authors/llm. Every argument's flow is recorded as it is bound.
 """
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +17,7 @@ from rods.analysis.flows import Flow
 from rods.calls import Call
 from rods.canonical import canonical
 from rods.composing.catalogue import (
+    ABSENT,
     LEFT_OUT,
     Catalogue,
     FromEarlierRecipe,
@@ -29,10 +32,45 @@ from rods.composing.catalogue import (
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan, PlannedTurn
 from rods.environments.base import Environment, Instance, Result
 from rods.errors import InfrastructureError
-from rods.faults import ErrorType
+from rods.faults import PATCHABLE, ErrorType
+from rods.tasks import Task
 
 THEMATIC = 0.7  # probability of the story's topic where a domain offers it
 REPEAT = 0.4  # probability of a value that an earlier turn mentioned, where the domain offers one
+
+
+def fresh_state(catalogue: Catalogue, plan: Plan, seed: Task | None, rng: random.Random) -> dict[str, Any]:
+    """A new initial state in which `plan` has a fair chance, with other names, numbers and contents than the seed's.
+    Raises ComposeError("func_sample_failed") for a recipe that the catalogue does not know."""
+    names = [name for turn in plan.turns for name in turn.recipes]
+    for name in names:
+        if name not in catalogue.recipes:
+            raise ComposeError("func_sample_failed", f"no recipe {name!r}", function=name)
+    avoid = None if seed is None else seed.state
+    return catalogue.make_state([catalogue.recipes[name] for name in names], avoid, plan.narrative, rng)
+
+
+def repair(
+    catalogue: Catalogue, state: Mapping[str, Any], error: ComposeError, rng: random.Random
+) -> dict[str, Any] | None:
+    """`state` patched so that what failed may succeed, or None when the error is no matter of state or nothing is known
+    to help. Realise the plan again with the *same* choices (a generator made anew from the same key): the patch is cut
+    to the call that failed."""
+    patch = catalogue.patch(state, error, rng) if error.type in PATCHABLE else None
+    return deep_merge(state, patch) if patch else None
+
+
+def deep_merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `base` with `patch` merged in. Where `base` holds an object, only an object is merged; anything else in
+    the patch is dropped there, so that a summary cannot replace a whole branch of the world."""
+    merged = copy.deepcopy(dict(base))
+    for key, value in patch.items():
+        old = merged.get(key)
+        if not isinstance(old, dict):
+            merged[key] = copy.deepcopy(value)
+        elif isinstance(value, Mapping):
+            merged[key] = deep_merge(old, value)
+    return merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +159,7 @@ class _Binder:
     recipe: Recipe = field(init=False)
     chosen: dict[str, Any] = field(default_factory=dict)
     slots: dict[str, Slot] = field(default_factory=dict)
-    results: list[Result] = field(default_factory=list)
+    made: list[BoundCall] = field(default_factory=list)
     state: dict[str, Any] | None = None  # a snapshot, until the next call
 
     def turn_of(self, number: int, planned: PlannedTurn) -> tuple[BoundCall, ...]:
@@ -152,10 +190,9 @@ class _Binder:
         return tuple(bound)
 
     def _recipe_bound(self) -> list[BoundCall]:
-        made: list[tuple[Call, dict[str, Flow]]] = []
         # domains may look at things from the start
         self.chosen = {kind: self.things[kind].value for kind in sorted(self.recipe.needs & self.things.keys())}
-        self.slots, self.results, self.state = {}, [], None
+        self.slots, self.made, self.state = {}, [], None
         for index, step in enumerate(self.recipe.steps):
             flows: dict[str, Flow] = {}
             arguments: dict[str, Any] = {}
@@ -170,12 +207,11 @@ class _Binder:
                 raise InfrastructureError(f"while executing {call}: {result.text}")
             if result.error is not None:
                 raise self._failed("vm_exec_failed", f"{call} gave {result.text}", call.name, call=call)
-            self.results.append(result)
             self.calls.append((call, result))
-            made.append((call, flows))
+            self.made.append(BoundCall(call, result, flows, self.recipe.name, self.slots))
         given: dict[str, _Thing] = {}
         for kind, gift in self.recipe.gives.items():
-            value, flow = self._value(gift.value, len(made), "")
+            value, flow = self._value(gift.value, len(self.made), "")
             old = self.things.get(kind)
             alone = old is None or old.turn != self.turn or old.value == value
             noun = self.slots[gift.noun].text if gift.noun in self.slots else str(self.chosen.get(gift.noun, gift.noun))
@@ -184,10 +220,7 @@ class _Binder:
             self.things.pop(kind, None)
         self.things |= given
         self.touched |= {kind: thing.value for kind, thing in given.items()}
-        return [
-            BoundCall(call, result, flows, self.recipe.name, self.slots)
-            for (call, flows), result in zip(made, self.results, strict=True)
-        ]
+        return self.made
 
     def _failed(self, type: ErrorType, detail: str, tool: str, **where: Any) -> ComposeError:
         before = [call for call, _ in self.calls]
@@ -200,14 +233,10 @@ class _Binder:
             self._fills(source.slot, step, parameter)
             return self.chosen[source.slot], Flow("user")
         if isinstance(source, FromResult):
-            value = self.results[source.step].value
-            try:
-                for key in source.path:
-                    value = value[key]
-            except (KeyError, IndexError, TypeError) as error:
-                tool = self.recipe.steps[source.step].tool
-                detail = f"{self.results[source.step].text} has nothing at {list(source.path)}"
-                raise ComposeError("param_gen_failed", detail, function=tool, turn=self.turn) from error
+            call, result = self.made[source.step].call, self.made[source.step].result
+            if (value := source.of(result.value)) is ABSENT:
+                detail = f"{result.text} has nothing at {list(source.path)}"
+                raise ComposeError("param_gen_failed", detail, function=call.name, turn=self.turn)
             return value, Flow("result", (self.turn, self.offset + source.step))
         if isinstance(source, FromEarlierRecipe):
             thing = self.things.get(source.kind)

@@ -24,6 +24,9 @@ from rods.composing.records import ComposeError, Draft
 from rods.environments.base import Environment, Result, Results
 from rods.tasks import Task
 
+ABSENT: Any = object()  # what a result has where it has nothing
+LEFT_OUT = object()  # chosen for an optional argument: the call goes without it
+
 
 @dataclass(frozen=True, slots=True)
 class Worded:
@@ -35,8 +38,7 @@ class Worded:
 
 @dataclass(frozen=True, slots=True)
 class FromUser:
-    """A value of `domain` that the user says, under the name `slot` in the recipe's phrases. A slot that two steps
-    share has one value."""
+    """A value of `domain` that the user says, `slot` in the recipe's phrases. Steps of one slot share its value."""
 
     slot: str
     domain: str
@@ -48,6 +50,15 @@ class FromResult:
 
     step: int
     path: tuple[str | int, ...]
+
+    def of(self, value: Any) -> Any:
+        """What stands at `path` in a result's `value`; ABSENT when nothing does."""
+        try:
+            for key in self.path:
+                value = value[key]
+        except (KeyError, IndexError, TypeError):
+            return ABSENT
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,16 @@ class RecipeStep:
 
     tool: str
     arguments: Mapping[str, Source] = field(default_factory=dict)
+
+    @property
+    def fed_by(self) -> set[int]:
+        """The steps of the same recipe whose results it takes."""
+        return {source.step for source in self.arguments.values() if isinstance(source, FromResult)}
+
+    @property
+    def takes_up(self) -> set[str]:
+        """The kinds of things that it takes."""
+        return {source.kind for source in self.arguments.values() if isinstance(source, FromEarlierRecipe)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +128,7 @@ class Recipe:
     @cached_property
     def needs(self) -> frozenset[str]:
         """The kinds of things that must have been given before."""
-        return frozenset(source.kind for source in self._sources() if isinstance(source, FromEarlierRecipe))
+        return frozenset(kind for step in self.steps for kind in step.takes_up)
 
     @cached_property
     def wants(self) -> frozenset[str]:
@@ -118,14 +139,18 @@ class Recipe:
         """Whether it can come now, when `given` are the kinds of things and the facts so far."""
         return self.wants <= given and given.isdisjoint(self.unless)
 
-    @cached_property
-    def depths(self) -> tuple[int, ...]:
-        """The depth that each step reaches by itself: 1 + the deepest step whose result feeds it."""
+    def depths_over(self, given: Mapping[str, int]) -> list[int]:
+        """The depth that each step reaches: 1 + the deepest call whose result feeds it, that of a thing as `given`."""
         reached: list[int] = []
         for step in self.steps:
-            fed = [reached[source.step] for source in step.arguments.values() if isinstance(source, FromResult)]
+            fed = [*(given.get(kind, 0) for kind in step.takes_up), *(reached[place] for place in step.fed_by)]
             reached.append(1 + max(fed, default=0))
-        return tuple(reached)
+        return reached
+
+    @cached_property
+    def depths(self) -> list[int]:
+        """The depth that each step reaches by itself."""
+        return self.depths_over({})
 
     @cached_property
     def reach(self) -> int:
@@ -135,28 +160,18 @@ class Recipe:
     @cached_property
     def inside(self) -> int:
         """How often a step feeds another."""
-        fed = [
-            {source.step for source in step.arguments.values() if isinstance(source, FromResult)} for step in self.steps
-        ]
-        return sum(map(len, fed))
-
-    @cached_property
-    def passes_on(self) -> bool:
-        """Whether it leaves a result for later recipes."""
-        return any(isinstance(gift.value, FromResult) for gift in self.gives.values())
+        return sum(len(step.fed_by) for step in self.steps)
 
     @cached_property
     def user_slots(self) -> Mapping[str, str]:
         """The domain of each slot that the user says."""
-        return {source.slot: source.domain for source in self._sources() if isinstance(source, FromUser)}
+        sources = [source for step in self.steps for source in step.arguments.values()]
+        return {source.slot: source.domain for source in sources if isinstance(source, FromUser)}
 
     @cached_property
     def words(self) -> int:
         """The words of the shortest phrase."""
         return min(len(phrase.split()) for phrase in self.phrases)
-
-    def _sources(self) -> list[Source]:
-        return [source for step in self.steps for source in step.arguments.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,9 +236,6 @@ class Scene:
     narrative: Mapping[str, str]  #: the plan's
     mentioned: Mapping[str, Sequence[Any]]  #: the values said in earlier turns, by family of domains
     calls: Sequence[tuple[Call, Result]] = ()  #: all calls so far, with their results
-
-
-LEFT_OUT = object()  # chosen for an optional argument: the call goes without it
 
 
 Domain = Callable[[Scene], Sequence[Any]]

@@ -16,9 +16,10 @@ from functools import lru_cache
 from typing import Any
 
 from rods.analysis.containment import Text
+from rods.analysis.plausible_calls import world_before
 from rods.calls import Call
 from rods.composing.bind import spoken
-from rods.composing.catalogue import Catalogue, Constant, FromResult, FromUser, Recipe, Scene, Worded
+from rods.composing.catalogue import ABSENT, Catalogue, Constant, FromResult, FromUser, Recipe, Scene, Worded
 from rods.environments.base import Environment, Result, Results
 from rods.tasks import RETURN_SENTENCE, Task
 
@@ -27,7 +28,6 @@ SPANS = 4  # of a recipe that are tried, the longest first
 READINGS = 64  # partitions of a turn that are tried
 NOUN = 60  # characters at most that a noun may have
 _QUOTES = re.compile(r"(?<!\w)'|'(?!\w)|\"")
-ABSENT: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,7 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
-    """A recipe of a turn: its values by slot and kind of thing, its first call's index, and where the text asks for
-    it."""
+    """A recipe of a turn: its values by slot and kind of thing, its first call, and where the text asks for it."""
 
     recipe: Recipe
     values: Mapping[str, Any]
@@ -63,8 +62,7 @@ class _Clause:
 
 
 def read(catalogue: Catalogue, environment: Environment, task: Task, results: Results) -> list[TurnReading]:
-    """How each turn is understood, with a request right before it that no call served. `results`: of the ground
-    truth."""
+    """How each turn is read, with a request right before it that no call served. `results`: of the ground truth."""
     reader = _Reader(catalogue, environment, task, results)
     return [reader.read(turn) if calls else TurnReading() for turn, calls in enumerate(task.calls)]
 
@@ -134,7 +132,7 @@ class _Reader:
         left = {kind: thing for kind, thing in things.items() if kind not in recipe.ends}
         for kind, gift in recipe.gives.items():
             if isinstance(gift.value, FromResult):
-                value = _at(self.results[clause.start + gift.value.step].value, gift.value.path)
+                value = gift.value.of(self.results[clause.start + gift.value.step].value)
             else:
                 value = values.get(gift.value.slot if isinstance(gift.value, FromUser) else gift.value.kind)
             noun: str | None = gift.noun
@@ -157,10 +155,7 @@ class _Reader:
     def scene(self, start: int) -> Scene:
         """The world right before call `start` of the turn."""
         if start not in self.scenes:
-            world = self.environment.reset(self.task.state)
-            for number in range(self.turn + 1):
-                for call in self.task.calls[number][: None if number < self.turn else start]:
-                    world.call(call)
+            world = world_before(self.environment, self.task, self.turn, start)
             self.scenes[start] = Scene(world.snapshot(), {}, self.narrative, {})
         return self.scenes[start]
 
@@ -169,9 +164,8 @@ class _Reader:
         kept = list(self.text)
         for begin, end in spans:
             kept[begin:end] = " " * (end - begin)
-        known = _common_words(self.catalogue).union(
-            *(WORD.findall(plain(str(value))) for value in self.narrative.values())
-        )
+        story = (WORD.findall(plain(str(value))) for value in self.narrative.values())
+        known = _common_words(self.catalogue).union(*story)
         return tuple(word for word in dict.fromkeys(WORD.findall("".join(kept))) if word not in known)
 
 
@@ -187,7 +181,7 @@ def _values(recipe: Recipe, calls: Sequence[Call], results: Sequence[Result]) ->
                 fits = bool(value == source.value)
             elif isinstance(source, FromResult):
                 result = results[source.step]
-                told = _at(result.value, source.path)
+                told = source.of(result.value)
                 # a padded world may give a result without that path; then its text has to say the value
                 fits = Text.shown(result.text).contains_exact(value) if told is ABSENT else bool(value == told)
             else:
@@ -196,16 +190,6 @@ def _values(recipe: Recipe, calls: Sequence[Call], results: Sequence[Result]) ->
             if not fits:
                 return None
     return values
-
-
-def _at(value: Any, path: Sequence[str | int]) -> Any:
-    """What stands at `path`; ABSENT when nothing does."""
-    try:
-        for key in path:
-            value = value[key]
-    except (KeyError, IndexError, TypeError):
-        return ABSENT
-    return value
 
 
 @lru_cache(maxsize=64)
@@ -259,14 +243,8 @@ class _PhraseFinder:
 
     def begins(self, literal: str) -> Iterator[int]:
         """Where a phrase may begin: where its first words stand, or at any word when it begins with a value."""
-        if not literal:
-            yield from (word.start() for word in re.finditer(r"\S+", self.text))
-            return
-        position = self.text.find(literal)
-        while position >= 0:
-            if position == 0 or not self.text[position - 1].isalnum():
-                yield position
-            position = self.text.find(literal, position + 1)
+        place = rf"(?<![^\W_])(?={re.escape(literal)})" if literal else r"(?<!\S)(?=\S)"
+        return (found.start() for found in re.finditer(place, self.text))
 
     def ends(self, parts: Sequence[tuple[str, str | None]], position: int, index: int = 0) -> Iterator[int]:
         """Where a match of `parts` from `index` on ends when it begins at `position`."""

@@ -89,19 +89,16 @@ class RecipeTables:
         of `Catalogue` (`make_state`, `patch`, `pad` and `topics` at least). Raises UserError for a domain that both
         the tables and `domains` define, and for a thing without the noun that its words hold."""
         if twice := sorted(domains.keys() & self.domains.keys()):
-            raise UserError(
-                f"the code defines {', '.join(twice)} too", where=f"{self.file}, domains", remedy="keep one of the two"
-            )
+            what = f"the code defines {', '.join(twice)} too"
+            raise UserError(what, where=f"{self.file}, domains", remedy="keep one of the two")
         for name, recipe in self.recipes.items():
             for kind, gift in recipe.gives.items():
                 explicit = self.things[kind].explicit if kind in self.things else ()
                 if not gift.noun and any("{noun}" in words for words in explicit):
                     slot = f"/{gift.value.kind}" if isinstance(gift.value, FromEarlierRecipe) else "/slot"
-                    raise UserError(
-                        f"gives a {kind} without a noun, and the words of things.{kind} hold {{noun}}",
-                        where=f"{self.file}, recipes.{name}.gives.{kind}",
-                        remedy=f"end its source with {slot}, or write words without {{noun}}",
-                    )
+                    what = f"gives a {kind} without a noun, and the words of things.{kind} hold {{noun}}"
+                    remedy = f"end its source with {slot}, or write words without {{noun}}"
+                    raise UserError(what, where=f"{self.file}, recipes.{name}.gives.{kind}", remedy=remedy)
         shared = {entry.name for entry in fields(Catalogue)}.intersection(TABLES) - {"domains"}
         own = {name: getattr(self, name) for name in shared}
         fixed = {name: _fixed(values) for name, values in self.domains.items()}
@@ -147,8 +144,7 @@ def merged(tables: Sequence[RecipeTables]) -> RecipeTables:
 
 
 def source(text: str) -> FromUser | FromResult | FromEarlierRecipe:
-    """A source in short notation: `slot:domain`, `0.address` or `0.mails.0`, `^event`. Raises ValueError for anything
-    else."""
+    """A source in short notation: `slot:domain`, `0.address` or `0.mails.0`, `^event`. Raises ValueError for others."""
     if text.startswith("^"):
         return FromEarlierRecipe(text[1:])
     slot, colon, domain = text.partition(":")
@@ -182,6 +178,8 @@ class TableReader:
         for name, value in self._table("shared").items():
             self.shared[name] = self._entries(value, f"shared.{name}") if isinstance(value, list) else value
         names = ("lookups", "thematic", "ordinary", "silent", "common")
+        lists: dict[str, Any] = {name: frozenset(self._texts(self.content.get(name, []), name)) for name in names}
+        lists |= {name: self._each(name, self._texts) for name in ("vague", "supply", "again")}
         return RecipeTables(
             self.file,
             recipes=self._recipes(),
@@ -191,14 +189,11 @@ class TableReader:
             links=self._lines(self.content.get("links", []), "links"),
             stories=tuple(self._each("stories", self._story).values()),
             things=self._each("things", self._words),
-            vague=self._each("vague", self._texts),
-            supply=self._each("supply", self._texts),
-            again=self._each("again", self._texts),
             longest=self._longest(),
             families=self._families(),
             siblings=self._siblings(),
             swaps=self._each("swaps", self._pair),
-            **{name: frozenset(self._texts(self.content.get(name, []), name)) for name in names},
+            **lists,
         )
 
     # --- recipes
@@ -310,9 +305,8 @@ class TableReader:
             self._fault(key, "must be a text", 'write "source/noun", or "source" for a thing without a noun')
         value, _, noun = text.partition("/")
         if "{" in noun or "}" in noun:
-            self._fault(
-                key, f"the noun {noun!r} holds a slot", "name one slot without braces, or write words without any"
-            )
+            remedy = "name one slot without braces, or write words without any"
+            self._fault(key, f"the noun {noun!r} holds a slot", remedy)
         return ProducedEntity(self._source(value, key), noun)
 
     def _source(self, text: str, key: str) -> Any:

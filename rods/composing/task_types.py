@@ -22,7 +22,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rods.analysis.containment import Text, contains_exact
+from rods.analysis.containment import Text
 from rods.analysis.flows import Flow
 from rods.analysis.plausible_calls import shows
 from rods.calls import Call
@@ -70,8 +70,7 @@ def apply(
 
 
 def blanks(draft: Draft, texts: Sequence[str], type: TaskType) -> list[int]:
-    """The turns in which no call is right, once texts and turns are known to fit `type`. Raises ComposeError as
-    `apply`."""
+    """The turns in which no call is right. Raises ComposeError as `apply` where texts or turns do not fit `type`."""
     if len(texts) != len(draft.turns):
         raise ComposeError("conversation_construct_failed", f"{len(texts)} texts for {len(draft.turns)} turns")
     turns = [turn for turn, calls in enumerate(draft.turns) if not calls]
@@ -103,16 +102,7 @@ def finished(
     used = {bound.call.name for calls in draft.turns for bound in calls}
     provenance: dict[str, Any] = {
         "plan": draft.plan.as_json(),
-        "flows": [
-            [
-                {
-                    name: settled(flow, bound.call.arguments[name], turn, script).as_json()
-                    for name, flow in bound.flows.items()
-                }
-                for bound in calls
-            ]
-            for turn, calls in enumerate(draft.turns)
-        ],
+        "flows": [[_settled(bound, turn, script) for bound in calls] for turn, calls in enumerate(draft.turns)],
         "results": results,
         "recipes": [[bound.recipe for bound in calls] for calls in draft.turns],
         "traits": [_traits(catalogue, turn, calls) for turn, calls in enumerate(draft.turns)],
@@ -273,11 +263,14 @@ def _shown(
     return tuple(sorted(shown, key=lambda name: present.index(tools[name].group)) if present else shown)
 
 
-def settled(flow: Flow, value: Any, turn: int, script: Sequence[str]) -> Flow:
-    """`flow` after wording: `user` when this turn's text says the value, `earlier` when only an earlier one does."""
-    if flow.source not in ("user", "earlier") or contains_exact(script[turn], value):
-        return Flow("user") if flow.source == "earlier" else flow
-    return Flow("earlier") if any(contains_exact(text, value) for text in script[:turn]) else flow
+def _settled(bound: BoundCall, turn: int, script: Sequence[str]) -> dict[str, Any]:
+    """A call's flows after wording: `user` when this turn's text says the value, `earlier` when only one before."""
+    flows = dict(bound.flows)
+    for name, flow in bound.flows.items():
+        said = [Text.of(text).contains_exact(bound.call.arguments[name]) for text in script[: turn + 1]]
+        if flow.source in ("user", "earlier") and any(said):
+            flows[name] = Flow("user" if said[-1] else "earlier")
+    return {name: flow.as_json() for name, flow in flows.items()}
 
 
 def _traits(catalogue: Catalogue, turn: int, calls: Sequence[BoundCall]) -> list[str]:

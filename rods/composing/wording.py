@@ -31,8 +31,7 @@ class RecipeRequest:
 
 
 def requests(catalogue: Catalogue, turn: Sequence[BoundCall]) -> list[RecipeRequest]:
-    """The recipes of a turn in order. Raises ComposeError("conversation_construct_failed") when its calls do not fit
-    them."""
+    """The recipes of a turn in order. Raises ComposeError("conversation_construct_failed") for calls of no recipe."""
     asked = []
     start = 0
     while start < len(turn):

@@ -115,7 +115,7 @@ class StageKeys(Section):
     reward: EpisodeReward = "progress"  # what is trained on (rods/episode/rewards.py); format, format_codes: stage 1's
     prompt: Literal["plain", "resourceful"] = "plain"  # which system prompt of the tags dialect (000 Appendix G)
     # what the policy is shown: empty: all as it is; seal-active, seal-full: SEAL's cues, or all of its components (002
-    # §3.3, Appendix D); package.module:factory: your own (rods/interfaces/base.py); never in validation and evaluation
+    # §3.3, Appendix D); package.module:factory: your own (rods/interfaces); never in validation and evaluation
     interface: str = ""
     expand: bool = True  # selection, staging and retirement run only where true
     # what ends it: its epochs, or a plateau of the validation score with stable gradient norms (000 Remark 3.1)

@@ -23,6 +23,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache, partial
+from itertools import chain, repeat
 
 from rods.analysis.containment import WORD, Text, leaves
 from rods.analysis.schemas import Checker, limits
@@ -42,15 +44,13 @@ def diagnose(trace: Trace, task: Task, environment: Environment) -> tuple[Label,
     limit of steps. Turns of a head start are not the policy's; a turn that was cut by length or broken by the machinery
     says nothing about it, and nor do the turns that were never reached."""
     labels: list[Label] = []
-    shown, steps = _Shown(trace), 0
+    shown = _Shown(trace)
     erred: frozenset[str] = frozenset()  # tools whose errors, in turns that failed, were never made good
     right = True  # whether the state was as expected before the turn
     for number, turn in enumerate(trace.turns):
         if turn.verdict is None and trace.end != "step_limit":
             break
-        before = shown.before[steps : steps + len(turn.steps)]
-        steps += len(turn.steps)
-        played = _Played(turn, task.calls[trace.head + number], environment, shown, before, right)
+        played = _Played(turn, task.calls[trace.head + number], environment, shown, right)
         erred -= {call.name for call, result in played.calls if result.error is None}
         labels.append(played.label(erred))
         if labels[-1] == "pass":
@@ -63,31 +63,21 @@ def diagnose(trace: Trace, task: Task, environment: Environment) -> tuple[Label,
 
 
 class _Played:
-    """One turn, and what its evidence says. `before` says of each reply how much had been `shown` then; `right`: the
-    state was as expected."""
+    """One turn, the next of those that `shown` is asked about, and what its evidence says. `right`: the state was as
+    expected."""
 
     def __init__(
-        self,
-        turn: TurnTrace,
-        expected: Sequence[Call],
-        environment: Environment,
-        shown: _Shown,
-        before: Sequence[int],
-        right: bool,
+        self, turn: TurnTrace, expected: Sequence[Call], environment: Environment, shown: _Shown, right: bool
     ) -> None:
         self.turn, self.expected, self.shown, self.right = turn, expected, shown, right
         self.documents = _documents(environment)
         self.malformed = any(step.error is not None for step in turn.steps)
         self.calls = [pair for step in turn.steps for pair in zip(step.calls, step.results, strict=True)]
         # for each call: what had been shown before its reply, and that with the results that the reply had by then
-        self.before = [
-            (known, known + place)
-            for step, known in zip(turn.steps, before, strict=True)
-            for place in range(len(step.calls))
-        ]
-        self.unmended = [
-            pair for place, pair in enumerate(self.calls) if self._failed(place) and not self._mended(place)
-        ]
+        replies = zip(turn.steps, shown.before, strict=False)
+        self.before = [(known, known + place) for step, known in replies for place in range(len(step.calls))]
+        places = range(len(self.calls))
+        self.unmended = [self.calls[at] for at in places if self._failed(at) and not self._mended(at)]
 
     def label(self, erred: Collection[str]) -> Label:
         """The turn's label; `erred`: tools whose errors of earlier turns were never made good."""
@@ -129,25 +119,21 @@ class _Played:
         return any(call.name == name and result.error is None for call, result in self.calls[place + 1 :])
 
     def _breaks_document(self, place: int) -> bool:
-        """Whether the arguments break the document of the tool (by environment or schema), and no later call of it was
-        better."""
+        """Whether the arguments break the tool's document (by environment or schema), and no later call was better."""
         call, result = self.calls[place]
         if call in self.expected:
             return False
         wrong = result.error in WRONG_ARGUMENTS or not self._fits(call)
-        later = self.calls[place + 1 :]
-        return wrong and not any(
-            other.name == call.name and answer.error is None and self._fits(other) for other, answer in later
-        )
+        later = (other for other, answer in self.calls[place + 1 :] if other.name == call.name and answer.error is None)
+        return wrong and not any(map(self._fits, later))
 
     def _fits(self, call: Call) -> bool:
         """Whether the call keeps to the document of its tool, if that has one."""
         if call.name not in self.documents:
             return True
         required, checkers = self.documents[call.name]
-        return required <= call.arguments.keys() <= checkers.keys() and all(
-            checkers[name].fits(value) for name, value in call.arguments.items()
-        )
+        fitting = (checkers[name].fits(value) for name, value in call.arguments.items())
+        return required <= call.arguments.keys() <= checkers.keys() and all(fitting)
 
     def _misses(self, place: int) -> bool:
         """Whether the call aims at a target that nothing shown before it contains: it was refused, and the target is a
@@ -196,33 +182,28 @@ class _Shown:
     a head start the calls that were played for it, too. Texts are read when somebody asks for them: most turns pass."""
 
     def __init__(self, trace: Trace) -> None:
-        self._sources: list[tuple[Callable[[str], Text], str]] = []
-        self._read: list[Text] = []
-        self.before: list[int] = []  # so many of them came before each reply of the policy; none where that is unknown
+        self._texts: list[Callable[[], Text]] = []
+        before: list[int] = []
         steps = [step for turn in trace.turns for step in turn.steps]
         written = [place for place, message in enumerate(trace.messages) if message.role == "assistant"]
         own = written[len(written) - len(steps) :] if len(written) >= len(steps) else []
         at = 0
         for step, place in zip(steps, own, strict=False):
-            self._sources += [(Text.of, message.content) for message in trace.messages[at:place]]
-            self.before.append(len(self._sources))
-            self._sources += [(Text.shown, result.text) for result in step.results]
+            self._texts += [cache(partial(Text.of, message.content)) for message in trace.messages[at:place]]
+            before.append(len(self._texts))
+            self._texts += [cache(partial(Text.shown, result.text)) for result in step.results]
             at = place + 1
-        self.before += [0] * (len(steps) - len(self.before))
+        # so many of them came before each reply of the policy, one after the other; none where that is unknown
+        self.before = chain(before, repeat(0))
 
     def contains(self, value: str | int, before: int) -> bool:
         """Whether one of the first `before` texts says the value, in whatever form; a path, whether its parts are."""
         parts = [part for part in value.split("/") if part not in ("", ".", "..")] if isinstance(value, str) else []
-        return self._tell(value, before) or (bool(parts) and all(self._tell(part, before) for part in parts))
 
-    def _tell(self, value: str | int, before: int) -> bool:
-        for place in range(before):
-            if place == len(self._read):
-                read, text = self._sources[place]
-                self._read.append(read(text))
-            if self._read[place].contains_any_form(value):
-                return True
-        return False
+        def told(value: str | int) -> bool:
+            return any(text().contains_any_form(value) for text in self._texts[:before])
+
+        return told(value) or (bool(parts) and all(map(told, parts)))
 
 
 @kept

@@ -34,7 +34,7 @@ from rods.episode.goals import Goal, WholeGoal
 from rods.episode.users import User, procedural_user
 from rods.episode.watchdog import Alarm, Lanes
 from rods.errors import InfrastructureError, UserError
-from rods.interfaces.base import IDENTITY, Interface
+from rods.interfaces import IDENTITY, Interface
 from rods.logs import log
 from rods.tasks import AnyTask, OpenTask
 
@@ -163,7 +163,7 @@ def run_lockstep(
     still waits for text and returns one reply for each, in the same order. Jobs that wait are advanced in threads, one
     each; the others, meanwhile, in this one."""
     running = [_Running(job) for job in jobs]
-    traces: list[Trace | None] = [None] * len(jobs)
+    traces: dict[int, Trace] = {}
     answers: dict[int, Reply | None] = dict.fromkeys(range(len(jobs)))
     slow = sum(job.slow for job in jobs)
     with Lanes(slow, "player") if slow else nullcontext() as threads:
@@ -177,16 +177,11 @@ def run_lockstep(
                     requests[index] = future.result()
                 except InfrastructureError:  # it did not come back (rods.episode.watchdog)
                     requests[index] = running[index].lost()
-            waiting: list[tuple[int, NeedText]] = []
-            for index in answers:
-                request = requests[index]
-                if isinstance(request, Trace):
-                    traces[index] = request
-                else:
-                    waiting.append((index, request))
+            traces |= {index: trace for index, trace in requests.items() if isinstance(trace, Trace)}
+            waiting = [(index, need) for index in answers if isinstance(need := requests[index], NeedText)]
             replies = complete(waiting) if waiting else ()
             answers = {index: reply for (index, _), reply in zip(waiting, replies, strict=True)}
-    return [trace for trace in traces if trace is not None]
+    return [traces[index] for index in range(len(jobs))]
 
 
 async def run_episode(

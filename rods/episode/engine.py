@@ -17,7 +17,7 @@ from rods.conversations import Limits, Persona, Script, UserText
 from rods.dialects.base import Dialect
 from rods.environments.base import Environment, Result, Tool
 from rods.faults import End
-from rods.interfaces.base import IDENTITY, Interface, Shown
+from rods.interfaces import IDENTITY, Interface, Shown
 from rods.tasks import AnyTask, OpenTask, Task
 
 MAX_STEPS = 20  # replies a turn, BFCL's limit
@@ -106,8 +106,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an episode earned that is judged as a whole: `passed` of `of`. `notes` say why: checks that failed, a
-    verifier's reasons."""
+    """What an episode judged as a whole earned: `passed` of `of`. `notes`: failed checks, a verifier's reasons."""
 
     passed: int
     of: int
@@ -352,12 +351,11 @@ class Episode:
                 steps.append(StepTrace(reply.text))
                 return "step_limit" if parsed.calls else None
             self._tool_turns += 1
-            allowed = [not self.visible_only or call.name in shown.tools for call in parsed.calls]
-            asked = tuple(call for call, may in zip(parsed.calls, allowed, strict=True) if may)
+            asked = tuple(call for call in parsed.calls if not self.visible_only or call.name in shown.tools)
             answers = iter((yield NeedCalls(asked, tuple(self._messages))) if asked else ())
             results = tuple(
-                next(answers) if may else Result(f"no tool named {call.name}", error="unknown_tool")
-                for call, may in zip(parsed.calls, allowed, strict=True)
+                next(answers) if call in asked else Result(f"no tool named {call.name}", error="unknown_tool")
+                for call in parsed.calls
             )
             given = [result.reward for result in results if result.reward is not None]
             reward = sum(given) / len(given) if given else None

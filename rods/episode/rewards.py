@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from rods.calls import Call
 from rods.episode.engine import StepTrace, Trace
@@ -92,11 +93,9 @@ def toolrl(trace: Trace, truth: Truth) -> float:
     if len(truth) != trace.expected:
         raise ValueError(f"the reward toolrl needs the ground truth of {trace.expected} turns, not of {len(truth)}")
     matched = most = 0.0
-    for place, expected in enumerate(truth):
-        turn = trace.turns[place] if place < len(trace.turns) else None
-        made = [call for step in turn.steps for call in step.calls] if turn is not None else []
+    for turn, expected in zip_longest(trace.turns, truth):
         if turn is not None:
-            matched += _matched(made, expected)
+            matched += _matched([call for step in turn.steps for call in step.calls], expected)
         most += 1 + len(expected) + sum(len(call.arguments) for call in expected)
     form = float(well_formed(trace) == 1.0)
     return form + 6 * matched / most - 3

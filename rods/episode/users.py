@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rods.analysis.containment import Text, stems
+from rods.analysis.containment import stems
 from rods.conversations import Persona, UserText
 from rods.episode.engine import Exchange
 
@@ -18,7 +18,6 @@ from rods.episode.engine import Exchange
 User = Callable[[Persona, Exchange], UserText | str]
 NOTHING_TO_ADD = "I have nothing to add to that."  # to a question about nothing that it knows
 SAID_ALREADY = "As I said:"
-SHORT = 4  # characters below which a text is no sign that something was told: a number, yes, no
 
 
 def procedural_user(persona: Persona, said: Exchange) -> str:
@@ -37,21 +36,3 @@ def named(persona: Persona, text: str) -> list[str]:
     """The topics that the user knows about and `text` names."""
     heard = frozenset(stems(text))
     return [topic for topic in persona.knows if (words := frozenset(stems(topic))) and words <= heard]
-
-
-def told_unasked(persona: Persona, said: Exchange, text: str) -> list[str]:
-    """The topics whose words `text` tells although they were left out so far and nobody asks for them; what belongs to
-    a further request is not left out. A question that names no topic, in whatever words it is put, may be about any."""
-    answer, told = said[-1][1], Text.of(text)
-    asked = named(persona, answer)
-    if "?" in answer and not asked:
-        return []
-    known = Text.of(" | ".join([*(text for text, _ in said), *persona.further]))
-    return [
-        topic
-        for topic, words in persona.knows.items()
-        if len(words) >= SHORT
-        and told.contains_any_form(words)
-        and not known.contains_any_form(words)
-        and not ("?" in answer and topic in asked)
-    ]

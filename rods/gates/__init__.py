@@ -7,37 +7,19 @@ from __future__ import annotations
 from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
 from rods.config import Gates
-from rods.environments.base import Environment, Results
+from rods.environments.base import Environment
 from rods.extension import extensions
 from rods.faults import Gate
-from rods.gates.ground_truth import abridged, arguments, replay, replayed, tools, unjudgeable
+from rods.gates.ground_truth import arguments, replayed, tools
 from rods.gates.grounding import grounding
 from rods.gates.leaks import leaks
 from rods.gates.missing import missing
 from rods.gates.records import Checked, GateRejection, Reason
-from rods.gates.requests import lexicon, look_ups, requests
-from rods.gates.similarity import SimilarityIndex, contamination, duplicates, held_out_index, overlaps
+from rods.gates.requests import lexicon, requests
+from rods.gates.similarity import SimilarityIndex, contamination, duplicates
 from rods.tasks import AnyTask, Task
 
-__all__ = [
-    "Reason",
-    "SimilarityIndex",
-    "abridged",
-    "arguments",
-    "check",
-    "contamination",
-    "duplicates",
-    "grounding",
-    "held_out_index",
-    "leaks",
-    "look_ups",
-    "missing",
-    "overlaps",
-    "replay",
-    "requests",
-    "tools",
-    "unjudgeable",
-]
+__all__ = ["check", "grounding", "leaks", "missing", "requests", "varied"]
 
 
 def check(
@@ -65,15 +47,19 @@ def check(
         ("leaks", leaks(environment, task) if gates.leaks else []),
     ]
     if results is not None and known:
-        fair = gates.fair_blanks
+        fair, catalogue = gates.fair_blanks, lexicon(environment).catalogue
+        misjudged = catalogue.misjudged(task, results) if catalogue is not None and gates.replay else ()
         asked += [
-            ("replay", _misjudged(environment, task, results) if gates.replay else []),
+            ("replay", [Reason(why, turn, at) for turn, at, why in misjudged]),
             ("grounding", grounding(environment, task, results) if gates.grounding else []),
             ("requests", requests(environment, task, results) if gates.requests else []),
             ("missing", missing(environment, task, results, fair=fair) if gates.missing else []),
         ]
+    unlike = ["its ground truth does not run here, so it has no profile"]
+    if shape is not None:
+        unlike = isomorphic(root, shape, gates)
     asked += [
-        ("profile", _unlike(root, shape, gates) if gates.profile else []),
+        ("profile", list(map(Reason, unlike)) if gates.profile else []),
         ("duplicates", duplicates(task, pool) if gates.duplicates else []),
         ("contamination", contamination(task, held_out) if gates.contamination else []),
     ]
@@ -84,14 +70,3 @@ def varied(task: AnyTask) -> bool:
     """Whether variants can be written of `task`: it has ground truth by turn, or an extension says so. Raises
     ValueError for one whose record cannot be read."""
     return isinstance(task, Task) or any(each.varies(task) for each in extensions())
-
-
-def _misjudged(environment: Environment, task: Task, results: Results) -> list[Reason]:
-    catalogue = lexicon(environment).catalogue
-    return [] if catalogue is None else [Reason(why, turn, at) for turn, at, why in catalogue.misjudged(task, results)]
-
-
-def _unlike(root: Profile, shape: Profile | None, gates: Gates) -> list[Reason]:
-    if shape is None:
-        return [Reason("its ground truth does not run here, so it has no profile")]
-    return [Reason(told) for told in isomorphic(root, shape, gates)]

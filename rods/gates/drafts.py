@@ -1,7 +1,6 @@
 """Judges a task against the draft that it was made from (004 Appendix G, gate 4, by rules). No fault accepts it.
 
-The four parts can be asked alone. That the calls run and give the recorded results is the business of the other gates
-(`rods.gates.check`).
+That the calls run and give the recorded results is the business of the other gates (`rods.gates.check`).
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rods.analysis.containment import Text, contains_exact
+from rods.analysis.containment import Text
 from rods.composing.catalogue import Catalogue, Constant
 from rods.composing.parse_wording import read
 from rods.composing.records import BoundCall, Draft
 from rods.environments.base import Environment, Results, Tool
 from rods.gates.ground_truth import run
-from rods.gates.leaks import leaks as leaking
+from rods.gates.leaks import leaks
 from rods.tasks import RETURN_SENTENCE, Task
 
 SLACK = 2  # words that a blur may add
@@ -44,11 +43,27 @@ def judge(
     faults = structure(task, draft)
     if faults:  # the other parts take the structure for granted
         return faults
-    return (
-        alignment(catalogue, environment, task, draft, results)
-        + leaks(environment, task)
-        + naturalness(task, catalogue.book.longest + SLACK)
-    )
+    shown: list[Text] = []  # what the calls so far gave
+    tools = environment.tools()
+    for turn, calls in enumerate(draft.turns):
+        for bound in calls:
+            faults += _unfounded(catalogue, tools[bound.call.name], task, draft, turn, bound, shown)
+            shown.append(Text.shown(bound.result.text))
+    # texts and calls have to ask for the same: nothing missing, nothing unasked
+    readings = read(catalogue, environment, task, run(environment, task) if results is None else results)
+    for turn, reading in enumerate(readings):
+        if reading.unexplained and not any(fault.turn == turn for fault in faults):
+            call = task.calls[turn][reading.unexplained[0]]
+            faults.append(DraftFault(f"nobody asks for {call}", "query", turn))
+        faults += [DraftFault(f"{word!r} is asked about and no call uses it", "query", turn) for word in reading.left]
+    said = [(reason.text, reason.turn) for reason in leaks(environment, task) if reason.turn is not None]
+    said += [
+        (reason, turn)
+        for turn, text in enumerate(task.script)
+        if text != RETURN_SENTENCE
+        for reason in unnatural(text, catalogue.book.longest + SLACK)
+    ]
+    return faults + [DraftFault(reason, "query", turn if task.calls[turn] else turn + 1) for reason, turn in said]
 
 
 def structure(task: Task, draft: Draft) -> list[DraftFault]:
@@ -91,30 +106,10 @@ def _missing(task: Task, draft: Draft, turn: int) -> bool:
         bound.call.arguments[argument]
         for bound in draft.turns[turn + 1]
         for argument, flow in bound.flows.items()
-        if flow.source in ("user", "earlier") and contains_exact(task.script[turn + 1], bound.call.arguments[argument])
+        if flow.source in ("user", "earlier")
+        and Text.of(task.script[turn + 1]).contains_exact(bound.call.arguments[argument])
     )
     return any(not any(text.contains_exact(value) for text in texts) for value in supplied)
-
-
-def alignment(
-    catalogue: Catalogue, environment: Environment, task: Task, draft: Draft, results: Results | None = None
-) -> list[DraftFault]:
-    """Whether texts and calls ask for the same: nothing missing, nothing unasked."""
-    faults: list[DraftFault] = []
-    shown: list[Text] = []  # what the calls so far gave
-    tools = environment.tools()
-    for turn, calls in enumerate(draft.turns):
-        for bound in calls:
-            faults += _unfounded(catalogue, tools[bound.call.name], task, draft, turn, bound, shown)
-            shown.append(Text.shown(bound.result.text))
-    if results is None:
-        results = run(environment, task)
-    for turn, reading in enumerate(read(catalogue, environment, task, results)):
-        if reading.unexplained and not any(fault.turn == turn for fault in faults):
-            call = task.calls[turn][reading.unexplained[0]]
-            faults.append(DraftFault(f"nobody asks for {call}", "query", turn))
-        faults += [DraftFault(f"{word!r} is asked about and no call uses it", "query", turn) for word in reading.left]
-    return faults
 
 
 def _unfounded(
@@ -143,27 +138,8 @@ def _unfounded(
     return faults
 
 
-def leaks(environment: Environment, task: Task) -> list[DraftFault]:
-    """What the gate of this name holds against the texts: tools and parameters that they name, artefacts."""
-    return [
-        DraftFault(reason.text, "query", _served(task, turn))
-        for reason in leaking(environment, task)
-        if (turn := reason.turn) is not None
-    ]
-
-
-def naturalness(task: Task, longest: int) -> list[DraftFault]:
-    """Texts that no user would type, or of more than `longest` words."""
-    return [
-        DraftFault(reason, "query", _served(task, turn))
-        for turn, text in enumerate(task.script)
-        if text != RETURN_SENTENCE
-        for reason in unnatural(text, longest)
-    ]
-
-
 def unnatural(text: str, longest: int) -> list[str]:
-    """Why no user would type `text`."""
+    """Why no user would type `text`, which may have `longest` words."""
     reasons = []
     if not text or text != text.strip() or "  " in text or text[-1] not in ".!?" or text[0].islower():
         reasons.append(f"not written in sentences: {text!r}")
@@ -172,11 +148,6 @@ def unnatural(text: str, longest: int) -> list[str]:
     if len(text.split()) > longest:
         reasons.append(f"{len(text.split())} words long, over {longest}")
     return reasons
-
-
-def _served(task: Task, turn: int) -> int:
-    """The turn whose calls do what the text of `turn` asks for."""
-    return turn if task.calls[turn] else turn + 1
 
 
 def _size(state: Any) -> int:

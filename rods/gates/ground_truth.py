@@ -170,10 +170,9 @@ def oversized(call: Call, gates: Gates) -> Iterator[str]:
         left: list[Any] = [argument]
         while left:
             value = left.pop(0)
-            what, most = (
-                ("elements", gates.max_list) if isinstance(value, (list, tuple)) else ("characters", gates.max_string)
-            )
-            if isinstance(value, (str, list, tuple)) and len(value) > most:
+            listed = isinstance(value, (list, tuple))
+            what, most = ("elements", gates.max_list) if listed else ("characters", gates.max_string)
+            if (listed or isinstance(value, str)) and len(value) > most:
                 yield f"{call.name}: {name} has {len(value)} {what}, at most {most} are allowed"
-            inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+            inside = value.values() if isinstance(value, dict) else value if listed else ()
             left = [*inside, *left]

@@ -8,10 +8,10 @@ would type (`order_id`). What a call has as a value may be said whatever it look
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Set
 
 from rods.conversations import Persona
-from rods.environments.base import Environment, Tool
+from rods.environments.base import Environment
 from rods.gates.records import Reason
 from rods.gates.requests import lexicon
 from rods.tasks import RETURN_SENTENCE, AnyTask, OpenTask
@@ -29,30 +29,17 @@ def leaks(environment: Environment, task: AnyTask) -> list[Reason]:
         plain = catalogue.ordinary & tools.keys()
     else:
         plain = frozenset(name for name in tools if name.isalpha() and name.islower())
-    hidden = secrets(tools, plain)
+    hidden = tools.keys() - plain
+    hidden |= {name for tool in tools.values() for name in tool.parameter_names if "_" in name or not name.islower()}
     values = "\n".join(str(value) for call in task.goal_calls for value in call.arguments.values())
     texts: list[tuple[int | None, str]] = [item for item in enumerate(task.texts) if item[1] != RETURN_SENTENCE]
     if isinstance(task, OpenTask) and isinstance(task.user, Persona):
         texts += [(None, text) for text in (*task.user.further, *task.user.knows.values())]
-    return [
-        Reason(told, turn) for turn, text in texts for told in (*_named(text, hidden, plain, values), *artefacts(text))
-    ]
+    return [Reason(told, turn) for turn, text in texts for told in _leaks(text, hidden, plain, values)]
 
 
-def secrets(tools: Mapping[str, Tool], ordinary: Collection[str]) -> frozenset[str]:
-    """The names of tools and parameters that no text may hold."""
-    return frozenset(tools).difference(ordinary) | {
-        name for tool in tools.values() for name in tool.parameter_names if "_" in name or not name.islower()
-    }
-
-
-def artefacts(text: str) -> list[str]:
-    """The first artefact of generation in a text: JSON, tags, words of the pipeline."""
-    found = ARTEFACTS.search(text)
-    return [f"holds the artefact {found[0]!r}"] if found else []
-
-
-def _named(text: str, hidden: frozenset[str], plain: frozenset[str], values: str) -> Iterator[str]:
+def _leaks(text: str, hidden: Set[str], plain: Set[str], values: str) -> Iterator[str]:
+    """The names of tools and parameters in a text, and its first artefact."""
     words = set(re.findall(r"\w+", text))
     for name in sorted(hidden & words):
         if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", values):
@@ -65,3 +52,5 @@ def _named(text: str, hidden: frozenset[str], plain: frozenset[str], values: str
         )
         if re.search(as_name, text, re.IGNORECASE):
             yield f"the text names the tool {name!r}"
+    if found := ARTEFACTS.search(text):
+        yield f"holds the artefact {found[0]!r}"

@@ -2,7 +2,7 @@
 what is searched, and why.
 
 Replacements of a held-out tool are executed in forks of the world before its first call, with plausible arguments:
-`FIRST` calls a tool, and after the `NEAR` of them that come nearest to the goal, `SECOND` more of each.
+`FIRST` calls a tool, and after `NEAR` of them that come nearer to the goal (`_Search._near`), `SECOND` more of each.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, leaves, stems
 from rods.analysis.flows import Output
-from rods.analysis.plausible_calls import KnownValues, Tried, attempts, plausible, shows, visible
+from rods.analysis.plausible_calls import KnownValues, Tried, attempts, plausible, shows, visible, world_before
 from rods.calls import Call
-from rods.environments.base import Environment, Instance, Result, Results, Tool
+from rods.environments.base import Environment, Instance, Result, Results
 from rods.gates.records import Reason
 from rods.gates.requests import lexicon
 from rods.tasks import RETURN_SENTENCE, Task
@@ -40,10 +39,8 @@ def missing(environment: Environment, task: Task, results: Results, *, fair: boo
         served = AbstentionTurn(environment, task, results, turn + 1)
         ways = served.given() if task.type == "miss_param" else served.replaced()
         if fair and not ways:
-            ways = [
-                Reason(f"{task.calls[turn + 1][index]} can be made in the turn that is to be declined", turn + 1, index)
-                for index in served.possible()
-            ]
+            why = "can be made in the turn that is to be declined"
+            ways = [Reason(f"{served.calls[index]} {why}", turn + 1, index) for index in served.possible()]
         reasons += ways
     if not blanks:
         reasons.append(Reason(f"a {task.type} task without a turn in which no call is right"))
@@ -99,14 +96,14 @@ class AbstentionTurn:
             return [Reason("needs none of the tools that return in it", self.turn)]
         if not self.environment.features.fork:
             return []
-        ways = ((place, self._search(place).way()) for place in places)
+        ways = ((place, _Search(self, place).way()) for place in places)
         return [Reason(f"{self.calls[at]} can be done without it: {way}", self.turn) for at, way in ways if way]
 
     def possible(self) -> list[int]:
         """The calls of this turn that a policy can make in the turn without calls, and that its text asks for. Whatever
         only prepares a call that it cannot make is left out: it leaves the world as it is, and that call takes
         something from its result or does not go through without it."""
-        world = self._world()
+        world = world_before(self.environment, self.task, self.turn)
         stopped: list[int] = []
         made: list[tuple[int, bool]] = []  # and whether it left the world as it was
         for index, call in enumerate(self.calls):
@@ -124,8 +121,7 @@ class AbstentionTurn:
         return [index for index, _ in made if index not in preparing and self._asked_before(index)]
 
     def _supplied(self, call: Call) -> Iterator[str]:
-        """Of each value of `call` that this turn is the first to say, how it could be had before; "" where it could
-        not."""
+        """How each value of `call` that this turn is the first to say could be had before; "" where it could not."""
         now = Text.of(self.task.script[self.turn])
         parameters = {parameter.name: parameter for parameter in self.environment.tools()[call.name].parameters}
         for name, value in call.arguments.items():
@@ -155,16 +151,15 @@ class AbstentionTurn:
         )
 
     def _prepares(self, index: int, other: int) -> bool:
-        """Whether call `other` takes something from the result of `index`, or fails or gives something else without
-        it."""
-        output = self._output(self.turn, index)
+        """Whether call `other` takes something from the result of `index`, or gives something else without it."""
         if other < index:
             return False
+        output = self._output(self.turn, index)
         if any(output.has(name, value) for name, value in self.calls[other].arguments.items()):
             return True
-        world = self._world()
-        results = {place: world.call(call) for place, call in enumerate(self.calls[: other + 1]) if place != index}
-        return results[other].text != self.results[self.turn][other].text
+        world = world_before(self.environment, self.task, self.turn, index)
+        *_, result = (world.call(call) for call in self.calls[index + 1 : other + 1])
+        return result.text != self.results[self.turn][other].text
 
     def _asked_before(self, index: int) -> bool:
         """Whether the turn without calls asks for a call of this turn, rather than this turn itself: its text says one
@@ -177,46 +172,30 @@ class AbstentionTurn:
         book = lexicon(self.environment)
         return book.asks(stems(asked), names)[call.name] >= book.asks(stems(now), names)[call.name]
 
-    def _world(self) -> Instance:
-        """The world in which the turn begins."""
-        world = self.environment.reset(self.task.state)
-        for call in self.made:
-            world.call(call)
-        return world
-
     def _output(self, turn: int, index: int) -> Output:
         return Output((turn, index), self.task.calls[turn][index], self.results[turn][index])
 
-    def _search(self, place: int) -> _Search:
-        """The search for what does the same as call `place`."""
-        world = self._world()
-        known = KnownValues()
-        known.add_arguments(self.calls[place].arguments)
-        for number in range(self.turn + 1):
-            known.add_text(self.task.script[number])
-            for index, earlier in enumerate(self.task.calls[number][: None if number < self.turn else place]):
-                known.add_arguments(earlier.arguments)
-                known.add_result(world.call(earlier) if number == self.turn else self.results[number][index])
-        for later in self.calls[place:]:
-            known.add_arguments(later.arguments)
-        target = world.fork()
-        wanted = _information(self.calls[place], target.call(self.calls[place]))
-        snapshots = self.environment.features.snapshot
-        return _Search(self.tools, known, world, target, wanted, world.same_state(target), snapshots)
 
-
-@dataclass(frozen=True)
 class _Search:
-    """Looks for one or two calls that bring `world` to `target`, or show `wanted` where `target` is no other world
-    (`reads`)."""
+    """Looks for one or two calls that do what call `place` of a turn does: bring `world` to `target`, or show `wanted`
+    where `target` is no other world (`reads`)."""
 
-    tools: Sequence[Tool]
-    known: KnownValues
-    world: Instance
-    target: Instance
-    wanted: frozenset[Any]
-    reads: bool
-    snapshots: bool
+    def __init__(self, served: AbstentionTurn, place: int) -> None:
+        task, turn, call = served.task, served.turn, served.calls[place]
+        self.tools, self.snapshots = served.tools, served.environment.features.snapshot
+        self.known = KnownValues()
+        self.known.add_arguments(call.arguments)
+        for number in range(turn + 1):
+            self.known.add_text(task.script[number])
+            for index, earlier in enumerate(task.calls[number][: None if number < turn else place]):
+                self.known.add_arguments(earlier.arguments)
+                self.known.add_result(served.results[number][index])
+        for later in served.calls[place:]:
+            self.known.add_arguments(later.arguments)
+        self.world = world_before(served.environment, task, turn, place)
+        self.target = self.world.fork()
+        self.wanted = _information(call, self.target.call(call))
+        self.reads = self.world.same_state(self.target)
 
     def way(self) -> str:
         """The first way found, as text; "" where there is none."""
@@ -245,7 +224,8 @@ class _Search:
         return self.wanted <= shown
 
     def _near(self, first: Sequence[Tried]) -> list[Tried]:
-        """The first calls that come nearer to the target, the nearest of each tool, at most `NEAR`."""
+        """Of the first calls that come nearer to the target the nearest of each tool; of at most `NEAR` tools, those
+        whose farthest such call comes nearest."""
         if self.reads:
             scored = [(-len(self.wanted & _information(tried.call, tried.result)), tried) for tried in first]
             nearer = [(score, tried) for score, tried in scored if score]
@@ -257,6 +237,7 @@ class _Search:
                 distances = [(_apart(tried.world, goal), tried) for _, tried in nearer]
                 nearer = [(distance, tried) for distance, tried in distances if distance < far]
         farthest_first = sorted(nearer, key=lambda pair: pair[0])[::-1]
+        # a tool stands where its farthest call does, with its nearest one
         return list({tried.call.name: tried for _, tried in farthest_first}.values())[::-1][:NEAR]
 
 

@@ -15,7 +15,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, leaves, stems, things
-from rods.analysis.flows import Output, infer
+from rods.analysis.flows import Output
+from rods.analysis.plausible_calls import world_before
+from rods.analysis.profile import profile
 from rods.calls import Call
 from rods.composing.catalogue import known_catalogue
 from rods.composing.parse_wording import read
@@ -60,8 +62,7 @@ class Lexicon:
         }
 
     def asks(self, words: Iterable[str], called: Iterable[str]) -> dict[str, float]:
-        """How strongly `words` ask for each of the `called` tools; each word counts for whichever of them it means
-        most."""
+        """How strongly `words` ask for each of the `called` tools; a word counts for those that it means most."""
         names = list(dict.fromkeys(called))
         score = dict.fromkeys(names, 0.0)
         for word in set(words):
@@ -129,15 +130,10 @@ def _needed(environment: Environment, task: Task, results: Results, turn: int, i
     shown = Output((turn, index), calls[index], results[turn][index])
     if any(shown.has(*leaf) for later in calls[index + 1 :] for leaf in leaves(dict(later.arguments))):
         return True
-    world = environment.reset(task.state)
-    for number in range(turn + 1):
-        for place, call in enumerate(task.calls[number]):
-            if (number, place) == (turn, index):
-                continue
-            failed = world.call(call).error is not None
-            if failed and number == turn and place > index and results[turn][place].error is None:
-                return True
-    return False
+    world = world_before(environment, task, turn, index)
+    without = [world.call(call) for call in calls[index + 1 :]]
+    pairs = zip(without, results[turn][index + 1 :], strict=True)
+    return any(now.error is not None and before.error is None for now, before in pairs)
 
 
 def look_ups(environment: Environment, task: Task) -> dict[tuple[int, int], bool]:
@@ -155,13 +151,8 @@ def look_ups(environment: Environment, task: Task) -> dict[tuple[int, int], bool
             if before == after:
                 idle.add((turn, index))
             before = after
-    feeding = {
-        flow.origin
-        for turn, calls in enumerate(infer(environment.tools(), task, results))
-        for flows in calls
-        for flow in flows.values()
-        if flow.origin is not None and flow.origin[0] == turn
-    }
+    edges = profile(environment, task, results).edges
+    feeding = {producer for producer, consumer, _ in edges if producer[0] == consumer[0]}
     book, asked_for = lexicon(environment), {}
     for turn, index in sorted(feeding & idle):
         names = [call.name for call in task.calls[turn]]

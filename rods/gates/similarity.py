@@ -116,8 +116,7 @@ class SimilarityIndex:
 
 
 def duplicates(task: AnyTask, pool: SimilarityIndex) -> list[Reason]:
-    """The first task of `pool` that `task` nearly repeats (itself does not count), as a reason; empty when there is
-    none."""
+    """The first task of `pool` that `task` nearly repeats (itself does not count), as a reason; empty for none."""
     match = pool.find(task)
     return [] if match is None else [Reason(str(match))]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,10 +20,9 @@ from rods.analysis.containment import Text, is_small, stems
 from rods.analysis.flows import Output
 from rods.analysis.schemas import Checker, limits
 from rods.calls import Call
-from rods.composing.catalogue import FromEarlierRecipe, FromResult, Source, catalogue_for
-from rods.composing.records import ComposeError
+from rods.composing.catalogue import FromEarlierRecipe, FromResult, known_catalogue
 from rods.environments.base import Environment, Parameter, Tool, kept
-from rods.interfaces.base import Shown
+from rods.interfaces import Shown
 
 MOST = 3  # names in one hint
 LISTED = 12  # allowed values that are still listed
@@ -136,24 +135,24 @@ class Dependencies:
 def dependencies(environment: Environment) -> Dependencies:
     """The dependencies of an environment; empty for one without a catalogue. A parameter that no recipe of
     its tool looks up has the suppliers of parameters of that name in the other tools of its class."""
-    try:
-        catalogue = catalogue_for(environment)
-    except ComposeError:
+    if (catalogue := known_catalogue(environment)) is None:
         return Dependencies({}, frozenset())
     recipes = catalogue.recipes.values()
-    givers: dict[str, Counter[str]] = {}  # kind of thing → the tools whose results it comes from
+    givers: defaultdict[str, Counter[str]] = defaultdict(Counter)  # kind of thing → tools whose results it comes from
     for recipe in recipes:
         for kind, gift in recipe.gives.items():
             if isinstance(gift.value, FromResult):
-                givers.setdefault(kind, Counter())[recipe.tools[gift.value.step]] += 1
+                givers[kind][recipe.tools[gift.value.step]] += 1
     tools = environment.tools()
-    found: dict[tuple[str, str], Counter[str]] = {}
+    found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for recipe in recipes:
         for step in recipe.steps:
             for parameter, source in step.arguments.items():
-                suppliers = _sources(source, recipe.tools, givers)
+                suppliers = [recipe.tools[source.step]] if isinstance(source, FromResult) else []
+                if isinstance(source, FromEarlierRecipe):
+                    suppliers = list(givers[source.kind])
                 for place in (step.tool, parameter), (tools[step.tool].group, parameter):
-                    found.setdefault(place, Counter()).update(suppliers)
+                    found[place].update(suppliers)
     known = {
         (tool.name, parameter): tuple(sorted(counts, key=lambda name: (-counts[name], name)))
         for tool in tools.values()
@@ -161,12 +160,6 @@ def dependencies(environment: Environment) -> Dependencies:
         if (counts := found.get((tool.name, parameter)) or found.get((tool.group, parameter)))
     }
     return Dependencies(known, catalogue.lookups)
-
-
-def _sources(source: Source, tools: Sequence[str], givers: Mapping[str, Counter[str]]) -> Collection[str]:
-    if isinstance(source, FromResult):
-        return (tools[source.step],)
-    return tuple(givers.get(source.kind, ())) if isinstance(source, FromEarlierRecipe) else ()
 
 
 def lookups(shown: Shown, call: Call, refusal: str) -> list[Advice]:
@@ -231,11 +224,9 @@ def related(shown: Shown, call: Call, refusal: str) -> list[Advice]:
     words -= {word for value in call.arguments.values() for word in stems(str(value))}
     if not lacking:
         words -= set(stems(call.name))  # "before starting the engine": what was tried, not what it takes
-    others = [
-        other
-        for other in shown.tools.values()
-        if other.group == tool.group and other.name != tool.name and (other.name in readers or not lacking)
-    ]
+    others = [other for other in shown.tools.values() if other.group == tool.group and other.name != tool.name]
+    if lacking:
+        others = [other for other in others if other.name in readers]
     by_all = _rarities(words, {other.name: _vocabulary(other.name, other.summary) for other in others})
     by_name = _rarities(words, {other.name: frozenset(stems(other.name)) for other in others})
     scores = {other.name: (by_all[other.name], by_name[other.name]) for other in others}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from itertools import chain, cycle, islice
 from typing import NamedTuple, TypeVar
 
 from rods.canonical import canonical, content_id
@@ -24,11 +25,7 @@ class EpochSlot(NamedTuple):
 
 def order(random_seed: int, epoch: int, ids: Iterable[str]) -> list[str]:
     """`ids` in the visiting order of `epoch`. Each has its own key: one that comes or goes moves no others."""
-
-    def key(task_id: str) -> tuple[bytes, str]:
-        return hashlib.sha256(canonical([random_seed, "order", epoch, task_id])).digest(), task_id
-
-    return sorted(ids, key=key)
+    return sorted(ids, key=lambda id: (hashlib.sha256(canonical([random_seed, "order", epoch, id])).digest(), id))
 
 
 def slots(random_seed: int, epoch: int, active: Iterable[str], retests: Iterable[str]) -> tuple[EpochSlot, ...]:
@@ -68,7 +65,4 @@ def batch(items: Sequence[Item], batch_tasks: int, index: int) -> list[Item]:
     start = index * batch_tasks
     if not 0 <= start < len(items):
         raise IndexError(f"batch {index} of an epoch of {steps_per_epoch(len(items), batch_tasks)}")
-    chosen = list(items[start : start + batch_tasks])
-    while len(chosen) < batch_tasks:
-        chosen += items[: batch_tasks - len(chosen)]
-    return chosen
+    return list(islice(chain(items[start:], cycle(items)), batch_tasks))

@@ -79,11 +79,9 @@ class Window:
 
     def signal(self, probe: Literal["group", "window"] = "group") -> TaskSignal:
         """What selection reads: the moments of the latest group, or those of all of the window's rollouts."""
-        latest = Moments(self.latest_mean, self.latest_variance)
-        read = Moments(self.mean, self.variance) if probe == "window" else latest
-        return TaskSignal(
-            self.task, read if self.count else None, self.zone == "truncated", self.best, self.advantage_variance
-        )
+        read = (self.mean, self.variance) if probe == "window" else (self.latest_mean, self.latest_variance)
+        moments = Moments(*read) if self.count else None
+        return TaskSignal(self.task, moments, self.zone == "truncated", self.best, self.advantage_variance)
 
     def as_json(self) -> dict[str, Any]:
         left_out = {"task"} if self.advantage_variance is not None else {"task", "advantage_variance"}
@@ -213,17 +211,14 @@ class Tracker:
         zone = self._zone(row, entries) if row.step > after else None
         if self._progress is not self._current:
             entries = [entry for entry in self._entries(self._progress[task]) if entry[0] > after]
-        switched = len(self._lineages) > 1 and self._switched(row, after)
+        task, kind, lineage = row.key
+        others = (self._rows.get((task, kind, other)) for other in self._lineages if other != lineage)
+        switched = any(other is not None and other.step > after for other in others)
         if not entries:
             return RetirementStats(0, 0, 0, zone, switched)
         pooled = self.zones.probe == "window"
         average, spread = mean(entries), self._variance(entries)
         return RetirementStats(len(entries), average, spread, zone, switched, tuple(entries), pooled)
-
-    def _switched(self, row: _Row, after: int) -> bool:
-        task, kind, lineage = row.key
-        others = (self._rows.get((task, kind, other)) for other in self._lineages if other != lineage)
-        return any(other is not None and other.step > after for other in others)
 
     def _apply(self, record: Mapping[str, Any]) -> None:
         """Written for speed: a start folds the whole history."""
@@ -235,26 +230,24 @@ class Tracker:
         kind = record["reward"]["kind"]
         if "advantage" in rollouts[0]:
             self._count_advantages(record)
-        progress = kind if kind in IN_PLACE else "progress"
-        if self._progress is self._current and kind not in FORMAT_REWARDS and self._count_plain(record, progress):
-            return
-        ends = list(map(END, rollouts))
-        counted, truncated = counted_and_truncated(ends)
+        plain = plain_sums(rollouts)
+        counted, truncated = (True, False) if plain is not None else counted_and_truncated(list(map(END, rollouts)))
         if not counted and not truncated:
             return
+        progress = kind if kind in IN_PLACE else "progress"
         kinds = (progress,) if self.reward == "progress" else (self.reward, progress)
         for read_as in (kind,) if kind in FORMAT_REWARDS else kinds:
             key = task, read_as, _lineage(record)
-            row = self._rows.get(key)
-            if row is None:
-                row = self._new_row(key)
+            row = self._rows.get(key) or self._new_row(key)
             if read_as == kinds[0]:
                 self._current[task] = row
             elif read_as == progress:
                 self._progress[task] = row
             row.truncated = truncated
             row.step = step
-            if counted:
+            if plain is not None and read_as == progress:
+                self._add(row, len(rollouts), plain)
+            elif counted:
                 self._count(row, record)
 
     def _count_advantages(self, record: Mapping[str, Any]) -> None:
@@ -267,22 +260,6 @@ class Tracker:
             row = self._rows.get(key) or self._new_row(key)
             row.step = record["step"]
             self._add(row, len(estimates), share_sums(estimates, 0, 1))
-
-    def _count_plain(self, record: Mapping[str, Any], kind: str) -> bool:
-        """Nearly every group: all rollouts played to their end, of one length, read as `kind`. False for others."""
-        rollouts = record["rollouts"]
-        sums = plain_sums(rollouts)
-        if sums is None:
-            return False
-        task, lineage = record["task"], _lineage(record)
-        row = self._current.get(task)
-        if row is None or row.key[2] != lineage or row.key[1] != kind:
-            key = task, kind, lineage
-            row = self._current[task] = self._rows.get(key) or self._new_row(key)
-        row.truncated = False
-        row.step = record["step"]
-        self._add(row, len(rollouts), sums)
-        return True
 
     def _count(self, row: _Row, record: Mapping[str, Any]) -> None:
         kind = row.key[1]
@@ -311,10 +288,8 @@ class Tracker:
     def _entries(self, row: _Row) -> list[Entry]:
         """The groups of a window, oldest first."""
         entries: list[Entry] = list(ENTRY.iter_unpack(row.ring))
-        if row.counted <= self.zones.window:
-            return entries[: row.counted]
         start = row.counted % self.zones.window
-        return entries[start:] + entries[:start]
+        return entries[: row.counted] if row.counted <= self.zones.window else entries[start:] + entries[:start]
 
     def _zone(self, row: _Row, entries: list[Entry]) -> Zone | None:
         if row.key[1] != self.reward and (row.key[1] not in IN_PLACE or self.reward != "progress"):

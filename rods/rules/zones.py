@@ -71,16 +71,12 @@ def group_signal(group: Group, reward: BoundaryReward) -> TaskSignal:
 
 
 def moments(group: Group, reward: BoundaryReward) -> Moments | None:
-    """The moments of the group's progress (resolved ÷ expected turns) or binary reward; None without a valid
-    rollout."""
+    """Those of the group's progress (resolved ÷ expected turns) or binary reward; None without a valid rollout."""
     rollouts = [rollout for rollout in group.rollouts if rollout.valid]
     if not rollouts:
         return None
-    if reward == "binary":
-        sums = count_sums([rollout.binary for rollout in rollouts], [1] * len(rollouts))
-    else:
-        sums = count_sums([rollout.resolved for rollout in rollouts], [rollout.expected for rollout in rollouts])
-    entry = (0, len(rollouts), *sums)
+    counts = [(one.binary, 1) if reward == "binary" else (one.resolved, one.expected) for one in rollouts]
+    entry = (0, len(rollouts), *count_sums(*zip(*counts, strict=True)))
     return Moments(mean([entry]), variance([entry]))
 
 

@@ -16,7 +16,7 @@ from rods.daemon.authors.procedural import ProceduralAuthor
 from rods.daemon.candidates import Rejection, VariantJob
 from rods.daemon.pipeline import Pipeline
 from rods.environments.base import Results
-from rods.gates import SimilarityIndex
+from rods.gates.similarity import SimilarityIndex
 from rods.tasks import Task, TaskType
 from rods.worlds import desk
 from tests.environments import load

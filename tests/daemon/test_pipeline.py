@@ -14,7 +14,8 @@ from rods.daemon.authors.base import Defect, Judgement
 from rods.daemon.candidates import plain, with_blanks
 from rods.errors import InfrastructureError
 from rods.faults import PATCHABLE, ErrorType
-from rods.gates import SimilarityIndex, check
+from rods.gates import check
+from rods.gates.similarity import SimilarityIndex
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.pipelines import Bench, author, failure, listening, seed, settings, spoil, steady
 from tests.environments import load

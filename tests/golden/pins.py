@@ -22,7 +22,7 @@ from rods.daemon.candidates import Rejection, VariantJob
 from rods.daemon.pipeline import Pipeline
 from rods.episode.engine import NeedVerdict, Verdict
 from rods.episode.goals import GroundTruth
-from rods.gates import SimilarityIndex, held_out_index
+from rods.gates.similarity import SimilarityIndex, held_out_index
 from rods.tasks import TASK_TYPES, Task, scripted, task_lines
 from rods.worlds.bfcl.verdicts import official_verdict, strict_verdict
 from rods.worlds.sources import load_tasks

@@ -7,7 +7,7 @@ import pytest
 from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.functions import made_by, named_function
-from rods.interfaces.base import Interface
+from rods.interfaces import Interface
 
 
 @pytest.mark.parametrize(

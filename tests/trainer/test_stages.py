@@ -22,7 +22,7 @@ from rods.evaluation.heldout import roll_out
 from rods.family.benchmarks.bfcl.benchmark import EpisodeMaker
 from rods.family.benchmarks.folder import Settings
 from rods.family.feedback.hints import Hints
-from rods.interfaces.base import IDENTITY, Identity
+from rods.interfaces import IDENTITY, Identity
 from rods.players import Players
 from rods.trainer import batches, trl_grpo
 from rods.trainer.chat import Chat

@@ -42,7 +42,7 @@ from rods.environments.base import Environment
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import goal_of
-from rods.interfaces.base import Interface
+from rods.interfaces import Interface
 from rods.interfaces.remedies import alike
 from rods.tasks import Task
 from rods.worlds.desk import personas

@@ -28,7 +28,7 @@ from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.extension import extensions
 from rods.files import user_cache
-from rods.interfaces.base import Interface
+from rods.interfaces import Interface
 from rods.tasks import TASK_TYPES, TaskType
 from rods.trainer import torch_settings
 from rods.trainer.chat import Chat

@@ -165,17 +165,8 @@ def _unplanned(environment: Environment, task: AnyTask) -> str:
     for number in range(PLANS):
         rng = keyed_random(number, "data check", task.id)
         try:
-            plan(
-                catalogue_for(environment),
-                environment,
-                task,
-                profile(environment, task),
-                limits=Gates(),
-                blocked=frozenset(),
-                functions="other",
-                narrative=True,
-                rng=rng,
-            )
+            catalogue, shape = catalogue_for(environment), profile(environment, task)
+            plan(catalogue, environment, shape, task.type, seed=task, limits=Gates(), rng=rng)
         except ComposeError as error:
             why = error.detail
         else:

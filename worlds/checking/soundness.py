@@ -10,10 +10,9 @@ from functools import reduce
 from operator import getitem
 
 from rods.analysis.containment import Text
-from rods.composing.bind import random_chooser, realise
+from rods.composing.bind import fresh_state, random_chooser, realise, repair
 from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, FromUser, Recipe
 from rods.composing.records import ComposeError, Draft, Plan, PlannedTurn
-from rods.composing.states import fresh_state, repair
 from rods.composing.task_types import padded
 from rods.composing.wording import word
 from rods.environments.base import Environment, Tool

@@ -16,9 +16,9 @@ from functools import cache
 from typing import Literal, TypeVar
 
 from rods.canonical import keyed_random
-from rods.composing import bind, planning, states, task_types, wording
+from rods.composing import bind, planning, task_types, wording
 from rods.composing.catalogue import Catalogue
-from rods.composing.plan_search import PlanShape
+from rods.composing.planning import PlanShape
 from rods.composing.records import ComposeError, Draft
 from rods.environments.base import Environment
 from rods.errors import UserError
@@ -132,15 +132,15 @@ def _compose(
     if rng.random() < PEOPLE:
         usable = frozenset(("contacts", *rng.sample(CLASSES[1:], rng.choice((1, 2)))))
     drawn = shape(size, type, rng)
-    plan = planning.sketch(book, environment, drawn, type, usable=usable, fair=fair, tries=TRIES, rng=rng)
-    state = states.fresh_state(book, plan, None, rng)
+    plan = planning.plan(book, environment, drawn, type, usable=usable, fair=fair, tries=TRIES, rng=rng)
+    state = bind.fresh_state(book, plan, None, rng)
     choices = rng.getrandbits(64)
     for patches in range(REPAIRS + 1):
         try:
             draft = bind.realise(environment, book, plan, state, bind.random_chooser(random.Random(choices)))
             break
         except ComposeError as error:
-            mended = states.repair(book, state, error, rng) if patches < REPAIRS else None
+            mended = bind.repair(book, state, error, rng) if patches < REPAIRS else None
             if mended is None:
                 raise
             state = mended

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from rods import gates
 from rods.answers import AnswerForm
 from rods.asking import Questioner, Unanswered
 from rods.composing.catalogue import Catalogue
@@ -20,6 +19,7 @@ from rods.composing.records import ComposeError
 from rods.config import PipelineSettings, Roles
 from rods.daemon.authors.base import Assignment, T, in_thread
 from rods.faults import ErrorType
+from rods.gates.requests import look_ups
 from rods.prompts import load
 from rods.tasks import Task
 
@@ -98,7 +98,7 @@ class Context:
         are to be asked for where the root's user asks for at least half of its own."""
         if "look_ups" in load(template).fields:
             if given.root.id not in self.look_ups:
-                asked_for = await self.compute(gates.look_ups, given.environment, given.root)
+                asked_for = await self.compute(look_ups, given.environment, given.root)
                 way = "narrated" if 2 * sum(asked_for.values()) >= max(1, len(asked_for)) else "silent"
                 self.look_ups[given.root.id] = self.asker.template("look_ups").sections[way]
             fields = {"look_ups": self.look_ups[given.root.id], **fields}

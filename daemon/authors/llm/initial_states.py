@@ -14,8 +14,8 @@ from typing import Any
 
 from rods.answers import AnswerForm, Unreadable, obj
 from rods.calls import Call
+from rods.composing.bind import deep_merge, fresh_state
 from rods.composing.records import ComposeError, Plan
-from rods.composing.states import deep_merge, fresh_state
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import is_single_tool
 from rods.daemon.authors.llm import showing

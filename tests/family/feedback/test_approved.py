@@ -11,7 +11,7 @@ from rods.calls import Call
 from rods.config import Stage
 from rods.environments.base import Result
 from rods.family.feedback.hints import Approved, ApprovedText, Hints
-from rods.interfaces.base import Identity, Shown, beside
+from rods.interfaces import Identity, Shown, beside
 from tests.environments import load
 
 TEXT = "The event may have to be looked up before, as find_event does."

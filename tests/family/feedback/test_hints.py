@@ -19,7 +19,7 @@ from rods.environments.base import Result
 from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.family.feedback.hints import VERSION, Hints, hint
-from rods.interfaces.base import IDENTITY, Identity, Shown
+from rods.interfaces import IDENTITY, Identity, Shown
 from rods.tasks import Task
 from rods.worlds import bfcl as bfcl_environment
 from rods.worlds import desk

@@ -18,7 +18,7 @@ from rods.family.feedback.failures import MinedFailure, failed_calls
 from rods.family.feedback.gates import GroundTruthValues, feedback_faults
 from rods.family.feedback.hints import Approved, ApprovedText
 from rods.family.trials.model import StandIn, StandInClient
-from rods.interfaces.base import IDENTITY
+from rods.interfaces import IDENTITY
 from rods.tasks import Task
 from tests.daemon.authors.llm.world import assignment
 from tests.environments import load

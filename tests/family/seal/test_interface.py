@@ -17,7 +17,7 @@ from rods.environments.base import Environment, Parameter, Result, Tool
 from rods.errors import UserError
 from rods.family.seal import interface as seal
 from rods.family.seal.settings import CUES, ERROR_HINTS, GUIDELINES, Component
-from rods.interfaces.base import IDENTITY, Identity, Interface, Shown
+from rods.interfaces import IDENTITY, Identity, Interface, Shown
 from rods.prompts import Template
 from rods.prompts import load as template
 from rods.tasks import Task

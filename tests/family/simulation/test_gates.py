@@ -21,10 +21,10 @@ from rods.errors import InfrastructureError
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.generating import DrawnTask, draw_task, open_task
 from rods.family.simulation.repository import shipped
-from rods.family.simulation.variants import Playing, check_drawn, replayed_drawn
-from rods.gates import SimilarityIndex, duplicates, varied
+from rods.family.simulation.variants import Playing, check_drawn, replayed_drawn, results_of, witness
+from rods.gates import varied
 from rods.gates.grounding import ungrounded
-from rods.gates.reference_policy import results_of, witness
+from rods.gates.similarity import SimilarityIndex, duplicates
 from rods.players import Players
 from rods.tasks import OpenTask
 from tests.environments import ENVIRONMENTS

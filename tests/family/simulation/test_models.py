@@ -29,7 +29,7 @@ from rods.family.simulation.models import ModelThread
 from rods.family.simulation.players import simulation_of
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.world import RepositoryEnvironment
-from rods.gates import unjudgeable
+from rods.gates.ground_truth import unjudgeable
 from rods.llm import Budget, Client
 from rods.players import Players
 from rods.prompts import load

@@ -13,7 +13,7 @@ from rods.episode.drivers import played_again
 from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Levels
-from rods.gates import unjudgeable
+from rods.gates.ground_truth import unjudgeable
 from rods.players import Players
 from rods.tasks import OpenTask
 from tests.environments import ENVIRONMENTS

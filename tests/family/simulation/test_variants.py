@@ -22,7 +22,7 @@ from rods.family.simulation.generating import draw_task, levels_of, open_task
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.variants import DrawnKind, ModelDrawer, Playing, ProceduralDrawer, shape_of
 from rods.family.simulation.world import as_repository
-from rods.gates import SimilarityIndex
+from rods.gates.similarity import SimilarityIndex
 from rods.llm import BudgetSpent, Usage
 from rods.tasks import OpenTask
 from tests.daemon.authors.llm.world import asker_at

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rods.analysis.containment import Text, contains_exact, stem, stems, things
+from rods.analysis.containment import Text, stem, stems, things
 
 TRICKY: dict[str, tuple[set[float], list[Any]]] = {  # the numbers that a text says, and the things that it asks about
     "Keep 5-7 pm free": ({5, 7}, [5.0, 7.0]),
@@ -68,7 +68,7 @@ def test_the_numbers_and_things_of_a_text(text: str) -> None:
     ],
 )
 def test_a_text_says_a_value_as_a_whole(text: str, value: Any, said: bool) -> None:
-    assert contains_exact(text, value) is said
+    assert Text.of(text).contains_exact(value) is said
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ JSON = st.recursive(
 @given(st.integers(0, 10**12))
 def test_a_number_is_said_however_it_is_written(number: int) -> None:
     for text in (f"take {number}.", f"${number:,}", f"({number}%)", f"from {number}-{number + 1}", f"{number}km away"):
-        assert contains_exact(text, number) and contains_exact(text, float(number)), text
-        assert not contains_exact(text, number + 7), text
+        assert Text.of(text).contains_exact(number) and Text.of(text).contains_exact(float(number)), text
+        assert not Text.of(text).contains_exact(number + 7), text
 
 
 @given(st.integers(0, 999), st.integers(0, 999))

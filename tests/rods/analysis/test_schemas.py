@@ -58,6 +58,12 @@ def test_a_value_conforms_or_not(schema: dict[str, Any], value: Any, conforms: b
         ({"items": {"anyOf": [ROOM, {"type": "null"}]}}, [{"seats": "x"}], "at 0: in seats: must be of type integer"),
         ({"type": "string", "pattern": "^a"}, "b", 'breaks its schema: "b" does not match "^a"'),
         ({"type": "string"}, "\ud800", "is no JSON"),
+        ({"additionalProperties": {"maximum": 3}}, {"4": 5, "a": 6}, "at 4: must lie between 5 and 3"),
+        (
+            {"properties": {"3": {"enum": ["a"]}}},
+            {"3": {"b": 1, "a": [2]}},
+            "at 3: must be one of a, not \"{'b': 1, 'a': [2]}\"",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(schema: dict[str, Any], value: Any, told: str) -> None:

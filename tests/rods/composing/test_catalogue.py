@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from rods.composing import bind, planning, states, task_types, wording
+from rods.composing import bind, planning, task_types, wording
 from rods.composing.catalogue import Recipe, RecipeStep, Words, catalogue_for
-from rods.composing.plan_search import PlanShape
+from rods.composing.planning import PlanShape
 from rods.composing.recipes import source
 from rods.composing.records import ComposeError
 from rods.gates import drafts
@@ -128,8 +128,8 @@ def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
     for seed in range(12):
         rng = random.Random(seed)
         try:
-            plan = planning.sketch(catalogue, environment, PlanShape(counts), type, rng=rng)  # type: ignore[arg-type]
-            state = states.fresh_state(catalogue, plan, None, rng)
+            plan = planning.plan(catalogue, environment, PlanShape(counts), type, rng=rng)  # type: ignore[arg-type]
+            state = bind.fresh_state(catalogue, plan, None, rng)
             draft = bind.realise(environment, catalogue, plan, state, bind.random_chooser(rng))
             texts = wording.rewrite(catalogue, draft, narrative=True, rng=rng)
             task = task_types.apply(catalogue, environment, draft, texts, type, rng)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import pytest
 from rods.analysis.profile import distance, isomorphic, profile
 from rods.canonical import keyed_random
 from rods.composing import planning
-from rods.composing.plan_search import PlanShape, Table, outline
+from rods.composing.planning import PlanShape, Table, outline
 from rods.composing.records import ComposeError, Plan
 from rods.config import Gates
 from rods.tasks import Task
@@ -25,10 +25,8 @@ SEEDS = desk_environment.generate(21, 60, 0)
 def _plan(seed: Task, functions: str = "other", blocked: frozenset[str] = frozenset(), narrative: bool = True) -> Plan:
     rng = keyed_random(1, "plan", seed.id)
     shape = profile(DESK, seed)
-    which: Any = functions
-    return planning.plan(
-        desk(), DESK, seed, shape, limits=Gates(), blocked=blocked, functions=which, narrative=narrative, rng=rng
-    )
+    told: Any = {"limits": Gates(), "blocked": blocked, "functions": functions, "narrative": narrative}
+    return planning.plan(desk(), DESK, shape, seed.type, seed=seed, rng=rng, **told)
 
 
 def _plans() -> Iterator[tuple[Task, Plan]]:
@@ -117,17 +115,17 @@ def test_shape_is_read_off_the_profile() -> None:
 
 def test_impossible_shape_is_no_pattern() -> None:
     with pytest.raises(ComposeError) as caught:
-        planning.sketch(desk(), DESK, PlanShape((1,), depth=4), "base", rng=random.Random(0))
+        planning.plan(desk(), DESK, PlanShape((1,), depth=4), "base", rng=random.Random(0))
     assert caught.value.type == "no_pattern"
     with pytest.raises(ComposeError):  # nothing can be asked in vain first in a base task
-        planning.sketch(desk(), DESK, PlanShape((0, 1)), "base", rng=random.Random(0))
+        planning.plan(desk(), DESK, PlanShape((0, 1)), "base", rng=random.Random(0))
 
 
 def test_turns_asked_in_vain_need_something_to_withhold() -> None:
     for seed in range(20):
-        plan = planning.sketch(desk(), DESK, PlanShape((2, 0, 1)), "miss_func", rng=random.Random(seed))
+        plan = planning.plan(desk(), DESK, PlanShape((2, 0, 1)), "miss_func", rng=random.Random(seed))
         assert set(plan.turns[2].tools) - set(plan.turns[0].tools)
-        plan = planning.sketch(desk(), DESK, PlanShape((0, 1)), "miss_param", rng=random.Random(seed))
+        plan = planning.plan(desk(), DESK, PlanShape((0, 1)), "miss_param", rng=random.Random(seed))
         says = [domain for name in plan.turns[1].recipes for domain in desk().recipes[name].user_slots.values()]
         assert any(desk().family(domain) in desk().book.vague for domain in says)
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from rods.analysis.containment import contains_exact
+from rods.analysis.containment import Text
 from rods.composing import task_types, wording
 from rods.composing.records import ComposeError
 from rods.gates import drafts
@@ -47,7 +47,7 @@ def test_miss_func_withholds_a_needed_tool_until_the_fixed_sentence() -> None:
         assert task.script[2] == RETURN_SENTENCE and task.calls[1] == ()
         assert task.held_out == {2: ("pay_bill",)}  # rather what acts than what reads
         assert "pay_bill" not in task.tools_at(1) and "pay_bill" in task.tools_at(2)
-        assert contains_exact(task.script[1], task.calls[2][0].arguments["vendor"])
+        assert Text.of(task.script[1]).contains_exact(task.calls[2][0].arguments["vendor"])
         assert task.provenance["missing"] == [{"turn": 1, "tool": "pay_bill"}]
 
 
@@ -58,13 +58,13 @@ def test_miss_param_blurs_one_value_and_supplies_it_in_the_next_turn() -> None:
         gap = task.provenance["missing"][0]
         value = task.calls[2][0].arguments[gap["argument"]]
         assert task.calls[1] == () and value == gap["value"]
-        assert not any(contains_exact(text, value) for text in task.script[:2]) and contains_exact(
-            task.script[2], value
-        )
+        assert not any(Text.of(text).contains_exact(value) for text in task.script[:2]) and Text.of(
+            task.script[2]
+        ).contains_exact(value)
         assert any(vague in task.script[1] for vague in desk().book.vague[gap["domain"]])
         for name, other in task.calls[2][0].arguments.items():
             if name != gap["argument"]:
-                assert contains_exact(task.script[1], other)
+                assert Text.of(task.script[1]).contains_exact(other)
                 assert task.provenance["flows"][2][0][name] == {"source": "earlier"}
         assert task.provenance["flows"][2][0][gap["argument"]] == {"source": "user"}
         blurred.add(gap["argument"])
@@ -90,9 +90,9 @@ def test_miss_param_asks_for_the_rest_once_the_value_is_supplied() -> None:
         team, gap = task.calls[2][1].arguments["team"], task.provenance["missing"][0]
         assert any(vague in task.script[1] for vague in desk().book.vague[gap["domain"]])
         assert (
-            not contains_exact(task.script[1], team)
-            and contains_exact(task.script[2], team)
-            and contains_exact(task.script[2], gap["value"])
+            not Text.of(task.script[1]).contains_exact(team)
+            and Text.of(task.script[2]).contains_exact(team)
+            and Text.of(task.script[2]).contains_exact(gap["value"])
         )
         assert drafts.judge(desk(), DESK, task, draft) == []
 
@@ -155,13 +155,13 @@ def test_provenance_tells_flows_recipes_and_traits() -> None:
 
 
 def test_saying_a_value_is_word_for_word_whatever_the_case() -> None:
-    assert contains_exact("Reply ALL approved, please.", "all approved")
+    assert Text.of("Reply ALL approved, please.").contains_exact("all approved")
     assert (
-        contains_exact("Move 40 to cash.", 40)
-        and not contains_exact("Move 400 to cash.", 40)
-        and not contains_exact("Move 0.45 or 140.", 4)
+        Text.of("Move 40 to cash.").contains_exact(40)
+        and not Text.of("Move 400 to cash.").contains_exact(40)
+        and not Text.of("Move 0.45 or 140.").contains_exact(4)
     )
-    assert contains_exact("the notes 101 and 102", [101, 102]) and not contains_exact(
-        "the notes 101 and 102", [101, 103]
-    )
-    assert contains_exact("All *.txt files", "*.txt") and not contains_exact("box12", "box1")
+    assert Text.of("the notes 101 and 102").contains_exact([101, 102]) and not Text.of(
+        "the notes 101 and 102"
+    ).contains_exact([101, 103])
+    assert Text.of("All *.txt files").contains_exact("*.txt") and not Text.of("box12").contains_exact("box1")

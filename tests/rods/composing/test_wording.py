@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from rods.analysis.containment import contains_exact
+from rods.analysis.containment import Text
 from rods.composing import wording
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.worlds import desk as desk_environment
@@ -30,7 +30,7 @@ def test_turn_by_turn_every_turn_names_everything_it_needs() -> None:
         for turn, text in zip(draft.turns, _word(draft, 0), strict=True):
             for bound in turn:
                 for slot in bound.slots.values():
-                    assert contains_exact(text, slot.text), (slot, text)
+                    assert Text.of(text).contains_exact(slot.text), (slot, text)
 
 
 def test_rewrite_refers_back_and_word_does_not() -> None:

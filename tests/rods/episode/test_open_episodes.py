@@ -19,7 +19,7 @@ from rods.episode.goals import FinalState, goal_of
 from rods.episode.rewards import score
 from rods.episode.users import NOTHING_TO_ADD, procedural_user
 from rods.errors import InfrastructureError, UserError
-from rods.gates import unjudgeable
+from rods.gates.ground_truth import unjudgeable
 from rods.tasks import OpenTask
 from rods.worlds.desk.world import environment
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from rods.calls import Call
-from rods.gates import Reason, SimilarityIndex, contamination, duplicates, held_out_index, overlaps
-from rods.gates.similarity import Match
+from rods.gates.records import Reason
+from rods.gates.similarity import Match, SimilarityIndex, contamination, duplicates, held_out_index, overlaps
 from rods.tasks import RETURN_SENTENCE, EnvironmentRef, Task
 
 LONG = "please move the quarterly report from the drafts folder into the archive before noon"

@@ -11,7 +11,7 @@ from rods.calls import Call
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import GroundTruth
-from rods.interfaces.base import IDENTITY, Interface
+from rods.interfaces import IDENTITY, Interface
 from rods.tasks import Task
 from tests.environments import load
 

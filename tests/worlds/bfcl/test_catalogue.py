@@ -10,7 +10,7 @@ import pytest
 
 from rods.composing import planning
 from rods.composing.catalogue import Catalogue
-from rods.composing.plan_search import PlanShape
+from rods.composing.planning import PlanShape
 from rods.composing.records import ComposeError, Plan
 from rods.worlds.bfcl import environment, fetch
 from rods.worlds.bfcl.catalogue import CLASSES
@@ -57,7 +57,7 @@ def plans(book: Catalogue, group: str, count: int = 60) -> list[Plan]:
     for seed in range(count):
         try:
             found.append(
-                planning.sketch(
+                planning.plan(
                     book,
                     load("bfcl"),
                     PlanShape((2, 2, 2, 1)),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rods.calls import Call
-from rods.composing import states
+from rods.composing import bind
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError
 from rods.worlds.bfcl import environment, fetch
@@ -86,7 +86,7 @@ def test_what_was_refused_succeeds_in_the_mended_world(book: Catalogue, case: st
     before = load("bfcl").reset(state).call(call)
     assert before.error == "tool", before
     error = ComposeError("vm_exec_failed", before.text, function=call.name, call=call)
-    mended = states.repair(book, state, error, random.Random(0))
+    mended = bind.repair(book, state, error, random.Random(0))
     assert mended is not None and mended != state
     after = load("bfcl").reset(mended).call(call)
     assert after.error is None, after
@@ -96,5 +96,5 @@ def test_where_no_scenario_is_the_reason_nothing_is_changed(book: Catalogue) -> 
     state = {"classes": ["TradingBot"], "config": {"TradingBot": {"authenticated": True}}, "long_context": False}
     call = Call("get_stock_info", {"symbol": "NONE"})
     error = ComposeError("vm_exec_failed", load("bfcl").reset(state).call(call).text, function=call.name, call=call)
-    assert states.repair(book, state, error, random.Random(0)) is None
-    assert states.repair(book, state, ComposeError("decompose_failed", "x"), random.Random(0)) is None
+    assert bind.repair(book, state, error, random.Random(0)) is None
+    assert bind.repair(book, state, ComposeError("decompose_failed", "x"), random.Random(0)) is None

@@ -14,7 +14,8 @@ from rods.calls import Call
 from rods.config import Gates
 from rods.environments.base import reference
 from rods.errors import UserError
-from rods.gates import SimilarityIndex, check
+from rods.gates import check
+from rods.gates.similarity import SimilarityIndex
 from rods.tasks import Task
 from rods.worlds.bfcl import environment, export, fetch
 from tests.environments import load

@@ -10,7 +10,7 @@ from rods.config import Config
 from rods.daemon.authors.procedural import ProceduralAuthor
 from rods.daemon.candidates import VariantJob
 from rods.daemon.pipeline import Pipeline
-from rods.gates import SimilarityIndex, held_out_index
+from rods.gates.similarity import SimilarityIndex, held_out_index
 from rods.tasks import TASK_TYPES, Task
 from rods.worlds.bfcl import fetch, tasks
 from tests.environments import load

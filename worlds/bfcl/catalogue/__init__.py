@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 from rods.calls import Call
+from rods.composing.bind import deep_merge
 from rods.composing.catalogue import Catalogue, Recipe, Story
 from rods.composing.recipes import merged
 from rods.composing.records import ComposeError, Draft
-from rods.composing.states import deep_merge
 from rods.worlds.bfcl.catalogue.calculator import CALCULATOR
 from rods.worlds.bfcl.catalogue.files import FILES
 from rods.worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, ScenarioRequest, tables

@@ -10,7 +10,7 @@ import pytest
 from bench.fixtures.llm_stub import Stub
 from rods.calls import Call
 from rods.environments.base import reference
-from rods.gates import replay
+from rods.gates.ground_truth import replay
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.authors.catalogue_free import typed_environment as clinic
 from tests.daemon.authors.llm.early import early

@@ -13,8 +13,8 @@ import pytest
 from bench.fixtures.llm_stub import Stub
 from rods.answers import Unreadable
 from rods.calls import Call
+from rods.composing.bind import deep_merge
 from rods.composing.records import ComposeError
-from rods.composing.states import deep_merge
 from rods.config import Gates
 from rods.daemon.authors.llm import LLMAuthor
 from rods.daemon.authors.llm.asking import Asker

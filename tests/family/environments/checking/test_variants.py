@@ -14,8 +14,9 @@ from rods.conversations import Script
 from rods.environments.base import Environment, Result
 from rods.errors import InfrastructureError
 from rods.family.environments.kind import check_scenario, replayed_scenario
-from rods.gates import SimilarityIndex, varied
+from rods.gates import varied
 from rods.gates.ground_truth import brief
+from rods.gates.similarity import SimilarityIndex
 from rods.tasks import OpenTask
 from tests.family.environments.procedural.seeds import drawn
 
