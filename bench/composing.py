@@ -28,7 +28,7 @@ from rods.environments.loading import Environments
 from rods.gates import drafts
 from rods.tasks import Task
 from rods.worlds.desk import fresh_tasks, generate, tools
-from rods.worlds.desk.registry import State
+from rods.worlds.desk.tools import State
 
 load = Environments().load
 

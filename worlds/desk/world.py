@@ -17,9 +17,11 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Result, Tool
 from rods.tasks import state_json
-from rods.worlds.desk import checks, pools  # noqa: F401  (importing them registers tools and checks)
+from rods.worlds.desk import pools
+from rods.worlds.desk.checks import CHECKS
 from rods.worlds.desk.pools import DAYS, FOLDERS, HOURS, MAX_BALANCE, MAX_MONEY, ROOMS, TEAMS
-from rods.worlds.desk.registry import CHECKS, MAX_ENTRIES, REGISTRY, Refused, State, fault
+from rods.worlds.desk.registry import REGISTRY, fault
+from rods.worlds.desk.tools import MAX_ENTRIES, Refused, State
 
 if TYPE_CHECKING:
     from rods.composing.catalogue import Catalogue
