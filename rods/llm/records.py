@@ -4,7 +4,7 @@ says nothing or is cut short has answered (`Completion.finish`); an endpoint tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -207,9 +207,6 @@ class Usage:
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "seconds": round(self.seconds, 4), "waited": round(self.waited, 4)}
-
-
-Sink = Callable[[Usage], None]  # called on the event loop, once a call; must be quick
 
 
 class EndpointError(InfrastructureError):

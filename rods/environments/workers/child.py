@@ -116,7 +116,7 @@ class Child:
         self.loaded = False
         self._cpu = order.cpu
         self._number = 0  # of the request whose reply comes next
-        self._end = weakref.finalize(self, _end, self.process, self._pipe, self.owner, confinement is not None)
+        self.kill = weakref.finalize(self, _end, self.process, self._pipe, self.owner, confinement is not None)
 
     def wait_until_ready(self, seconds: float = WORKER_START) -> None:
         """Raises InfrastructureError where it does not start; it has ended then."""
@@ -227,9 +227,6 @@ class Child:
         said = self.process.stderr.read(COMPLAINT) or b""
         self.process.stderr.close()
         return said.decode(errors="replace").strip()
-
-    def kill(self) -> None:
-        self._end()
 
 
 def _is_complaint(status: Any, value: Any) -> bool:
