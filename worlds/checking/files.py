@@ -33,7 +33,7 @@ from rods.gates.ground_truth import StateRejected, faults, run, tools, unjudgeab
 from rods.gates.records import Reason
 from rods.gates.similarity import overlaps
 from rods.tasks import FIELDS, OPEN_SCHEMA, SCHEMA, SPLITS, TASK_TYPES, AnyTask, OpenTask, Task, task_lines
-from rods.worlds.checking.report import CheckReport, Fault
+from rods.worlds.checking import CheckReport, Fault
 
 PLANS = 3  # searches for the plan of a variant
 Found = tuple[str, str, str]  # field, what, remedy
