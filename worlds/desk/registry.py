@@ -93,7 +93,7 @@ def fault(registered: Registered, arguments: Mapping[str, Any]) -> tuple[str, st
 
 
 _DECLARED = tomllib.loads(Path(tools.__file__).with_suffix(".toml").read_text())
-VALUES = _DECLARED.pop("values")
+VALUES, RULES = _DECLARED.pop("values"), _DECLARED.pop("rules")
 REGISTRY = {
     name: registered(
         name,

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import orjson
 
-from rods.deadlines import WORKER_STALLED, WORKER_START
+from rods.deadlines import WORKER_CALL, WORKER_STALLED, WORKER_START
 from rods.environments.workers.serving import COMPLAINT, HEADER
 from rods.errors import InfrastructureError, RodsError
 
@@ -64,14 +64,15 @@ class Confinement:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a child is to do: see `worker.Worker`."""
+    """What a child is to do. With `cpu`, seconds of its own CPU time, up to `deadlines.WORKER_STALLED` by the clock:
+    then the machine is at fault."""
 
-    target: str
-    seconds: float
-    memory: int
-    reply_bytes: int
-    opening: Any
-    confinement: Confinement | None
+    target: str  # "package.module:function", JSON to JSON
+    seconds: float = WORKER_CALL  # that a request may take
+    memory: int = 1 << 30  # bytes of address space
+    reply_bytes: int = 1 << 20  # of JSON in a reply
+    opening: Any = None  # a first request, while it waits or is started
+    confinement: Confinement | None = None
     cpu: bool = False
 
 
@@ -114,7 +115,7 @@ class Child:
         self.ready = False
         self.opened: Any = None  # the answer to the opening request, or to what it was to load
         self.loaded = False
-        self._cpu = order.cpu
+        self._order = order
         self._number = 0  # of the request whose reply comes next
         self.kill = weakref.finalize(self, _end, self.process, self._pipe, self.owner, confinement is not None)
 
@@ -143,11 +144,11 @@ class Child:
             raise InfrastructureError(f"the worker process did not start: {said}")
         self.opened = value
 
-    def ask(self, request: bytes, seconds: float, reply_bytes: int) -> tuple[str, Any]:
-        if not self._cpu:
-            return self._ask(request, seconds, reply_bytes)
+    def ask(self, request: bytes, seconds: float) -> tuple[str, Any]:
+        if not self._order.cpu:
+            return self._ask(request, seconds, self._order.reply_bytes)
         try:  # the child counts its own time
-            return self._ask(request, WORKER_STALLED, reply_bytes)
+            return self._ask(request, WORKER_STALLED, self._order.reply_bytes)
         except Overrun as overrun:
             if overrun.kind == "timeout":
                 raise InfrastructureError(f"a worker process gave no answer for {WORKER_STALLED:g} s") from overrun

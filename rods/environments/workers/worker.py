@@ -1,8 +1,8 @@
 """Runs a function in a child process that can be killed: for calls whose time and memory no bound on their arguments
 limits, and for code that is not trusted.
 
-`Worker("package.module:function")` keeps one child process (its side is `serving`) that answers JSON requests with
-JSON, one at a time. A request that takes too long, needs too much memory, recurses into the C stack or answers with too
+A `Worker` keeps one child process (its side is `serving`), in which a function answers JSON requests with JSON, one at
+a time. A request that takes too long, needs too much memory, recurses into the C stack or answers with too
 many bytes ends as an `Overrun`; the child is killed and replaced. The child gets none of the parent's environment
 variables and ends soon after it. Without a `Confinement` this is no sandbox.
 """
@@ -20,12 +20,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from rods.deadlines import WORKER_CALL, WORKER_START, WORLD_REMADE
+from rods.deadlines import WORKER_START, WORLD_REMADE
 from rods.environments.workers.child import Child, Confinement, Gone, Order, Overrun, start, start_soon
 from rods.environments.workers.serving import dumps
 from rods.errors import InfrastructureError, RodsError
 
-__all__ = ["Confinement", "Overrun", "Pool", "Replaced", "Spares", "Worker"]
+__all__ = ["Confinement", "Order", "Overrun", "Pool", "Replaced", "Spares", "Worker"]
 
 
 _REST = 0.1  # seconds without a request before a worker's child may be taken: many in a row are not interrupted
@@ -37,32 +37,16 @@ class Replaced(RodsError):
 
 
 class Worker:
-    """One child process that runs `target` ("package.module:function", JSON to JSON).
+    """One child process that works on `order`.
 
-    `seconds` a request may take, `memory` bytes of address space, `reply_bytes` of JSON in the reply. `opening` is a
-    first request to every child, while it waits or is started; `loading` one more when this worker takes it. With `cpu`
-    the seconds are the child's CPU time, up to `deadlines.WORKER_STALLED` by the clock; then the machine is at fault.
-    `spares` wait to replace the child, shared with workers of the same order; their pool may take that of a worker that
-    rests, unless it is `held`. Safe to share between threads: requests wait for each other, and who holds `turn` may
-    make several in a row. After a fork each process starts a child of its own. `generation` counts the children.
+    `loading` is a second opening request, when this worker takes a child. `spares` wait to replace the child, shared
+    with workers of the same order; their pool may take that of a worker that rests, unless it is `held`. Safe to share
+    between threads: requests wait for each other, and who holds `turn` may make several in a row. After a fork each
+    process starts a child of its own. `generation` counts the children.
     """
 
-    def __init__(
-        self,
-        target: str,
-        *,
-        seconds: float = WORKER_CALL,
-        memory: int = 1 << 30,
-        reply_bytes: int = 1 << 20,
-        opening: Any = None,
-        loading: Any = None,
-        confinement: Confinement | None = None,
-        spares: Spares | None = None,
-        cpu: bool = False,
-    ) -> None:
-        self.seconds, self.reply_bytes = seconds, reply_bytes
-        self._spares = spares or Spares(0)
-        self._order = Order(target, seconds, memory, reply_bytes, opening, confinement, cpu)
+    def __init__(self, order: Order, *, loading: Any = None, spares: Spares | None = None) -> None:
+        self.order, self._spares = order, spares or Spares(0)
         self._loading = None if loading is None else dumps(loading)
         self.held: Callable[[], bool] = lambda: False  # whether what the child knows would be lost with it
         self.used = 0.0
@@ -84,9 +68,9 @@ class Worker:
                     child = self._ready_child(until)
                 if generation is not None and generation != self.generation:
                     raise Replaced("the worker process was replaced")
-                patience = _at_most(seconds or self.seconds, until)
+                patience = _at_most(seconds or self.order.seconds, until)
                 try:
-                    status, value = child.ask(content, patience, self.reply_bytes)
+                    status, value = child.ask(content, patience)
                     if status != "ok" and status != "raised":
                         raise Overrun("too_large", str(value))
                 except Gone:
@@ -144,19 +128,19 @@ class Worker:
         self._child = None
         self.generation += 1
         with contextlib.suppress(InfrastructureError):  # without waiting for it: the next request finds it warm
-            self._child = self._spares.take(self._order, time.monotonic())
+            self._child = self._spares.take(self.order, time.monotonic())
 
     def _ready_child(self, until: float) -> Child:
         child = self._child
         if child is None or child.owner != os.getpid() or (not child.ready and child.process.poll() is not None):
-            child = self._child = self._spares.take(self._order, until)
+            child = self._child = self._spares.take(self.order, until)
             self.generation += 1
         self._spares.pool.share(self._spares, self)
         child.wait_until_ready(_at_most(WORKER_START, until))
         if self._loading is not None and not child.loaded:
             child.load(self._loading, _at_most(WORKER_START, until))
         self.used = time.monotonic()
-        self._spares.fill(self._order)
+        self._spares.fill(self.order)
         return child
 
 
