@@ -17,64 +17,46 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 import orjson
 from pydantic import ValidationError, create_model, model_validator
 
-from rods.config.identity import (
-    Curriculum,
-    Data,
-    Gates,
-    PipelineSettings,
-    PolicySettings,
-    PoolRules,
-    RandomSeeds,
-    Rollouts,
-    Selection,
-    Stage,
-    Training,
-    Zones,
-)
-from rods.config.operation import Budgets, Endpoint, Operation, Sandbox, Writing, addresses, base_address
-from rods.config.roles import Role, Roles, WriterRoles
+from rods.config.identity import Curriculum as Curriculum
+from rods.config.identity import Data as Data
+from rods.config.identity import Gates as Gates
+from rods.config.identity import PipelineSettings as PipelineSettings
+from rods.config.identity import PolicySettings as PolicySettings
+from rods.config.identity import PoolRules as PoolRules
+from rods.config.identity import RandomSeeds as RandomSeeds
+from rods.config.identity import Rollouts as Rollouts
+from rods.config.identity import Selection as Selection
+from rods.config.identity import Stage as Stage
+from rods.config.identity import Training as Training
+from rods.config.identity import Zones as Zones
+from rods.config.operation import Budgets as Budgets
+from rods.config.operation import Endpoint as Endpoint
+from rods.config.operation import Operation as Operation
+from rods.config.operation import Sandbox as Sandbox
+from rods.config.operation import Writing as Writing
+from rods.config.operation import addresses as addresses
+from rods.config.operation import base_address as base_address
+from rods.config.roles import Role as Role
+from rods.config.roles import Roles as Roles
+from rods.config.roles import WriterRoles as WriterRoles
 from rods.errors import UserError
-from rods.extension import Section, extensions
+from rods.extension import Section as Section
+from rods.extension import extensions
 from rods.files import read_regular
-
-__all__ = [
-    "PRESETS",
-    "PROTOCOL",
-    "Budgets",
-    "Config",
-    "Curriculum",
-    "Data",
-    "Endpoint",
-    "Gates",
-    "Operation",
-    "PipelineSettings",
-    "PolicySettings",
-    "PoolRules",
-    "RandomSeeds",
-    "Role",
-    "Roles",
-    "Rollouts",
-    "Sandbox",
-    "Section",
-    "Selection",
-    "Stage",
-    "Training",
-    "WriterRoles",
-    "Writing",
-    "Zones",
-    "addresses",
-    "base_address",
-    "identity_diff",
-    "parse_config",
-    "preset",
-    "read_config",
-]
 
 PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
 PRESETS = Path(__file__).parent  # <name>.toml
 
 
-class CoreConfig(Section):
+def _with_extensions(core: type[Section]) -> type[Section]:
+    """The core's sections and those that extensions bring."""
+    sections = {key: default for extension in extensions() for key, default in extension.sections.items()}
+    more: dict[str, Any] = {key: (type(default), default) for key, default in sections.items()}
+    return create_model("Config", __base__=core, __module__=__name__, __doc__=core.__doc__, **more)
+
+
+@_with_extensions
+class Config(Section):
     """A whole run; `Config` has the sections of extensions, too. `sync` is free (the default) or lockstep
     (reproducible)."""
 
@@ -96,7 +78,7 @@ class CoreConfig(Section):
     operation: Operation = Operation()
 
     @model_validator(mode="after")
-    def _sections_agree(self) -> CoreConfig:
+    def _sections_agree(self) -> Config:
         """What sections, those of extensions too, ask of each other."""
         training, whole = self.training, self.rollouts.rollouts_per_task
         if whole == 1:  # such a group has no mean or deviation of its own, and no variance to find a boundary with
@@ -138,29 +120,15 @@ class CoreConfig(Section):
         half["policy"]["model"] = Path(self.policy.model).name
         return {"protocol": PROTOCOL, **half}
 
-    def lasting_as(self, other: CoreConfig) -> Self:
+    def lasting_as(self, other: Config) -> Self:
         """This configuration with the steps and stages of `other`: what an extension of a run may change."""
         training = self.training.model_copy(update={"steps": other.training.steps})
         curriculum = self.curriculum.model_copy(update={"stages": other.curriculum.stages})
         return self.model_copy(update={"training": training, "curriculum": curriculum})
 
-
-def _with_extensions() -> type[CoreConfig]:
-    """The core's sections and those that extensions bring."""
-    sections = {key: default for extension in extensions() for key, default in extension.sections.items()}
-    more: dict[str, Any] = {key: (type(default), default) for key, default in sections.items()}
-    return create_model("Config", __base__=CoreConfig, __module__=__name__, __doc__=CoreConfig.__doc__, **more)
-
-
-if TYPE_CHECKING:
-
-    class Config(CoreConfig):
-        """With sections that extensions bring."""
+    if TYPE_CHECKING:  # sections that extensions bring
 
         def __getattr__(self, name: str) -> Any: ...
-
-else:
-    Config = _with_extensions()
 
 
 def read_config(path: Path) -> Config:
