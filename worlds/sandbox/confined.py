@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rods.config import Sandbox
-from rods.environments.workers.worker import Confinement, Pool, Spares
+from rods.environments.workers.worker import Confinement
 from rods.errors import Finding, UserError
 from rods.worlds.sandbox import confining, seccomp
 from rods.worlds.sandbox.environment import Sandboxed
+from rods.worlds.sandbox.pool import Pool, Spares
+from rods.worlds.sandbox.threads import count_threads
 
 Tier = Literal["limits", "landlock", "bubblewrap"]
 TIERS: tuple[Tier, ...] = ("limits", "landlock", "bubblewrap")  # from the lowest to the highest
@@ -89,7 +91,7 @@ def confinement(factory: str | None, tier: Tier, readable: Sequence[str] = ()) -
         command = bubblewrap(places)
         writable.append("/tmp")
     files = {"readable": [*map(str, places), *_DEVICES], "writable": writable}
-    return Confinement(tuple(command), tuple(path), None if tier == "limits" else files, CONFINE)
+    return Confinement(tuple(command), tuple(path), None if tier == "limits" else files, CONFINE, count_threads)
 
 
 def _place(name: str) -> Path:

@@ -25,10 +25,11 @@ from rods.config import Sandbox
 from rods.deadlines import WORLD_REMADE
 from rods.environments.base import Features, Instance, Result, Tool
 from rods.environments.workers.serving import dumps
-from rods.environments.workers.worker import Confinement, Order, Overrun, Replaced, Spares, Worker
+from rods.environments.workers.worker import Confinement, Order, Overrun, Replaced
 from rods.errors import BrokenEnvironment, InfrastructureError, RodsError, Unsupported
 from rods.faults import CALL_ERRORS
 from rods.worlds.sandbox.host import REFUSAL, TARGET, of
+from rods.worlds.sandbox.pool import PooledWorker, Spares
 
 _TRIES = 5  # of one request, when its worker is lost for another's sake before it is asked
 _FAILURE = 100_000  # characters of the text of a call that failed
@@ -71,7 +72,7 @@ class Sandboxed:
         load: list[Any] = [[], "load", factory, source]
         opening, loading = (load, None) if source is None else ([[], "prepare"], load)
         order = Order(TARGET, settings.seconds, settings.memory_bytes, _REPLY_BYTES, opening, confinement)
-        workers = (Worker(order, loading=loading, spares=self._spares) for _ in range(settings.workers))
+        workers = (PooledWorker(order, loading=loading, spares=self._spares) for _ in range(settings.workers))
         self._cells = [_Cell(worker, factory) for worker in workers]
         try:
             told = self._cells[0].worker.open()
@@ -127,7 +128,7 @@ class Sandboxed:
 class _Cell:
     """One worker, and the numbers of the worlds in it that are no longer referenced here."""
 
-    def __init__(self, worker: Worker, factory: str) -> None:
+    def __init__(self, worker: PooledWorker, factory: str) -> None:
         self.worker, self.factory = worker, factory
         self.repeatable = True
         self.lacking: frozenset[str] = frozenset()  # requests that the environment declares it cannot answer

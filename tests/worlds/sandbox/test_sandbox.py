@@ -18,7 +18,7 @@ from rods.calls import Call
 from rods.config import Sandbox
 from rods.environments.base import checks, reference
 from rods.environments.loading import Environments
-from rods.environments.workers.child import Child, Order, start
+from rods.environments.workers.child import Child, Order
 from rods.environments.workers.worker import Worker
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Reply, Trace
@@ -31,6 +31,7 @@ from rods.worlds.sandbox import confined as module
 from rods.worlds.sandbox.confined import TIERS, Offer, Tier, confined, confinement, offered, reaches
 from rods.worlds.sandbox.environment import Sandboxed
 from rods.worlds.sandbox.host import TARGET as HOST
+from rods.worlds.sandbox.pool import start
 from tests.environments import load
 from tests.faults.hostile import FACTORY as HOSTILE
 from tests.rods import toy_environment
@@ -362,7 +363,7 @@ def test_what_hangs_ends_with_its_parent() -> None:
 def test_processes_that_are_ended_while_they_start_leave_nothing_behind() -> None:
     for wait in (0.0, 0.002, 0.005, 0.01, 0.02, 0.05):
         order = Order(HOST, 1.0, 512 << 20, 1 << 20, [[], "load", HOSTILE], confinement(HOSTILE, offered().tier))
-        child = start(order)
+        child = start(order).result()
         group = child.process.pid
         threading.Event().wait(wait)
         child.kill()

@@ -16,11 +16,11 @@ import pytest
 from rods.calls import Call
 from rods.config import Sandbox
 from rods.environments.base import Result
-from rods.environments.workers import worker
 from rods.environments.workers.child import Child, Confinement, Order
 from rods.environments.workers.serving import HEADER
 from rods.errors import InfrastructureError, Unsupported
 from rods.worlds.sandbox import environment as module
+from rods.worlds.sandbox import pool
 from rods.worlds.sandbox.confined import confined
 from rods.worlds.sandbox.environment import ConfinedWorld, Sandboxed
 from tests.faults.attacks import PRELUDE
@@ -181,13 +181,12 @@ def nesting(value: Any) -> int:
 def line(monkeypatch: pytest.MonkeyPatch) -> Line:
     made = Line(random.Random(13))
 
-    def soon(order: Order) -> Future[Child]:
+    def start(order: Order) -> Future[Child]:
         future: Future[Child] = Future()
         future.set_result(FuzzedChild(made))
         return future
 
-    monkeypatch.setattr(worker, "start", lambda order: FuzzedChild(made))
-    monkeypatch.setattr(worker, "start_soon", soon)
+    monkeypatch.setattr(pool, "start", start)
     return made
 
 
