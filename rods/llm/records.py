@@ -174,8 +174,7 @@ class Completion:
     constrained: bool = False
     thought: bool = False  # it thought before it answered, in its text (<think>) or in a field of its own
     tool_calls: tuple[ToolCall, ...] = ()
-    prompt_ids: tuple[int, ...] = ()  # vLLM with return_token_ids
-    token_ids: tuple[int, ...] = ()
+    token_ids: tuple[int, ...] = ()  # vLLM with return_token_ids
     logprobs: tuple[float, ...] = ()  # of the answer's tokens, where /completions was asked for them
     embeddings: tuple[tuple[float, ...], ...] = ()  # of the texts, in their order
 

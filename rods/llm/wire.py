@@ -119,7 +119,6 @@ def decode(body: bytes, sent: Sent, seconds: float, scrub: Callable[[str], str] 
         constrained=sent.constrained,
         thought=_thought(message, text),
         tool_calls=calls,
-        prompt_ids=_ids(choice.get("prompt_token_ids")),
         token_ids=_ids(choice.get("token_ids")),
         logprobs=_logprobs(choice.get("logprobs")),
     )
