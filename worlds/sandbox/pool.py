@@ -14,9 +14,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
-from rods.deadlines import WORLD_REMADE
+from rods.deadlines import WORKER_START, WORLD_REMADE
 from rods.environments.workers.child import Child
-from rods.environments.workers.worker import Children, Order, Worker
+from rods.environments.workers.serving import dumps
+from rods.environments.workers.worker import Order, Worker, at_most
 from rods.errors import InfrastructureError
 
 _REST = 0.1  # seconds without a request before a worker's child may be taken: many in a row are not interrupted
@@ -24,11 +25,19 @@ _LOOK = 0.005  # seconds between looks for a place
 
 
 class PooledWorker(Worker):
-    """A worker whose child another one may take when it rests, unless it is `held`."""
+    """A worker whose child is replaced by one of the `spares`, shared with workers of the same order. Another one may
+    take it when this one rests, unless it is `held`. `loading` is a second opening request, to each that it takes."""
 
     def __init__(self, order: Order, *, loading: Any, spares: Spares) -> None:
-        super().__init__(order, loading=loading, children=spares)
+        super().__init__(order)
+        self._spares, self._loading = spares, None if loading is None else dumps(loading)
         self.held: Callable[[], bool] = lambda: False  # whether what the child knows would be lost with it
+
+    def discard(self, generation: int) -> None:
+        """Replaces child number `generation`, if it is still the present one."""
+        with self.turn:
+            if generation == self.generation and self._child is not None:
+                self._replace(self._child)
 
     def leave(self) -> bool:
         """Ends its child, unless it is at work or `held`: the next request takes another one."""
@@ -43,6 +52,17 @@ class PooledWorker(Worker):
             return True
         finally:
             self.turn.release()
+
+    def _take(self, until: float) -> Child:
+        return self._spares.take(self.order, until)
+
+    def _ready_child(self, until: float) -> Child:
+        child = super()._ready_child(until)
+        if self._loading is not None and not child.loaded:
+            child.load(self._loading, at_most(WORKER_START, until))
+        self._spares.pool.share(self._spares, self)
+        self._spares.fill(self.order)
+        return child
 
 
 def start(order: Order) -> Future[Child]:
@@ -130,7 +150,7 @@ class Pool:
         return any(worker.leave() for worker in sorted(resting, key=lambda worker: worker.used))
 
 
-class Spares(Children):
+class Spares:
     """Keeps `count` children started and waiting for the workers that share them, all of one order: starting one takes
     tens of milliseconds. In a `pool` they are a fourth of it at most, and have what places are free; with `ahead`, a
     worker that rests has to make room for them. Safe to share between threads; a fork begins with none."""
@@ -145,7 +165,8 @@ class Spares(Children):
         self.pool.share(self)
 
     def take(self, order: Order, until: float = math.inf) -> Child:
-        """The one that has waited the longest, or a new one."""
+        """The one that has waited the longest, or a new one. Raises InfrastructureError when none can be started, or
+        none has a place before time.monotonic() says `until`."""
         with self._lock:
             self._forget_those_of_another_process()
             while self._waiting:
@@ -154,16 +175,14 @@ class Spares(Children):
                     return child
         return self.pool.start(order, until)
 
-    def fill(self, worker: Worker) -> None:
+    def fill(self, order: Order) -> None:
         """Starts what is missing, without waiting for it."""
-        assert isinstance(worker, PooledWorker)
-        self.pool.share(self, worker)
         while True:
             with self._lock:
                 self._forget_those_of_another_process()
                 if len(self._waiting) >= self.count:
                     return
-            future = self.pool.start_soon(worker.order, leave=self.ahead)
+            future = self.pool.start_soon(order, leave=self.ahead)
             if future is None:
                 return
             with self._lock:

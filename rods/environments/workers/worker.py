@@ -21,36 +21,20 @@ from rods.environments.workers.child import Child, Confinement, Gone, Order, Ove
 from rods.environments.workers.serving import dumps
 from rods.errors import InfrastructureError, RodsError
 
-__all__ = ["Children", "Confinement", "Order", "Overrun", "Replaced", "Worker"]
+__all__ = ["Confinement", "Order", "Overrun", "Replaced", "Worker"]
 
 
 class Replaced(RodsError):
     """The child that a request was meant for has ended, and its state with it. The request was not made."""
 
 
-class Children:
-    """Where workers have their child processes from. Here each is started when it is needed."""
-
-    def take(self, order: Order, until: float = math.inf) -> Child:
-        """A child, which may not be ready. Raises InfrastructureError when none can be started, or none has a place
-        before time.monotonic() says `until`."""
-        return Child(order)
-
-    def fill(self, worker: Worker) -> None:
-        """`worker` has a child that is ready, and may need another one."""
-
-
 class Worker:
-    """One child process that works on `order`, and is replaced by another of the `children`.
+    """One child process that works on `order`. Safe to share between threads: requests wait for each other, and who
+    holds `turn` may make several in a row. After a fork each process starts a child of its own. `generation` counts the
+    children; `used`: when time.monotonic() saw the last request."""
 
-    `loading` is a second opening request, when this worker takes a child. Safe to share between threads: requests wait
-    for each other, and who holds `turn` may make several in a row. After a fork each process starts a child of its own.
-    `generation` counts the children; `used`: when time.monotonic() saw the last request.
-    """
-
-    def __init__(self, order: Order, *, loading: Any = None, children: Children | None = None) -> None:
-        self.order, self._children = order, children or Children()
-        self._loading = None if loading is None else dumps(loading)
+    def __init__(self, order: Order) -> None:
+        self.order = order
         self.used = 0.0
         self.generation = 0
         self.turn = threading.RLock()
@@ -70,7 +54,7 @@ class Worker:
                     child = self._ready_child(until)
                 if generation is not None and generation != self.generation:
                     raise Replaced("the worker process was replaced")
-                patience = _at_most(seconds or self.order.seconds, until)
+                patience = at_most(seconds or self.order.seconds, until)
                 try:
                     status, value = child.ask(content, patience)
                     if status != "ok" and status != "raised":
@@ -89,12 +73,6 @@ class Worker:
         if status == "raised":
             raise RuntimeError(value)
         return value
-
-    def discard(self, generation: int) -> None:
-        """Replaces child number `generation`, if it is still the present one."""
-        with self.turn:
-            if generation == self.generation and self._child is not None:
-                self._replace(self._child)
 
     def open(self) -> Any:
         """Starts the child now, so that the first request does not pay for it. The answer to the opening request."""
@@ -116,22 +94,23 @@ class Worker:
         self._child = None
         self.generation += 1
         with contextlib.suppress(InfrastructureError):  # without waiting for it: the next request finds it warm
-            self._child = self._children.take(self.order, time.monotonic())
+            self._child = self._take(time.monotonic())
 
     def _ready_child(self, until: float) -> Child:
         child = self._child
         if child is None or child.owner != os.getpid() or (not child.ready and child.process.poll() is not None):
-            child = self._child = self._children.take(self.order, until)
+            child = self._child = self._take(until)
             self.generation += 1
-        child.wait_until_ready(_at_most(WORKER_START, until))
-        if self._loading is not None and not child.loaded:
-            child.load(self._loading, _at_most(WORKER_START, until))
+        child.wait_until_ready(at_most(WORKER_START, until))
         self.used = time.monotonic()
-        self._children.fill(self)
         return child
 
+    def _take(self, until: float) -> Child:
+        """A child that may not be ready. Raises InfrastructureError where none can be had before `until`."""
+        return Child(self.order)
 
-def _at_most(seconds: float, until: float) -> float:
+
+def at_most(seconds: float, until: float) -> float:
     """`seconds`, or what is left of them. Raises InfrastructureError when nothing is."""
     left = until - time.monotonic()
     if left <= 0:
