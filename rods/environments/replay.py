@@ -115,12 +115,6 @@ class _Names:
         self._named: dict[str, str] = {}  # by what the server calls it
         self._made: Counter[bytes] = Counter()  # equal calls so far
 
-    def copy(self) -> _Names:
-        twin = copy.copy(self)
-        twin.real, twin.kinds, twin._named = dict(self.real), dict(self.kinds), dict(self._named)
-        twin._made = self._made.copy()
-        return twin
-
     def inward(self, call: Call) -> Call:
         """The call as the server knows its values."""
         return Call(call.name, _renamed(call.arguments, self.real)) if self.real else call
@@ -248,7 +242,7 @@ class ReplayedWorld:
         return self._seen
 
     def _probed(self, live: _Live) -> bytes:
-        names = live.names.copy()  # what a probe is the first to show gets no name for good
+        names = copy.deepcopy(live.names)  # what a probe is the first to show gets no name for good
         answers = []
         for probe in self._environment.probes or ():
             for call in _each(probe, live.names.kinds):
