@@ -44,7 +44,8 @@ def measure(quick: bool) -> list[Figure]:
     figures = []
     for tier in (tier for tier in TIERS if reaches(offered().tier, tier)):
         pool = confined(FACTORY, Sandbox(lowest_tier="limits", workers=WORKERS, seconds=30.0), tier=tier)
-        pool.warm()
+        for cell in pool._cells:
+            cell.worker.open()
         for threads in (1, 2):
             rate = max(_rate(pool, tasks, passes, threads) for _ in range(rounds))
             if threads == 1:

@@ -130,7 +130,7 @@ class Client:
         try:
             if request.account is not None:
                 request.account.open_call()
-            if self.budget.most_tokens is not None:
+            if self.budget.most["tokens"] is not None:
                 asked = self._backbones.get(request.backbone) or next(iter(self._backbones.values()))
                 tokens = asked.estimate(request)
                 await self.budget.reserve(tokens)

@@ -236,12 +236,6 @@ class Pool:
             later.start()
         return session
 
-    def warm(self) -> None:
-        """Starts all of them and waits for them. Raises InfrastructureError."""
-        self._fill()
-        for session in list(self._waiting):
-            session.wait()
-
     def _fill(self) -> None:
         with self._lock:
             while not self._closed and len(self._waiting) < self.server.warm:

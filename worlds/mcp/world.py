@@ -82,10 +82,6 @@ class McpEnvironment:
                 raise ValueError(f"the file {path!r} of a state cannot be written: {error}") from error
         return world
 
-    def warm(self) -> None:
-        """Starts all servers that are to wait, and waits for them. Raises InfrastructureError."""
-        self._pool.warm()
-
     def close(self) -> None:
         self._pool.close()
 

@@ -114,11 +114,6 @@ class Sandboxed:
             raise ValueError(error.text) from None
         return world
 
-    def warm(self) -> None:
-        """Starts all processes now."""
-        for cell in self._cells:
-            cell.worker.open()
-
     def close(self) -> None:
         for cell in self._cells:
             cell.worker.close()

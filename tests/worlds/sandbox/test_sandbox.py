@@ -60,7 +60,8 @@ def toy() -> Iterator[Sandboxed]:
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[Sandboxed]:
     made = confined(HOSTILE, Sandbox(seconds=1.0))
-    made.warm()
+    for cell in made._cells:
+        cell.worker.open()
     yield made
     made.close()
 
