@@ -109,7 +109,7 @@ class Sandboxed:
         cell = self._cells[zlib.crc32(content) % len(self._cells)]
         world = ConfinedWorld(cell, state, [])
         try:
-            world.make()
+            world._ask()
         except StateRefused as error:
             raise ValueError(error.text) from None
         return world
@@ -212,14 +212,10 @@ class ConfinedWorld:
             other = ConfinedWorld(self._cell, other._state, other._calls.copy())
         return self._ask("same", self._number, other._number, beside=other) is True
 
-    def make(self) -> None:
-        """Makes the world. Raises StateRefused for an illegal state."""
-        self._ask()
-
     def _ask(self, *request: Any, beside: ConfinedWorld | None = None) -> Any:
-        """The answer to `request`, once this world (and the one `beside` it) is there. Takes `seconds`, and where
-        processes have to be replaced and worlds made anew, at most deadlines.WORLD_REMADE more; what other requests to
-        the same process take before it is its turn is not counted."""
+        """The answer to `request`, if any is made, once this world (and the one `beside` it) is there. Takes `seconds`,
+        and where processes have to be replaced and worlds made anew, at most deadlines.WORLD_REMADE more; what other
+        requests to the same process take before it is its turn is not counted."""
         cell = self._cell
         with cell.worker.turn:
             until = time.monotonic() + cell.worker.order.seconds + WORLD_REMADE
