@@ -11,7 +11,7 @@ import itertools
 import random
 import time
 from collections import Counter
-from typing import Literal
+from typing import Any, Literal
 
 import orjson
 
@@ -28,7 +28,7 @@ from rods.environments.loading import Environments
 from rods.gates import drafts
 from rods.tasks import Task
 from rods.worlds.desk import fresh_tasks, generate, tools
-from rods.worlds.desk.registry import State
+from rods.worlds.desk.tools import State
 
 load = Environments().load
 
@@ -76,7 +76,7 @@ def measure(quick: bool) -> list[Figure]:
 def _calls_per_second() -> tuple[float, float]:
     state: State = {"ledger": {"accounts": {"cash": 500, "savings": 500}, "bills": {}, "next": 10}}
     world = load("desk").reset(state)
-    arguments = (
+    arguments: tuple[dict[str, Any], ...] = (
         {"amount": 5, "source": "cash", "target": "savings"},
         {"amount": 5, "source": "savings", "target": "cash"},
     )

@@ -37,7 +37,9 @@ def measure(quick: bool) -> list[Figure]:
     assert isinstance(inner, McpEnvironment)
     resets = []
     for _ in range(2 if quick else 6):
-        inner.warm()
+        inner._pool._fill()
+        for session in list(inner._pool._waiting):
+            session.wait()
         resets.append(_reset(environment))
     environment.close()
     environment = shop(warm=0)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from bench.figures import Figure, run
 from rods.calls import Call
+from rods.config import Sandbox
 from rods.environments.base import Environment, Instance
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError
@@ -42,8 +43,9 @@ def measure(quick: bool) -> list[Figure]:
     here = max(_rate(load("desk"), tasks, passes, 1) for _ in range(rounds))
     figures = []
     for tier in (tier for tier in TIERS if reaches(offered().tier, tier)):
-        pool = confined(FACTORY, tier=tier, lowest_tier="limits", workers=WORKERS, seconds=30.0)
-        pool.warm()
+        pool = confined(FACTORY, Sandbox(lowest_tier="limits", workers=WORKERS, seconds=30.0), tier=tier)
+        for cell in pool._cells:
+            cell.worker.open()
         for threads in (1, 2):
             rate = max(_rate(pool, tasks, passes, threads) for _ in range(rounds))
             if threads == 1:
@@ -149,7 +151,7 @@ def _back(worlds: Sequence[ConfinedWorld], call: Call) -> float:
 
 
 def _cpu_of_a_start(tier: Tier) -> float:
-    fresh = [confined(FACTORY, tier=tier, lowest_tier="limits", workers=1) for _ in range(10)]
+    fresh = [confined(FACTORY, Sandbox(lowest_tier="limits", workers=1), tier=tier) for _ in range(10)]
     used = statistics.mean(_cpu_below(pool) for pool in fresh)  # the system counts in hundredths of a second
     for pool in fresh:
         pool.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import orjson
@@ -50,7 +51,7 @@ def find(text: str) -> Any:
         raise whole
     # Only from the first bracket: a valid piece of something broken is not what the model meant.
     value, _ = _DECODER.raw_decode(valid_unicode(text[start:]))
-    return _repaired(value)
+    return all_valid(value)
 
 
 def valid_unicode(text: str) -> str:
@@ -62,21 +63,21 @@ def valid_unicode(text: str) -> str:
     return text
 
 
+def all_valid(value: Any) -> Any:
+    """A JSON value with all of its texts as `valid_unicode` makes them: decoders give lone surrogates too."""
+    if isinstance(value, str):
+        return valid_unicode(value)
+    if isinstance(value, Mapping):
+        return {all_valid(key): all_valid(item) for key, item in value.items()}
+    return [all_valid(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
 def _read(text: str) -> Any:
     if len(text) > MAX_ANSWER:
         raise ValueError(f"{len(text)} characters; at most {MAX_ANSWER} are read")
     if _nested_deeper(text, MAX_ANSWER_DEPTH):
         raise ValueError(f"nested deeper than {MAX_ANSWER_DEPTH}")
-    return _repaired(_DECODER.decode(valid_unicode(text)))
-
-
-def _repaired(value: Any) -> Any:
-    """Escaped lone surrogates come out of the decoder, so texts are made valid after it."""
-    if isinstance(value, str):
-        return valid_unicode(value)
-    if isinstance(value, dict):
-        return {valid_unicode(key): _repaired(item) for key, item in value.items()}
-    return [_repaired(item) for item in value] if isinstance(value, list) else value
+    return all_valid(_DECODER.decode(valid_unicode(text)))
 
 
 def _nested_deeper(text: str, limit: int) -> bool:

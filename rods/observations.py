@@ -62,15 +62,8 @@ class Rollout:
             "calling": self.calling,
             "replies": self.replies,
         }
-        return {
-            "resolved": self.resolved,
-            "expected": self.expected,
-            "binary": self.binary,
-            "format": self.format,
-            "reward": self.reward,
-            "end": self.end,
-            **{name: value for name, value in known.items() if value is not None},
-        }
+        always = {name: getattr(self, name) for name in ("resolved", "expected", "binary", "format", "reward", "end")}
+        return always | {name: value for name, value in known.items() if value is not None}
 
     @staticmethod
     def from_json(record: Any) -> Rollout:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import ClassVar
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
@@ -81,9 +81,7 @@ class StopRequest:
         signal.signal(signal.SIGALRM, self._overdue)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._before.items():
             signal.signal(number, handler)

@@ -145,11 +145,7 @@ def json_value(text: str | bytes) -> Any:
 class OnlyCalled:
     """A world of which only calls can be asked: `rods.environments.replay` adds the rest of an `Instance`."""
 
-    def snapshot(self) -> NoReturn:
-        raise Unsupported("what lies outside of this process cannot be asked for its state")
+    def _refuse(self, *_: object) -> NoReturn:
+        raise Unsupported("what lies outside of this process cannot be asked for its state, copied or compared")
 
-    def fork(self) -> NoReturn:
-        raise Unsupported("what lies outside of this process cannot be copied")
-
-    def same_state(self, other: object) -> NoReturn:
-        raise Unsupported("what lies outside of this process cannot be compared")
+    snapshot = fork = same_state = _refuse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
@@ -13,7 +13,7 @@ from rods.buffers.log.disk import replace as write_whole
 from rods.buffers.run.creation import admit
 from rods.buffers.run.run import Run
 from rods.commands import Json
-from rods.console.output import RandomSeed, RunFolder, print_checked, print_result
+from rods.console.output import RunFolder, print_checked, print_result
 from rods.environments import registry
 from rods.environments.loading import Environments
 from rods.environments.registry import having
@@ -24,7 +24,6 @@ from rods.worlds.audit import audit
 from rods.worlds.checking.environments import check_environment as check
 from rods.worlds.checking.files import check_file, rehashed
 from rods.worlds.pinned import Pinned
-from rods.worlds.selection import select
 from rods.worlds.sources import given_tasks
 
 NAMES = f"{', '.join(having('environment'))}, your own package.module:factory or file.py:factory, or a description."
@@ -77,30 +76,6 @@ def audit_tasks(
     """
     others = [(name, given_tasks(name, Path())) for name in against or ()]
     return print_checked(audit(given_tasks(file, Path()), others, file), as_json)
-
-
-def select_tasks(
-    file: Annotated[Path, Parameter(help="A JSONL file of tasks in many worlds.")],
-    out: Annotated[Path, Parameter(help="The JSONL file of tasks to write.")],
-    /,
-    *,
-    worlds: Annotated[NonNegativeInt, Parameter(help="In how many worlds training tasks are kept; 0: all.")] = 0,
-    without: Annotated[Path | None, Parameter(help="Another such file: no world that it trains on.")] = None,
-    mode: Annotated[
-        Literal["told", "asked"] | None, Parameter(help="Only tasks whose user says all at once, or is asked.")
-    ] = None,
-    alike: Annotated[
-        Literal["most", "least"] | None, Parameter(help="The worlds most or least like the held-out, not drawn ones.")
-    ] = None,
-    random_seed: RandomSeed = 0,
-    as_json: Json = False,
-) -> None:
-    """Choose the worlds of a file that are trained on. Held-out tasks are kept as they are."""
-    other = () if without is None else tuple(read_tasks(without))
-    chosen = select(
-        list(read_tasks(file)), worlds=worlds, without=other, mode=mode, alike=alike, random_seed=random_seed
-    )
-    write_tasks(chosen, out, as_json)
 
 
 def write_tasks(tasks: Sequence[AnyTask], out: Path, as_json: bool) -> None:

@@ -20,6 +20,10 @@ class GeneratedEnvironments(Extension):
             "verbs:write_worlds",
             "Have language models write worlds and the tasks in them.",
         ),
+        "data select": (
+            "verbs:select_tasks",
+            "Choose the worlds that are trained on: how many, how like the held-out.",
+        ),
     }
     warm_starts: ClassVar[Mapping[str, str]] = {"generated": "rods.family.environments.demonstrations"}
 

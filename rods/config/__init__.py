@@ -1,57 +1,238 @@
-"""The configuration of a run: one TOML file, two halves. Everything is imported from here.
+"""The configuration of a run: one TOML file, two halves, read here. Everything is imported from here.
 
 *Identity* (everything but `[operation]`) says what the run is: a start with another one is refused with a diff.
-*Operation* may change at every start and is logged.
+*Operation* may change at every start and is logged. Unknown keys and wrong types are errors that name the key.
 """
 
-from rods.config.identity import (
-    Curriculum,
-    Data,
-    Gates,
-    PipelineSettings,
-    PolicySettings,
-    PoolRules,
-    RandomSeeds,
-    Rollouts,
-    Selection,
-    Stage,
-    Training,
-    Zones,
-)
-from rods.config.operation import Budgets, Endpoint, Operation, Sandbox, Writing, addresses, base_address
-from rods.config.roles import Role, Roles, WriterRoles
-from rods.config.whole import PRESETS, PROTOCOL, Config, identity_diff, parse_config, preset, read_config
-from rods.extension import Section
+from __future__ import annotations
 
-__all__ = [
-    "PRESETS",
-    "PROTOCOL",
-    "Budgets",
-    "Config",
-    "Curriculum",
-    "Data",
-    "Endpoint",
-    "Gates",
-    "Operation",
-    "PipelineSettings",
-    "PolicySettings",
-    "PoolRules",
-    "RandomSeeds",
-    "Role",
-    "Roles",
-    "Rollouts",
-    "Sandbox",
-    "Section",
-    "Selection",
-    "Stage",
-    "Training",
-    "WriterRoles",
-    "Writing",
-    "Zones",
-    "addresses",
-    "base_address",
-    "identity_diff",
-    "parse_config",
-    "preset",
-    "read_config",
-]
+import difflib
+import math
+import os
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+
+import orjson
+from pydantic import ValidationError, create_model, model_validator
+
+from rods.config.identity import Curriculum as Curriculum
+from rods.config.identity import Data as Data
+from rods.config.identity import Gates as Gates
+from rods.config.identity import PipelineSettings as PipelineSettings
+from rods.config.identity import PolicySettings as PolicySettings
+from rods.config.identity import PoolRules as PoolRules
+from rods.config.identity import RandomSeeds as RandomSeeds
+from rods.config.identity import Rollouts as Rollouts
+from rods.config.identity import Selection as Selection
+from rods.config.identity import Stage as Stage
+from rods.config.identity import Training as Training
+from rods.config.identity import Zones as Zones
+from rods.config.operation import Budgets as Budgets
+from rods.config.operation import Endpoint as Endpoint
+from rods.config.operation import Operation as Operation
+from rods.config.operation import Sandbox as Sandbox
+from rods.config.operation import Writing as Writing
+from rods.config.operation import addresses as addresses
+from rods.config.operation import base_address as base_address
+from rods.config.roles import Role as Role
+from rods.config.roles import Roles as Roles
+from rods.config.roles import WriterRoles as WriterRoles
+from rods.errors import UserError
+from rods.extension import Section as Section
+from rods.extension import extensions
+from rods.files import read_regular
+
+PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
+PRESETS = Path(__file__).parent  # <name>.toml
+
+
+def _with_extensions(core: type[Section]) -> type[Section]:
+    """The core's sections and those that extensions bring."""
+    sections = {key: default for extension in extensions() for key, default in extension.sections.items()}
+    more: dict[str, Any] = {key: (type(default), default) for key, default in sections.items()}
+    return create_model("Config", __base__=core, __module__=__name__, __doc__=core.__doc__, **more)
+
+
+@_with_extensions
+class Config(Section):
+    """A whole run; `Config` has the sections of extensions, too. `sync` is free (the default) or lockstep
+    (reproducible)."""
+
+    # what keys are set to that the file leaves out: rods-paper: the paper's form (docs/paper.md); empty: these defaults
+    preset: Literal["", "rods-paper"] = ""
+    sync: Literal["free", "lockstep"] = "free"  # how trainer and daemon keep step
+    data: Data = Data()
+    random_seeds: RandomSeeds = RandomSeeds()
+    policy: PolicySettings = PolicySettings()
+    rollouts: Rollouts = Rollouts()
+    training: Training = Training()
+    curriculum: Curriculum = Curriculum()
+    zones: Zones = Zones()
+    selection: Selection = Selection()
+    pool: PoolRules = PoolRules()
+    pipeline: PipelineSettings = PipelineSettings()
+    roles: Roles = Roles()
+    gates: Gates = Gates()
+    operation: Operation = Operation()
+
+    @model_validator(mode="after")
+    def _sections_agree(self) -> Config:
+        """What sections, those of extensions too, ask of each other."""
+        training, whole = self.training, self.rollouts.rollouts_per_task
+        if whole == 1:  # such a group has no mean or deviation of its own, and no variance to find a boundary with
+            if training.advantage_baseline != "batch" or training.advantage_scale == "group":
+                raise ValueError(
+                    "rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at least 2 (the paper: 16), "
+                    'or training.advantage_baseline = "batch" with advantage_scale = "batch" or "none"'
+                )
+            if self.zones.probe == "group" and self.selection.seeds_per_step and not self.selection.blind:
+                raise ValueError(
+                    "rollouts.rollouts_per_task = 1 has no variance inside a group, so no task would ever be picked: "
+                    'set zones.probe = "window"'
+                )
+        part = training.update_rollouts
+        if part and not 2 <= part <= whole:  # fewer than two say nothing about each other
+            raise ValueError(
+                f"training.update_rollouts = {part} must be 0 (all rollouts) or lie between 2 and "
+                f"rollouts.rollouts_per_task = {whole}"
+            )
+        if self.selection.order == "advantage" and training.advantage_scale == "group" and not training.advantage_hook:
+            raise ValueError(
+                'selection.order = "advantage" ranks by the variance of advantages, and with training.advantage_scale ='
+                ' "group" that is 1 for every group that disagrees: set it to "batch" or "none", or name an'
+                " advantage_hook"
+            )
+        for extension in extensions():
+            extension.validate(self)
+        return self
+
+    @property
+    def pool_slots(self) -> int:
+        """How many slots of a batch have tasks of the pool, its first ones; extensions fill the others."""
+        return self.training.batch_tasks - sum(extension.slots(self) for extension in extensions())
+
+    def identity(self) -> dict[str, Any]:
+        """The identity half as JSON, protocol version included. Of the folder of `policy.model` only the name counts:
+        on another machine it may lie elsewhere."""
+        half = self.model_dump(mode="json", exclude={"operation"})
+        half["policy"]["model"] = Path(self.policy.model).name
+        return {"protocol": PROTOCOL, **half}
+
+    def lasting_as(self, other: Config) -> Self:
+        """This configuration with the steps and stages of `other`: what an extension of a run may change."""
+        training = self.training.model_copy(update={"steps": other.training.steps})
+        curriculum = self.curriculum.model_copy(update={"stages": other.curriculum.stages})
+        return self.model_copy(update={"training": training, "curriculum": curriculum})
+
+    if TYPE_CHECKING:  # sections that extensions bring
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+def read_config(path: Path) -> Config:
+    """Reads a TOML file; makes `policy.model`, which is relative to it, absolute. Raises UserError."""
+    try:
+        values = tomllib.loads(read_regular(path).decode("utf-8"))
+    except OSError as error:
+        what = f"cannot read the configuration ({error.strerror})"
+        raise UserError(what, where=str(path), remedy="check the path after --config") from error
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError is one; so is a number of thousands of digits
+        raise UserError(f"not TOML: {error}", where=str(path), remedy="mend that line") from error
+    config = parse_config(values, where=str(path))
+    if not config.policy.model:
+        return config
+    # Links are kept: one may stand for a folder that has moved, and its name is the identity.
+    model = os.path.abspath(path.parent / Path(config.policy.model).expanduser())  # noqa: PTH100
+    return config.model_copy(update={"policy": config.policy.model_copy(update={"model": model})})
+
+
+def preset(name: str) -> dict[str, Any]:
+    """The values of a preset, as TOML gives them."""
+    return tomllib.loads((PRESETS / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _resolved(values: dict[str, Any]) -> dict[str, Any]:
+    """`values` with those of their preset where they leave a key out."""
+    name = values.get("preset")
+    if not name or name not in get_args(Config.model_fields["preset"].annotation):
+        return values
+    merged: dict[str, Any] = _merged(preset(name), _merged({"operation": {"endpoints": []}}, values))
+    return merged
+
+
+def _merged(base: Any, own: Any) -> Any:
+    """`own` over `base`, key by key; a table of `base` is merged into every table of a list in its place."""
+    if isinstance(base, dict) and isinstance(own, list):
+        return [_merged(base, item) for item in own]
+    if not isinstance(base, dict) or not isinstance(own, dict):
+        return own
+    return base | {key: _merged(base.get(key), value) for key, value in own.items()}
+
+
+def parse_config(values: dict[str, Any], *, where: str) -> Config:
+    """Checks `values`, completed by their preset. Raises UserError naming every key at fault."""
+    remedy = "docs/configuration.md lists every key with its range"
+    if unsayable := list(_unsayable(values)):
+        raise UserError("; ".join(unsayable), where=where, remedy=remedy)
+    try:
+        return Config.model_validate_json(orjson.dumps(_resolved(values), default=str))
+    except ValidationError as error:
+        faults = []
+        for fault in error.errors():
+            key, said = ".".join(str(part) for part in fault["loc"]) or "(whole file)", fault["msg"]
+            if fault["type"] == "extra_forbidden":
+                said = f"unknown key{_meant(fault['loc'])}"
+            elif fault["type"] == "value_error":
+                said = said.removeprefix("Value error, ")
+            elif "endpoints" not in fault["loc"]:  # there, what was given may be a secret in the wrong place
+                said = f"{said}, not {_short(fault['input'])}"
+            faults.append(f"{key}: {said}")
+        raise UserError("; ".join(faults), where=where, remedy=remedy) from error
+
+
+def _unsayable(value: Any, key: str = "", depth: int = 0) -> Iterator[str]:
+    """The keys whose values JSON cannot hold as TOML can, and why."""
+    if depth > 100:  # orjson writes about 250
+        yield f"{_short(key)}: nested too deep"
+    elif isinstance(value, dict | list):
+        for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _unsayable(inner, f"{key}.{name}" if key else str(name), depth + 1)
+    elif isinstance(value, int) and not -(2**63) <= value < 2**64:
+        yield f"{key}: a whole number has at most 64 bits, not {_short(value)}"
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield f"{key}: a number must be finite, not {value}"
+
+
+def _meant(where: tuple[str | int, ...]) -> str:
+    """The key that an unknown one resembles, as a question; empty when there is none."""
+    section: Any = Config
+    for part in where[:-1]:
+        # a number stands for an element of a list of tables
+        section = get_args(section)[0] if isinstance(part, int) else section.model_fields[part].annotation
+    close = difflib.get_close_matches(str(where[-1])[:60], getattr(section, "model_fields", {}), n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _numbered(value: Any) -> Any:
+    """A list of tables as a table by place; anything else as it is."""
+    tables = isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
+    return {str(place): item for place, item in enumerate(value)} if tables else value
+
+
+def identity_diff(recorded: dict[str, Any], asked: dict[str, Any], prefix: str = "") -> list[str]:
+    """Human-readable differences `key: recorded → asked` between two identity halves."""
+    lines: list[str] = []
+    for key in sorted(set(recorded) | set(asked)):
+        old, new = (_numbered(half.get(key)) for half in (recorded, asked))
+        if isinstance(old, dict) and isinstance(new, dict):
+            lines += identity_diff(old, new, f"{prefix}{key}.")
+        elif old != new:
+            lines.append(f"{prefix}{key}: {old!r} → {new!r}")
+    return lines

@@ -6,6 +6,7 @@ Defaults are the paper's (004) where they are known; each field says its unit an
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
@@ -108,7 +109,8 @@ class Training(Section):
     heldout_rollouts: int = Field(1, ge=1)  # sampled rollouts per held-out task when the run is scored
 
 
-class StageKeys(Section):
+@partial(extended, name="Stage", part="stage")
+class Stage(Section):
     """One stage of the curriculum (004 §4); `Stage` has the keys of extensions, too."""
 
     types: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")  # which tasks are trained on
@@ -122,21 +124,15 @@ class StageKeys(Section):
     until: Literal["epochs", "plateau"] = "epochs"
     epochs: int = Field(0, ge=0)  # until=epochs: how many, 0: until the run ends; until=plateau: at most, 0: no limit
 
-
-if TYPE_CHECKING:
-
-    class Stage(StageKeys):
-        """With keys that extensions bring."""
+    if TYPE_CHECKING:  # keys that extensions bring
 
         def __init__(self, **keys: Any) -> None: ...
 
         def __getattr__(self, name: str) -> Any: ...
 
-else:
-    Stage = extended(StageKeys, "Stage", "stage")
 
-
-class CurriculumKeys(Section):
+@partial(extended, name="Curriculum", part="curriculum")
+class Curriculum(Section):
     """The stages, and what ends them; `Curriculum` has the keys of extensions, too."""
 
     stages: tuple[Stage, ...] = (Stage(),)
@@ -144,7 +140,7 @@ class CurriculumKeys(Section):
     gradient_variation: float = Field(0.5, ge=0)  # gradient norms of an epoch are stable up to this std ÷ mean
 
     @model_validator(mode="after")
-    def _ends(self) -> CurriculumKeys:
+    def _ends(self) -> Curriculum:
         if not self.stages:
             raise ValueError("a curriculum needs at least one stage")
         for number, stage in enumerate(self.stages[:-1], start=1):
@@ -152,18 +148,11 @@ class CurriculumKeys(Section):
                 raise ValueError(f"stage {number} never ends (epochs = 0), so the stages after it are never reached")
         return self
 
-
-if TYPE_CHECKING:
-
-    class Curriculum(CurriculumKeys):
-        """With keys that extensions bring."""
+    if TYPE_CHECKING:  # keys that extensions bring
 
         def __init__(self, **keys: Any) -> None: ...
 
         def __getattr__(self, name: str) -> Any: ...
-
-else:
-    Curriculum = extended(CurriculumKeys, "Curriculum", "curriculum")
 
 
 class Zones(Section):

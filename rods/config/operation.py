@@ -60,11 +60,9 @@ class PlayerBudgets(Section):
     requests: int = Field(0, ge=0)  # HTTP requests of the run, repeated ones included
 
 
-class Budgets(Section):
+class Budgets(PlayerBudgets):
     """What calls of the models that write may cost; 0: no limit. Reached, no further call is sent, none is cut off."""
 
-    tokens: int = Field(0, ge=0)  # prompt and answer tokens of the run
-    requests: int = Field(0, ge=0)  # HTTP requests of the run, repeated ones included
     variant_calls: int = Field(0, ge=0)  # calls for one variant
 
 

@@ -34,7 +34,8 @@ class Tags:
         self.template = load(TEMPLATES[prompt])
 
     def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
-        return _with_guidelines(self.template.render(functions=_documents(tools)), guidelines)
+        prompt = self.template.render(functions=_documents(tools))
+        return f"{prompt}\n\nGuidelines:\n{guidelines}" if guidelines else prompt
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
         return f"{text}\n{_documents(returned)}" if returned else text
@@ -114,10 +115,6 @@ def _spoken(text: str) -> str:
     if end >= 0 and "<think>" not in text[:end]:
         text = text[end + len("</think>") :]
     return THINK_OR_CALL.sub(lambda found: found[1] or "", text)
-
-
-def _with_guidelines(prompt: str, guidelines: str) -> str:
-    return f"{prompt}\n\nGuidelines:\n{guidelines}" if guidelines else prompt
 
 
 def _documents(tools: Sequence[Tool]) -> str:

@@ -39,19 +39,14 @@ def address_of(name: str) -> str | None:
     return None if found is None else found[1]
 
 
-def place_of(name: str, folders: Sequence[Path] = ()) -> Path:
-    """Where the file of the world called `name` lies: below the first of `folders` that has it, else as named from the
-    current folder."""
+def source_of(name: str, folders: Sequence[Path] = ()) -> str:
+    """The source of the world called `name`, with `{address}` for its address, below the first of `folders` that has
+    it, else as named from the current folder. Raises UserError when it is not there, or not the one that its name says.
+    """
     address = address_of(name)
     assert address is not None, f"{name} has no address"
     places = (folder / FOLDER / address / FILE for folder in folders)
-    return next((place for place in places if place.is_file()), Path(name.rpartition(":")[0]))
-
-
-def source_of(name: str, folders: Sequence[Path] = ()) -> str:
-    """The source of the world called `name` (`place_of`), with `{address}` for its address. Raises UserError when it is
-    not there, or not the one that its name says."""
-    path, address = place_of(name, folders), address_of(name) or ""
+    path = next((place for place in places if place.is_file()), Path(name.rpartition(":")[0]))
     try:
         source = read_regular(path).decode().replace(address, HOLE)
     except (OSError, UnicodeDecodeError) as error:

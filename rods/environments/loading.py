@@ -87,9 +87,11 @@ class Environments:
             factory = str(Path(file).absolute()) + factory.removeprefix(file)  # the process starts elsewhere
         if self._confiner is None:
             where = f"environment {name!r}" if source is not None else settings
-            confiner = registry.only("confiner", "nothing here can confine an environment", where=where)
             from rods.config import Sandbox
 
-            self._confiner = named_function(confiner, where=where)(self._sandbox or Sandbox())
+            if not (confiners := list(registry.having("confiner").values())):
+                remedy = "install the folder of rods/worlds that declares `confiner`"
+                raise UserError("nothing here can confine an environment", where=where, remedy=remedy)
+            self._confiner = named_function(confiners[0], where=where)(self._sandbox or Sandbox())
         confined: Environment = self._confiner.confine(factory, source)
         return confined

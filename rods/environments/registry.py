@@ -56,14 +56,6 @@ def having(what: str) -> dict[str, Any]:
     return {name: said for name, world in worlds().items() if (said := getattr(world, what))}
 
 
-def only(what: str, missing: str, *, where: str) -> str:
-    """The one declaration of `what`. Raises UserError, saying what is `missing` and `where`, when no folder has one."""
-    said = next(iter(having(what).values()), None)
-    if said is None:
-        raise UserError(missing, where=where, remedy=f"install the folder of rods/worlds that declares `{what}`")
-    return str(said)
-
-
 def environments() -> dict[str, str]:
     """What makes an environment, by its name, or by the ending of the names of what describes one."""
     return having("environment") | {world.ending: world.described for world in worlds().values() if world.described}

@@ -8,7 +8,7 @@ far, and two worlds are equal when declared read-only probes answer alike in bot
 - `minted`, patterns of values that a server makes up anew in each world (handles, ids), each with one group. Outside
   they bear a name that says where they came from: the call, which of its repetitions, and the place in its answer.
 
-Where a repeated call answers otherwise than it did, that is an InfrastructureError: such a world is no copy.
+Where a repeated call answers otherwise than it did, that is a BrokenEnvironment: such a world is no copy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import orjson
 from rods.calls import Call
 from rods.canonical import canonical, content_id
 from rods.environments.base import Environment, Instance, Result, Tool, checks, parameters
-from rods.errors import InfrastructureError, Unsupported
+from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported
 from rods.faults import BREAKS_DOCUMENT
 
 T = TypeVar("T")
@@ -115,12 +115,6 @@ class _Names:
         self._named: dict[str, str] = {}  # by what the server calls it
         self._made: Counter[bytes] = Counter()  # equal calls so far
 
-    def copy(self) -> _Names:
-        twin = copy.copy(self)
-        twin.real, twin.kinds, twin._named = dict(self.real), dict(self.kinds), dict(self._named)
-        twin._made = self._made.copy()
-        return twin
-
     def inward(self, call: Call) -> Call:
         """The call as the server knows its values."""
         return Call(call.name, _renamed(call.arguments, self.real)) if self.real else call
@@ -143,7 +137,7 @@ class _Names:
 
     def _name(self, kind: str, value: str, origin: bytes, number: int) -> None:
         if len(value) < SHORTEST:
-            raise InfrastructureError(
+            raise BrokenEnvironment(
                 f"the pattern {kind!r} of minted values finds {value!r}: shorter than {SHORTEST} characters, it cannot "
                 "be told from what else is called so; leave it out of `minted`"
             )
@@ -248,7 +242,7 @@ class ReplayedWorld:
         return self._seen
 
     def _probed(self, live: _Live) -> bytes:
-        names = live.names.copy()  # what a probe is the first to show gets no name for good
+        names = copy.deepcopy(live.names)  # what a probe is the first to show gets no name for good
         answers = []
         for probe in self._environment.probes or ():
             for call in _each(probe, live.names.kinds):
@@ -281,7 +275,7 @@ class ReplayedWorld:
 
     def _again(self) -> _Live:
         """A fresh world that has lived through the calls of this one. Raises ValueError for an illegal state,
-        InfrastructureError where a call answers otherwise than it did."""
+        BrokenEnvironment where a call answers otherwise than it did."""
         environment = self._environment
         if self._lived and not environment.features.fork:
             raise InfrastructureError(f"a world of {environment.name} was lost, and its calls cannot be repeated")
@@ -290,7 +284,7 @@ class ReplayedWorld:
             result = live.call(lived.call)
             if lived.digest not in (None, _digest(result)):
                 said = f"{lived.call} answers otherwise when it is repeated: {result.text[:200]!r}"
-                raise InfrastructureError(f"{environment.name}: {said}")
+                raise BrokenEnvironment(f"{environment.name}: {said}")
         live.lived = self._lived
         return live
 

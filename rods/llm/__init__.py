@@ -5,17 +5,12 @@ when to pause, and what has been spent. A model that answers badly is data in a 
 an `EndpointError`. API keys are read here and leave in HTTP headers only.
 """
 
-from rods.llm.client import Client
-from rods.llm.records import Account, Budget, BudgetSpent, Completion, EndpointError, Request, RequestRefused, Usage
-
-__all__ = [
-    "Account",
-    "Budget",
-    "BudgetSpent",
-    "Client",
-    "Completion",
-    "EndpointError",
-    "Request",
-    "RequestRefused",
-    "Usage",
-]
+from rods.llm.client import Client as Client
+from rods.llm.records import Account as Account
+from rods.llm.records import Budget as Budget
+from rods.llm.records import BudgetSpent as BudgetSpent
+from rods.llm.records import Completion as Completion
+from rods.llm.records import EndpointError as EndpointError
+from rods.llm.records import Request as Request
+from rods.llm.records import RequestRefused as RequestRefused
+from rods.llm.records import Usage as Usage

@@ -13,10 +13,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-
-import aiofiles
-import aiofiles.os
 
 from rods.config import Endpoint, addresses, base_address
 from rods.errors import UserError
@@ -144,12 +142,11 @@ class Backbone:
             return False
         path = os.path.expanduser(self.settings.url_file)  # noqa: ASYNC240, PTH111 — asks no file system
         try:
-            stat = await aiofiles.os.stat(path)
+            stat = await asyncio.to_thread(os.stat, path)
             seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if seen == self._file_seen:
                 return False
-            async with aiofiles.open(path, encoding="utf-8") as file:
-                bases = addresses(await file.read())
+            bases = addresses(await asyncio.to_thread(Path(path).read_text, encoding="utf-8"))
         except (OSError, ValueError):
             return False
         self._file_seen = seen

@@ -11,24 +11,14 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Sequence
-from types import TracebackType
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from rods.config import Budgets, Endpoint
 from rods.errors import UserError
 from rods.llm.backbone import Backbone, CallTally, Failure
 from rods.llm.connections import allow_connections, open_session
-from rods.llm.records import (
-    Account,
-    Budget,
-    BudgetSpent,
-    Completion,
-    EndpointError,
-    Request,
-    RequestRefused,
-    Sink,
-)
+from rods.llm.records import Account, Budget, BudgetSpent, Completion, EndpointError, Request, RequestRefused, Usage
 from rods.logs import log
 
 if TYPE_CHECKING:
@@ -42,11 +32,15 @@ WATCH_SECONDS = 2.0  # between looks at queue lengths and address files
 class Client:
     """Calls to one or several endpoints, each with its own bound, circuit and key. Used as an async context manager.
 
-    Raises UserError for endpoints whose key is missing.
+    Raises UserError for endpoints whose key is missing. `sink` is called on the event loop, once a call; must be quick.
     """
 
     def __init__(
-        self, endpoints: Sequence[Endpoint], *, budget: Budget | None = None, sink: Sink | None = None
+        self,
+        endpoints: Sequence[Endpoint],
+        *,
+        budget: Budget | None = None,
+        sink: Callable[[Usage], None] | None = None,
     ) -> None:
         if not endpoints:
             remedy = "add one: see `rods doctor`"
@@ -70,9 +64,7 @@ class Client:
         self._watch = asyncio.create_task(self._watching())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.cancel()
@@ -138,7 +130,7 @@ class Client:
         try:
             if request.account is not None:
                 request.account.open_call()
-            if self.budget.most_tokens is not None:
+            if self.budget.most["tokens"] is not None:
                 asked = self._backbones.get(request.backbone) or next(iter(self._backbones.values()))
                 tokens = asked.estimate(request)
                 await self.budget.reserve(tokens)

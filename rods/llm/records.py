@@ -4,7 +4,7 @@ says nothing or is cut short has answered (`Completion.finish`); an endpoint tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -31,7 +31,7 @@ class Budget:
 
     def __init__(self, limits: Budgets, *, tokens: int = 0, requests: int = 0) -> None:
         self.limits, self.tokens, self.requests = limits, tokens, requests
-        self.most_tokens, self.most_requests = limits.tokens or None, limits.requests or None  # None: no limit
+        self.most = {"tokens": limits.tokens or None, "requests": limits.requests or None}  # None: no limit
         self._reserved = 0
         self._refused = False
         self._changed = asyncio.Event()
@@ -39,23 +39,18 @@ class Budget:
     @property
     def spent(self) -> bool:
         """Whether the end is reached: no further call can be sent, or one was refused already."""
-        over_tokens = self.most_tokens is not None and self.tokens >= self.most_tokens
-        return self._refused or self._over_requests() or over_tokens
+        return self._refused or self._over("tokens", self.tokens) or self._over("requests", self.requests)
 
     def limit(self, kind: Literal["tokens", "requests"], most: int | None) -> None:
         """Sets another limit from now on; None: no limit, 0: no call more. What is in flight is not cut off."""
-        if kind == "tokens":
-            self.most_tokens = most
-        else:
-            self.most_requests = most
+        self.most[kind] = most
         self._refused = False
         self._wake()
 
     def status(self) -> dict[str, int | None]:
         """The limits (None: none), and what is used."""
         return {
-            "tokens": self.most_tokens,
-            "requests": self.most_requests,
+            **self.most,
             "variant_calls": self.limits.variant_calls or None,
             "used_tokens": self.tokens,
             "used_requests": self.requests,
@@ -63,12 +58,12 @@ class Budget:
 
     async def reserve(self, tokens: int) -> None:
         """Waits until `tokens` more surely fit. Raises BudgetSpent when they never will."""
-        while self.most_tokens is not None and self.tokens + self._reserved + tokens > self.most_tokens:
+        while (most := self.most["tokens"]) is not None and self.tokens + self._reserved + tokens > most:
             if not self._reserved:
                 self._refused = True
                 used = f"{self.tokens} are used and the next call may take {tokens}"
                 remedy = "raise operation.budgets.tokens and start again"
-                raise BudgetSpent("run", f"the budget of {self.most_tokens} tokens is spent: {used} → {remedy}")
+                raise BudgetSpent("run", f"the budget of {most} tokens is spent: {used} → {remedy}")
             await self._changed.wait()
         self._reserved += tokens
 
@@ -84,13 +79,14 @@ class Budget:
 
     def send(self) -> None:
         """Books one HTTP request. Raises BudgetSpent instead of booking one too many."""
-        if self._over_requests():
+        if self._over("requests", self.requests):
             remedy = "raise operation.budgets.requests and start again"
-            raise BudgetSpent("run", f"the budget of {self.most_requests} requests is spent → {remedy}")
+            raise BudgetSpent("run", f"the budget of {self.most['requests']} requests is spent → {remedy}")
         self.requests += 1
 
-    def _over_requests(self) -> bool:
-        return self.most_requests is not None and self.requests >= self.most_requests
+    def _over(self, kind: Literal["tokens", "requests"], used: int) -> bool:
+        most = self.most[kind]
+        return most is not None and used >= most
 
 
 @dataclass(slots=True)
@@ -174,8 +170,7 @@ class Completion:
     constrained: bool = False
     thought: bool = False  # it thought before it answered, in its text (<think>) or in a field of its own
     tool_calls: tuple[ToolCall, ...] = ()
-    prompt_ids: tuple[int, ...] = ()  # vLLM with return_token_ids
-    token_ids: tuple[int, ...] = ()
+    token_ids: tuple[int, ...] = ()  # vLLM with return_token_ids
     logprobs: tuple[float, ...] = ()  # of the answer's tokens, where /completions was asked for them
     embeddings: tuple[tuple[float, ...], ...] = ()  # of the texts, in their order
 
@@ -207,9 +202,6 @@ class Usage:
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "seconds": round(self.seconds, 4), "waited": round(self.waited, 4)}
-
-
-Sink = Callable[[Usage], None]  # called on the event loop, once a call; must be quick
 
 
 class EndpointError(InfrastructureError):

@@ -18,7 +18,7 @@ import orjson
 from rods.canonical import refuse_nan
 from rods.faults import Finish
 from rods.llm.records import Completion, Request, ToolCall
-from rods.model_json import valid_unicode
+from rods.model_json import all_valid, valid_unicode
 
 CHARACTERS_A_TOKEN = 4  # a rough count, for servers that send none
 _FINISH: dict[Any, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tools", "function_call": "tools"}
@@ -77,7 +77,7 @@ def encode(request: Request, model: str, extra: Mapping[str, Any], *, constraine
         return orjson.dumps(body)
     except TypeError:  # lone surrogates, integers over 64 bits, or something that is no JSON at all
         try:
-            text = json.dumps(_clean(body), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            text = json.dumps(all_valid(body), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"this request cannot be written as JSON: {error}") from None
         return text.encode()
@@ -119,7 +119,6 @@ def decode(body: bytes, sent: Sent, seconds: float, scrub: Callable[[str], str] 
         constrained=sent.constrained,
         thought=_thought(message, text),
         tool_calls=calls,
-        prompt_ids=_ids(choice.get("prompt_token_ids")),
         token_ids=_ids(choice.get("token_ids")),
         logprobs=_logprobs(choice.get("logprobs")),
     )
@@ -225,11 +224,3 @@ def _finite(values: list[Any]) -> bool:
 
 def _count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < 1 << 40 else None
-
-
-def _clean(value: Any) -> Any:
-    if isinstance(value, str):
-        return valid_unicode(value)
-    if isinstance(value, Mapping):
-        return {_clean(key): _clean(item) for key, item in value.items()}
-    return [_clean(item) for item in value] if isinstance(value, (list, tuple)) else value

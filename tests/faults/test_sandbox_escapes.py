@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from rods.calls import Call, parse_python_call
+from rods.config import Sandbox
 from rods.dialects import load as load_dialect
 from rods.errors import InfrastructureError
 from rods.worlds.sandbox.confined import confined
@@ -50,7 +51,7 @@ def hostile(request: pytest.FixtureRequest, shared: Path) -> Iterator[tuple[str,
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("API_KEY", "the-api-key")
         hasty, patient = (
-            confined(FACTORY, tier=tier, workers=1, seconds=seconds, readable=[str(shared.parent)])
+            confined(FACTORY, Sandbox(workers=1, seconds=seconds, readable=(str(shared.parent),)), tier=tier)
             for seconds in (1.0, 30.0)
         )
         yield tier, hasty, patient

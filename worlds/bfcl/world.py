@@ -20,7 +20,7 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.composing.catalogue import Catalogue
 from rods.environments.base import Features, Instance, Result, Tool
-from rods.environments.workers.worker import Overrun, Worker
+from rods.environments.workers.worker import Order, Overrun, Worker
 from rods.errors import InfrastructureError, UserError
 from rods.tasks import state_json
 from rods.worlds.bfcl import wheel
@@ -68,7 +68,7 @@ class Bfcl:
         )
         self._bound = cache(self._bind)
         self._built = lru_cache(KEPT_STATES)(self._build)
-        self._worker = Worker(COMPUTE, cpu=True)
+        self._worker = Worker(Order(COMPUTE, cpu=True))
         self._catalogue: Catalogue | None = None
 
     def tools(self) -> Mapping[str, Tool]:

@@ -25,17 +25,17 @@ from rods.deadlines import SLOW_CALL
 from rods.environments.base import Environment, Instance, Result, Tool
 from rods.environments.loading import Environments
 from rods.environments.workers.worker import Overrun
-from rods.errors import InfrastructureError, Unsupported, UserError
+from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported, UserError
 from rods.faults import CALL_ERRORS
 from rods.gates.ground_truth import replay
 from rods.tasks import Task
-from rods.worlds.checking import soundness
-from rods.worlds.checking.report import CheckReport, Fault
+from rods.worlds.checking import CheckReport, Fault, soundness
 from rods.worlds.checking.runaway import run_python, runaways
 
 SOME = 8  # names that one note lists
 ROUNDS = 10  # sampled calls a tool in every state
 STATES = 4  # states borrowed from the given tasks, besides the empty one
+RETURN = "return a Result with an error instead"  # of raising
 State = Mapping[str, Any] | None
 T = TypeVar("T")
 
@@ -363,7 +363,8 @@ def _report(probe: Probe, name: str, tasks: Sequence[Task]) -> CheckReport:
 
 
 class Probe:
-    """Asks one environment; whatever it does wrong becomes a fault, once each, and never an exception."""
+    """Asks one environment; whatever it does wrong becomes a fault, once each, and never an exception. Only what the
+    `machinery` does wrong is raised."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
@@ -394,9 +395,15 @@ class Probe:
             self.fault(tool, "", f"was cut off ({error.__cause__}) on {on}", remedy, "runaway")
         elif (tool, type(error)) not in self.raises:
             self.raises.add((tool, type(error)))
-            broke = isinstance(error, InfrastructureError) and not isinstance(error.__cause__, RuntimeError)
-            remedy = "mend the machinery" if broke else "return a Result with an error instead"
+            broke = isinstance(error, InfrastructureError) and not isinstance(error, BrokenEnvironment)
+            remedy = "mend the machinery" if broke else RETURN
             self.fault(tool, "", f"raised {type(error).__name__} ({str(error)[:120]}) on {on}", remedy, "errors")
+
+    def machinery(self, error: Exception) -> bool:
+        """Whether what runs the environment broke (a worker that was killed, say), which says nothing of its code. One
+        that waits for a process of its own answers for that, too."""
+        broken = isinstance(error, InfrastructureError) and not isinstance(error, BrokenEnvironment)
+        return broken and not self.environment.features.waits
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -404,15 +411,18 @@ class Probe:
 
     @contextmanager
     def guarded(self, where: str, field: str = "") -> Iterator[None]:
-        """Turns what user code raises into a fault. The rest of the block is lost."""
+        """Turns what user code raises into a fault. The rest of the block is lost. Raises InfrastructureError where the
+        machinery broke."""
         try:
             yield
         except Unsupported as error:
             self.fault(where, field, f"raised Unsupported ({error}) for a declared ability", "declare it in Features")
         except UserError as error:
             self.fault(error.where or where, "", error.what, error.remedy)
-        except Exception as error:  # noqa: BLE001 - the code under probe may raise anything; it is reported
-            self.fault(where, field, f"raised {type(error).__name__}: {error}", "return a Result with an error instead")
+        except Exception as error:
+            if self.machinery(error):
+                raise
+            self.fault(where, field, f"raised {type(error).__name__}: {error}", RETURN)
 
     def timed(self, what: str, action: Callable[[], T]) -> T:
         start = time.perf_counter()
@@ -430,13 +440,15 @@ class Probe:
 
     def call(self, instance: Instance, call: Call) -> Result:
         """The result of a call, checked for its form; a stand-in with the error `infrastructure` when it raised, or its
-        tool had to be cut off before."""
+        tool had to be cut off before. Raises InfrastructureError where the machinery broke."""
         if call.name in self.hung:
             return Result("", error="infrastructure")
         self.calls += 1
         try:
             result = self.timed("call", lambda: instance.call(call))
-        except Exception as error:  # noqa: BLE001 - the code under probe may raise anything; it is reported
+        except Exception as error:
+            if self.machinery(error):
+                raise
             self.raised(call.name, error, _short(call))
             return Result("", error="infrastructure")
         if self.seconds["call"][-1] > self.patience and not self.environment.features.waits:

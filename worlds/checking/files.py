@@ -33,7 +33,7 @@ from rods.gates.ground_truth import StateRejected, faults, run, tools, unjudgeab
 from rods.gates.records import Reason
 from rods.gates.similarity import overlaps
 from rods.tasks import FIELDS, OPEN_SCHEMA, SCHEMA, SPLITS, TASK_TYPES, AnyTask, OpenTask, Task, task_lines
-from rods.worlds.checking.report import CheckReport, Fault
+from rods.worlds.checking import CheckReport, Fault
 
 PLANS = 3  # searches for the plan of a variant
 Found = tuple[str, str, str]  # field, what, remedy
@@ -126,11 +126,9 @@ def check_file(path: Path, environments: Environments, *, variants: bool = False
     worlds = Worlds(environments)
     doubts: Doubts = {gate: [] for gate in READING}
     plans: list[tuple[int, str]] = []
-    for number, line in _lines(path):
+    for number, record, broken in _records(path):
         records += 1
-        where = f"{path}:{number}"
-        record, broken = _parse(line)
-        faults_here = [broken] if broken else record_faults(record)
+        faults_here = broken or record_faults(record)
         if all(field == "id" for field, *_ in faults_here):  # an edited task: what else is wrong with it counts more
             task = AnyTask.from_json({key: value for key, value in record.items() if key != "id"})
             if task.id in tasks:
@@ -145,7 +143,7 @@ def check_file(path: Path, environments: Environments, *, variants: bool = False
                         _doubt(task, world, number, doubts)
                     if variants and task.split == "train":
                         plans.append((number, _unplanned(world, task)))
-        found += [Fault(where, *fault) for fault in faults_here]
+        found += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
     if not records:
         found.append(Fault(str(path), "", "holds no task", "write one JSON object a line"))
     report = _report(path, records, _once(found), tasks, doubts)
@@ -184,9 +182,7 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
     made: list[AnyTask] = []
     hashes = ids = 0
     worlds = Worlds(environments)
-    for number, line in _lines(path):
-        record, broken = _parse(line)
-        faults_here = [broken] if broken else []
+    for number, record, faults_here in _records(path):
         old = record.get("id") if isinstance(record, dict) else None
         part = record.get("environment") if isinstance(record, dict) else None
         if isinstance(part, dict) and isinstance(name := part.get("name"), str):
@@ -195,7 +191,7 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
             hash = part.get("hash") if isinstance(world, tuple) else world.hash
             hashes += part.get("hash") != hash
             part["hash"] = hash or ""
-        faults_here += [] if broken else record_faults(record)
+        faults_here = faults_here or record_faults(record)
         if not faults_here:
             made.append(AnyTask.from_json(record))
             ids += made[-1].id != old
@@ -217,15 +213,20 @@ def _once(found: Sequence[Fault]) -> list[Fault]:
     return told
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a task file that are not blank, with their numbers from 1."""
+def _records(path: Path) -> Iterator[tuple[int, Any, list[Found]]]:
+    """The lines of a task file that are not blank: their number from 1, what stands there, and why it is no JSON."""
     try:
         lines = read_regular(path).split(b"\n")
     except OSError as error:
-        raise UserError(
-            f"cannot read the task file ({error.strerror})", where=str(path), remedy="check the path"
-        ) from error
-    return ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
+        what = f"cannot read the task file ({error.strerror})"
+        raise UserError(what, where=str(path), remedy="check the path") from error
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield number, orjson.loads(line), []
+            except orjson.JSONDecodeError as error:
+                what = f"not JSON: {error.msg} (character {error.pos + 1})"
+                yield number, None, [("", what, "write one task as {…} on one line")]
 
 
 def _report(
@@ -253,13 +254,6 @@ def _report(
         "refused_as_variants": {gate: len(refused) for gate, refused in doubts.items()},
     }
     return CheckReport(str(path), tuple(found), tuple(notes), facts)
-
-
-def _parse(line: bytes) -> tuple[Any, Found | None]:
-    try:
-        return orjson.loads(line), None
-    except orjson.JSONDecodeError as error:
-        return None, ("", f"not JSON: {error.msg} (character {error.pos + 1})", "write one task as {…} on one line")
 
 
 def _world_faults(task: AnyTask, worlds: Worlds) -> Iterator[Found]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
@@ -29,39 +29,28 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
     Checked are names (tools, parameters, domains, things, facts, families), the order of steps, and that every phrase
     says every slot exactly once, so that no argument can be left unsaid.
     """
-    tools = environment.tools()
-    found = [
-        f"{recipe.name}: {fault}"
-        for recipe in catalogue.recipes.values()
-        for fault in _recipe(catalogue, recipe, tools)
-    ]
+    tools, recipes, book = environment.tools(), catalogue.recipes.values(), catalogue.book
+    found = [f"{recipe.name}: {fault}" for recipe in recipes for fault in _recipe(catalogue, recipe, tools)]
     found += [
         f"recipe {name!r} calls itself {recipe.name!r}"
         for name, recipe in catalogue.recipes.items()
         if name != recipe.name
     ]
-    given = {kind for recipe in catalogue.recipes.values() for kind in recipe.gives}
-    facts = {fact for recipe in catalogue.recipes.values() for fact in recipe.makes} | given
-    for fact in sorted(
-        {fact for recipe in catalogue.recipes.values() for fact in (*recipe.when, *recipe.unless)} - facts
+    given = _of(recipes, "gives")
+    facts = _of(recipes, "makes") | given
+    for what, wanted, known in (
+        ("no recipe makes the fact {!r}", _of(recipes, "when") | _of(recipes, "unless"), facts),
+        ("no recipe gives the thing {!r}", _of(recipes, "needs"), given),
+        ("no recipe gives or makes {!r}, which another one ends", _of(recipes, "ends"), facts),
+        ("the phrase book has no words for the thing {!r}", given, book.things.keys()),
     ):
-        found.append(f"no recipe makes the fact {fact!r}")
-    for kind in sorted({kind for recipe in catalogue.recipes.values() for kind in recipe.needs} - given):
-        found.append(f"no recipe gives the thing {kind!r}")
-    for kind in sorted({kind for recipe in catalogue.recipes.values() for kind in recipe.ends} - facts):
-        found.append(f"no recipe gives or makes {kind!r}, which another one ends")
-    for kind in sorted(given - catalogue.book.things.keys()):
-        found.append(f"the phrase book has no words for the thing {kind!r}")
-    for label, names in (
-        ("siblings", {*catalogue.siblings, *catalogue.siblings.values()}),
-        ("swaps", set(catalogue.swaps)),
-        ("lookups", set(catalogue.lookups)),
-        ("common", set(catalogue.common)),
-    ):
-        found += [f"{label} names the unknown tool {name!r}" for name in sorted(names - tools.keys())]
-    book = catalogue.book
+        found += [what.format(name) for name in sorted(wanted - known)]
     families = set(map(catalogue.family, catalogue.domains))  # a domain with a family of another name is hidden by it
     for label, listed, known, what in (
+        ("siblings", {*catalogue.siblings, *catalogue.siblings.values()}, tools.keys(), "tool"),
+        ("swaps", set(catalogue.swaps), tools.keys(), "tool"),
+        ("lookups", set(catalogue.lookups), tools.keys(), "tool"),
+        ("common", set(catalogue.common), tools.keys(), "tool"),
         ("families", catalogue.families.keys(), catalogue.domains.keys(), "domain"),
         ("thematic", catalogue.thematic, catalogue.domains.keys(), "domain"),
         ("silent", catalogue.silent, given, "thing"),
@@ -85,6 +74,10 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
         wanted = {str(place) for place in range(size)}
         found += [f"the frame {frame!r} must hold {size} requests" for frame in frames if set(_fields(frame)) != wanted]
     return found
+
+
+def _of(recipes: Iterable[Recipe], field: str) -> set[str]:
+    return {name for recipe in recipes for name in getattr(recipe, field)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,15 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import getitem
 from pathlib import Path
 from typing import Any
 
 from rods.calls import Call
-from rods.worlds.desk import tools
-from rods.worlds.desk.pools import MAX_BALANCE
-from rods.worlds.desk.registry import CHECKS, State, registered, whole
+from rods.worlds.desk.registry import registered
+from rods.worlds.desk.tools import State, entries
 
 PARTS = ("contacts", "calendar.events", "mail.inbox", "mail.sent", "files", "ledger.accounts", "ledger.bills")
 AT_FIRST: dict[str, Any] = {"room": "", "guests": [], "shared": [], "locked": False, "paid": False}  # of a new entry
-BALANCE = whole("amount", 0, MAX_BALANCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +30,7 @@ class StateCheck:
     of: dict[str, str] = field(default_factory=dict)
     says: dict[str, str] = field(default_factory=dict)
     always: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
 
     def holds(self, state: State, /, **arguments: Any) -> bool:
         wanted = [(name, arguments[argument]) for argument, name in (self.of | self.says).items()]
@@ -59,11 +56,11 @@ STATE_CHECKS = {
     name: StateCheck(**record)
     for name, record in tomllib.loads(Path(__file__).with_suffix(".toml").read_text()).items()
 }
-for _name, _check in STATE_CHECKS.items():
-    _parameters = {argument: getattr(tools, argument.upper()) for argument in _check.of | _check.says}
-    if _name == "account_holds":
-        _parameters["amount"] = BALANCE
-    CHECKS[_name] = registered(_name, "checks", _check.about, _check.holds, _parameters)
+# functions that answer true or false of the state, for goals; no policy sees one
+CHECKS = {
+    name: registered(name, "checks", check.about, check.holds, check.of | check.says, check.values)
+    for name, check in STATE_CHECKS.items()
+}
 
 
 def brought(before: State, after: State) -> tuple[Call, ...] | None:
@@ -89,7 +86,7 @@ def brought(before: State, after: State) -> tuple[Call, ...] | None:
 
 def _entries(state: State, part: str) -> dict[str, dict[str, Any]]:
     """The entries of a part of the state, each with its key; an account is its amount."""
-    held: dict[str, Any] = reduce(getitem, part.split("."), state)
     return {
-        key: {"key": key, **(entry if isinstance(entry, dict) else {"amount": entry})} for key, entry in held.items()
+        key: {"key": key, **(entry if isinstance(entry, dict) else {"amount": entry})}
+        for key, entry in entries(state, part).items()
     }

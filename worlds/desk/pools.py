@@ -6,14 +6,10 @@ about 800 entries covers all of it. Addresses and ids cannot be guessed from nam
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-def _phrases(text: str) -> tuple[str, ...]:
-    return tuple(text.split(", "))
-
+_WORDS: dict[str, list[str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday")
 HOURS = tuple(range(8, 18))
@@ -22,25 +18,9 @@ ROOMS = ("oak", "pine", "birch", "maple", "cedar", "elm", "willow", "ash")
 FOLDERS = ("drafts", "archive", "public", "private", "shared", "old", "urgent", "weekly")
 ACCOUNTS = ("cash", "savings", "payroll", "travel", "office", "reserve", "events", "taxes")
 
-NAMES = _words(
-    "ada ben carla dan eva finn gina hugo iris jonas kara leo mina nils olga paul quinn rosa sam tara uma victor "
-    "wanda xavier yara zoe amir bella cyrus dora"
-)
 ADDRESSES = tuple(f"box{number}" for number in range(10, 40))
-TOPICS = _words(
-    "budget launch picnic audit workshop festival merger survey retreat auction parade contract wedding concert "
-    "seminar banquet exhibition tournament inspection renovation fundraiser reunion premiere excursion"
-)
-FILES = _words(
-    "memo notes agenda report outline invoice summary proposal roster schedule manual poster letter menu checklist "
-    "script brochure diary ticket map"
-)
-VENDORS = _words("acme globex initech umbra vortex nimbus zenith orbit lumen cobalt falcon titan")
-TEXTS = _phrases(
-    "all approved, running late, many thanks, please review, not ready, well done, sign today, bring samples, "
-    "stay calm, numbers changed, looks great, needs work, plan confirmed, call back, final version, good luck, "
-    "more details, order snacks, check twice, start early"
-)
+NAMES, TOPICS, FILES = (tuple(_WORDS[name]) for name in ("names", "topics", "files"))
+VENDORS, TEXTS = tuple(_WORDS["vendors"]), tuple(_WORDS["texts"])
 AMOUNTS = tuple(range(20, 401, 20))  # what users move, bills ask
 BALANCES = tuple(range(200, 801, 40))  # what accounts hold at first
 FIRST_IDS = range(10, 24)  # numbers of what exists at the start: m12, e20, i19

@@ -1,26 +1,18 @@
-"""How desk's tools are declared: a function over the plain state, its schema, and a checker made from that schema.
+"""How desk's tools are declared (tools.toml): a schema, what runs it, and a checker made from that schema.
 
-A tool is `function(state, **arguments) -> dict`: it changes the state in place, returns a small JSON object, and raises
-`Refused` with a short message when a precondition fails, before it has changed anything. Its bounds keep every legal
-call fast and small, so all tools run in-process.
+The bounds of a tool keep every legal call fast and small, so all tools run in-process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rods.environments.base import Parameter, Tool
-
-State = dict[str, Any]
-ToolFunction = Callable[..., dict[str, Any]]
-Declared = tuple[str, dict[str, Any], bool]  # a parameter's description, its schema, whether it is required
-MAX_ENTRIES = 200  # of a kind (files, events, mails, …): keeps results and snapshots small whatever a policy does
-
-
-class Refused(Exception):
-    """A tool's precondition does not hold. The message is what the policy reads."""
+from rods.worlds.desk import pools, tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,40 +35,36 @@ class Registered:
     required: tuple[str, ...]
 
 
-REGISTRY: dict[str, Registered] = {}
-CHECKS: dict[str, Registered] = {}  # functions that answer true or false of the state, for goals; no policy sees one
-
-
-def text(description: str, *, longest: int = 40) -> Declared:
-    return description, {"type": "string", "minLength": 1, "maxLength": longest}, True
-
-
-def one_of(description: str, values: tuple[str, ...], *, required: bool = True) -> Declared:
-    return description, {"type": "string", "enum": list(values)}, required
-
-
-def whole(description: str, low: int, high: int) -> Declared:
-    return description, {"type": "integer", "minimum": low, "maximum": high}, True
-
-
-def tool(group: str, description: str, **parameters: Declared) -> Callable[[ToolFunction], ToolFunction]:
-    """Registers the decorated function as a tool of the API class `group`."""
-
-    def register(function: ToolFunction) -> ToolFunction:
-        name = function.__name__
-        REGISTRY[name] = registered(name, group, description, function, parameters)
-        return function
-
-    return register
-
-
 def registered(
-    name: str, group: str, description: str, function: Callable[..., Any], parameters: Mapping[str, Declared]
+    name: str, group: str, about: str, function: Callable[..., Any], takes: Iterable[str], values: Mapping[str, Any]
 ) -> Registered:
-    declared = tuple(Parameter(name, schema, about, required) for name, (about, schema, required) in parameters.items())
-    checks = {name: _check(schema) for name, (_, schema, _) in parameters.items()}
-    required = tuple(parameter.name for parameter in declared if parameter.required)
-    return Registered(Tool(name, group, description, declared), function, checks, required)
+    """The tool called `name`; `values`, of those arguments that are not as under [values] in tools.toml."""
+    parameters = []
+    for argument in takes:
+        value = values.get(argument, VALUES[argument])
+        required = value.get("required", True)
+        parameters.append(Parameter(argument, _schema(value), value["about"], required))
+    checks = {parameter.name: _check(parameter.schema) for parameter in parameters}
+    required = tuple(parameter.name for parameter in parameters if parameter.required)
+    return Registered(Tool(name, group, about, tuple(parameters)), function, checks, required)
+
+
+def _schema(value: Mapping[str, Any]) -> dict[str, Any]:
+    pool = getattr(pools, value.get("pool", ""), None)
+    if pool and isinstance(pool[0], str):
+        return {"type": "string", "enum": list(pool)}
+    if pool:
+        return {"type": "integer", "minimum": pool[0], "maximum": pool[-1]}
+    if "most" in value:
+        return {"type": "integer", "minimum": value.get("least", 1), "maximum": getattr(pools, value["most"])}
+    return {"type": "string", "minLength": 1, "maxLength": value.get("longest", 40)}
+
+
+def _check(schema: Mapping[str, Any]) -> Check:
+    if schema["type"] == "integer":
+        return Check(int, schema["minimum"], schema["maximum"], None)
+    allowed = frozenset(schema["enum"]) if "enum" in schema else None
+    return Check(str, schema.get("minLength", 0), schema.get("maxLength", 0), allowed)
 
 
 def fault(registered: Registered, arguments: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -104,8 +92,19 @@ def fault(registered: Registered, arguments: Mapping[str, Any]) -> tuple[str, st
     return None
 
 
-def _check(schema: Mapping[str, Any]) -> Check:
-    if schema["type"] == "integer":
-        return Check(int, schema["minimum"], schema["maximum"], None)
-    allowed = frozenset(schema["enum"]) if "enum" in schema else None
-    return Check(str, schema.get("minLength", 0), schema.get("maxLength", 0), allowed)
+_DECLARED = tomllib.loads(Path(tools.__file__).with_suffix(".toml").read_text())
+VALUES, RULES = _DECLARED.pop("values"), _DECLARED.pop("rules")
+REGISTRY = {
+    name: registered(
+        name,
+        group,
+        declared["about"],
+        tools.on_entry(declared["of"], declared["does"], unlocked=declared.get("unlocked", False))
+        if "does" in declared
+        else getattr(tools, name),
+        declared["takes"],
+        declared.get("values", {}),
+    )
+    for group, members in _DECLARED.items()
+    for name, declared in members.items()
+}

@@ -17,27 +17,16 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Result, Tool
 from rods.tasks import state_json
-from rods.worlds.desk import checks, pools  # noqa: F401  (importing them registers tools and checks)
+from rods.worlds.desk import pools
+from rods.worlds.desk.checks import CHECKS
 from rods.worlds.desk.pools import DAYS, FOLDERS, HOURS, MAX_BALANCE, MAX_MONEY, ROOMS, TEAMS
-from rods.worlds.desk.registry import CHECKS, MAX_ENTRIES, REGISTRY, Refused, State, fault
+from rods.worlds.desk.registry import REGISTRY, RULES, fault
+from rods.worlds.desk.tools import MAX_ENTRIES, Refused, State
 
 if TYPE_CHECKING:
     from rods.composing.catalogue import Catalogue
 
 BEHAVIOUR = 1  # raise it whenever a call may give another result or state than before (the golden transcript tells)
-# What desk's refusals leave unsaid: the rule behind each, without a value of the world (000 §3.3).
-RULES = {
-    "contact exists": "A contact of that name is there already: change that one, or choose another name.",
-    "hour taken": "Another event begins at that hour: choose a free one.",
-    "too many guests": "The event has as many guests as it may have.",
-    "file exists": "A file of that name is there already: write to that one, or choose another name.",
-    "file locked": "A locked file can be read and not changed: it has to be unlocked first.",
-    "file not locked": "The file is not locked, so nothing has to be done.",
-    "same account": "Source and target must be two accounts.",
-    "not enough money": "The account holds less than that: take less, or put money into it first.",
-    "bill paid": "That bill has been paid already.",
-    "no change": "It is so already, so nothing has to be done.",
-}
 _REMEMBERED = 1024  # checked states kept, so that the rollouts of a group check their task's state once
 
 

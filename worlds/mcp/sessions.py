@@ -187,15 +187,15 @@ class Session:
     def _parameters(self) -> StdioServerParameters:
         home = self.place / "home"
         home.mkdir()
-        here = {"{folder}": str(self.folder)}
-        command, *options = [_filled(part, here) for part in self.server.command]
+        folder = str(self.folder)
+        command, *options = [part.replace("{folder}", folder) for part in self.server.command]
         given = {"HOME": str(home), "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
-        given |= {key: _filled(value, here) for key, value in self.server.env.items()}
+        given |= {key: value.replace("{folder}", folder) for key, value in self.server.env.items()}
         if self.server.frozen:
             given["RODS_FROZEN"] = repr(datetime.fromisoformat(self.server.frozen).timestamp())
             given["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_FROZEN), given.get("PYTHONPATH")]))
             given["NODE_OPTIONS"] = f"--require={_FROZEN / 'frozen.js'} {given.get('NODE_OPTIONS', '')}".strip()
-        return StdioServerParameters(command=command, args=options, env=given, cwd=str(self.folder))
+        return StdioServerParameters(command=command, args=options, env=given, cwd=folder)
 
     def _told(self) -> str:
         return f"the MCP server {self.server.url or ' '.join(self.server.command)!r}"
@@ -236,12 +236,6 @@ class Pool:
             later.start()
         return session
 
-    def warm(self) -> None:
-        """Starts all of them and waits for them. Raises InfrastructureError."""
-        self._fill()
-        for session in list(self._waiting):
-            session.wait()
-
     def _fill(self) -> None:
         with self._lock:
             while not self._closed and len(self._waiting) < self.server.warm:
@@ -263,12 +257,6 @@ class Pool:
             self._closed = True
             while self._waiting:
                 self._waiting.pop().end()
-
-
-def _filled(text: str, values: dict[str, str]) -> str:
-    for key, value in values.items():
-        text = text.replace(key, value)
-    return text
 
 
 @cache

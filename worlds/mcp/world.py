@@ -18,13 +18,29 @@ from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Result, Tool
+from rods.environments.replay import Replayed
 from rods.errors import UserError
-from rods.worlds.mcp.description import FOLDER, Description
+from rods.worlds.mcp.description import FOLDER, Description, asked
 from rods.worlds.mcp.sessions import Answer, Pool, Refusal, Session
 from rods.worlds.pinned import OnlyCalled, closed, json_value, tool_of
 
 FILES = "files"  # the key of a state
 _INVALID_PARAMS = -32602  # JSON-RPC's
+
+
+def described(name: str) -> Replayed:
+    """The environment whose description is the file `name`; no server is started yet. Raises UserError."""
+    server = Description.read(name)
+    return server.replayed(McpEnvironment(name, server))
+
+
+def added(path: Path, kind: str, fields: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[Description, str]:
+    """The description of a server for the file `path`, with what it says when it is started, and nothing that it shows
+    first: `fields` are those of every description, `own` its command and its process's. Raises UserError."""
+    found = Description.of(str(path), {**fields, **own})
+    session = Session(found.beside(path)).wait()
+    session.end()
+    return asked(found, session.tools, session.about), ""
 
 
 class McpEnvironment:
@@ -65,10 +81,6 @@ class McpEnvironment:
             except (OSError, ValueError) as error:  # a folder of that name is there, a text that is none
                 raise ValueError(f"the file {path!r} of a state cannot be written: {error}") from error
         return world
-
-    def warm(self) -> None:
-        """Starts all servers that are to wait, and waits for them. Raises InfrastructureError."""
-        self._pool.warm()
 
     def close(self) -> None:
         self._pool.close()

@@ -63,7 +63,9 @@ class ServedEpisode:
     def _step(self, action: Mapping[str, Any]) -> dict[str, Any]:
         kind = action.get("type", "call_tool")
         if kind == "list_tools":
-            return {"tools": [_listed(tool.schema()) for tool in self.environment.tools().values()]}
+            documents = [tool.schema() for tool in self.environment.tools().values()]
+            keys = {"name": "name", "description": "description", "parameters": "input_schema"}
+            return {"tools": [{keys[key]: part for key, part in each.items()} for each in documents]}
         name, arguments = action.get("tool_name"), action.get("arguments", {})
         if kind != "call_tool" or not isinstance(name, str) or not isinstance(arguments, dict):
             raise RefusedStep("VALIDATION_ERROR", "an action is a call of a tool: tool_name and arguments")
@@ -93,14 +95,6 @@ def _observed(observation: Mapping[str, Any]) -> dict[str, Any]:
 
 def _error(code: str, text: str) -> dict[str, Any]:
     return {"type": "error", "data": {"message": text, "code": code}}
-
-
-def _listed(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": document["name"],
-        "description": document["description"],
-        "input_schema": document["parameters"],
-    }
 
 
 def application(environment: Environment, sessions: int) -> web.Application:

@@ -13,14 +13,14 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Parameter, Result, Tool
-from rods.environments.replay import Lost
-from rods.errors import InfrastructureError
+from rods.environments.replay import Lost, Replayed
+from rods.errors import InfrastructureError, UserError
 from rods.worlds.openenv.description import ENDING, OpenEnvDescription
 from rods.worlds.openenv.sessions import Full, MethodSession, StepSession, alone, session
 from rods.worlds.pinned import OnlyCalled, tool_of
@@ -38,6 +38,22 @@ REWARDED = Tool(
     result={"type": "boolean"},
     reads=True,
 )
+
+
+def described(name: str) -> Replayed:
+    """The environment whose description is the file `name`; nothing is reached yet. Raises UserError."""
+    description = OpenEnvDescription.read(name)
+    return description.replayed(OpenEnvironment(name, description))
+
+
+def added(path: Path, kind: str, fields: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[OpenEnvDescription, str]:
+    """The description of an environment for the file `path`, with its tools, and what a reset of it shows. `fields` are
+    those of every description; of `own` only `command` is for it, the name of a class. Raises UserError."""
+    for name in ("files", "env"):
+        if own[name]:
+            raise UserError("is for MCP servers", where=f"--{name}", remedy="leave it out")
+    wanted = {**fields, "kind": kind, "factory": " ".join(own["command"])}
+    return introduced(OpenEnvDescription.of(str(path), wanted))
 
 
 def introduced(given: OpenEnvDescription) -> tuple[OpenEnvDescription, str]:

@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rods.config import Sandbox
-from rods.deadlines import SLOW_CALL
-from rods.environments.workers.worker import Confinement, Pool, Spares
+from rods.environments.workers.worker import Confinement
 from rods.errors import Finding, UserError
 from rods.worlds.sandbox import confining, seccomp
 from rods.worlds.sandbox.environment import Sandboxed
+from rods.worlds.sandbox.pool import Pool, Spares
+from rods.worlds.sandbox.threads import count_threads
 
 Tier = Literal["limits", "landlock", "bubblewrap"]
 TIERS: tuple[Tier, ...] = ("limits", "landlock", "bubblewrap")  # from the lowest to the highest
@@ -44,45 +45,32 @@ class Confiner:
 
     def confine(self, factory: str, source: str | None = None) -> Sandboxed:
         """See `confined`; a `source` is the text of a generated world."""
-        settings = self._settings
-        return confined(
-            factory,
-            source=source,
-            lowest_tier=settings.lowest_tier,
-            workers=settings.workers,
-            seconds=settings.seconds,
-            memory=settings.memory_bytes,
-            readable=settings.readable,
-            spares=Spares(settings.workers, self._pool) if source is None else self._spares,
-        )
+        spares = Spares(self._settings.workers, self._pool) if source is None else self._spares
+        return confined(factory, self._settings, source=source, spares=spares)
 
 
 def confined(
     factory: str,
+    settings: Sandbox,
     *,
     source: str | None = None,
-    lowest_tier: Tier = "landlock",
-    workers: int = 2,
-    seconds: float = SLOW_CALL,
-    memory: int = 512 << 20,
-    readable: Sequence[str] = (),
     spares: Spares | None = None,
     tier: Tier | None = None,
 ) -> Sandboxed:
     """The environment made by `factory` ("package.module:function"), locked in as well as this machine can, or just
     as well as `tier` says. With `source`, the text of its file, no such file is read. Raises UserError when the tier is
-    below `lowest_tier`, or there is no such module."""
+    below the lowest of the `settings`, or there is no such module."""
     offer = offered()
     tier = tier or offer.tier
-    if not reaches(tier, lowest_tier):
+    if not reaches(tier, settings.lowest_tier):
         reasons = "; ".join(f"{name}: {why}" for name, why in offer.missing.items())
         raise UserError(
             f"the sandbox of this machine is only of tier {tier!r} ({reasons})",
             where=f"environment {factory!r}",
             remedy=f"install bubblewrap, or accept that the code can do what this user can: lowest_tier = {tier!r}",
         )
-    kept_in = confinement(factory if source is None else None, tier, readable)
-    return Sandboxed(factory, kept_in, source=source, workers=workers, seconds=seconds, memory=memory, spares=spares)
+    kept_in = confinement(factory if source is None else None, tier, settings.readable)
+    return Sandboxed(factory, kept_in, settings, source=source, spares=spares)
 
 
 def confinement(factory: str | None, tier: Tier, readable: Sequence[str] = ()) -> Confinement:
@@ -103,7 +91,7 @@ def confinement(factory: str | None, tier: Tier, readable: Sequence[str] = ()) -
         command = bubblewrap(places)
         writable.append("/tmp")
     files = {"readable": [*map(str, places), *_DEVICES], "writable": writable}
-    return Confinement(tuple(command), tuple(path), None if tier == "limits" else files, CONFINE)
+    return Confinement(tuple(command), tuple(path), None if tier == "limits" else files, CONFINE, count_threads)
 
 
 def _place(name: str) -> Path:

@@ -21,16 +21,19 @@ import orjson
 from pydantic import TypeAdapter
 
 from rods.calls import Call
-from rods.deadlines import SLOW_CALL, WORLD_REMADE
+from rods.config import Sandbox
+from rods.deadlines import WORLD_REMADE
 from rods.environments.base import Features, Instance, Result, Tool
 from rods.environments.workers.serving import dumps
-from rods.environments.workers.worker import Confinement, Overrun, Replaced, Spares, Worker
+from rods.environments.workers.worker import Confinement, Order, Overrun, Replaced
 from rods.errors import BrokenEnvironment, InfrastructureError, RodsError, Unsupported
 from rods.faults import CALL_ERRORS
 from rods.worlds.sandbox.host import REFUSAL, TARGET, of
+from rods.worlds.sandbox.pool import PooledWorker, Spares
 
 _TRIES = 5  # of one request, when its worker is lost for another's sake before it is asked
 _FAILURE = 100_000  # characters of the text of a call that failed
+_REPLY_BYTES = 4 << 20  # of JSON in an answer
 _NAME = 1_000  # characters of an environment's name and of its hash
 _TOOLS = TypeAdapter(list[tuple[str, Tool]])  # a worker may send anything
 _ANSWERS = {"reset": type(None), "replay": type(None), "fork": type(None), "same": bool, "snapshot": dict}
@@ -47,9 +50,8 @@ class StateRefused(BrokenEnvironment):
 
 class Sandboxed:
     """The environment made by `factory` ("package.module:function"; "file.py:function", perhaps with the file's text as
-    `source`), in `workers` processes.
+    `source`), in so many processes with such limits as `settings` say.
 
-    `seconds` a request may take, `memory` bytes of address space a process, `reply_bytes` of JSON in an answer.
     `spares` (by default as many again) wait to replace lost processes: with the environment loaded, or with a `source`
     ready to load any, so that several environments may share them. Raises InfrastructureError when they do not start,
     with what the factory raised.
@@ -59,34 +61,19 @@ class Sandboxed:
         self,
         factory: str,
         confinement: Confinement,
+        settings: Sandbox,
         *,
         source: str | None = None,
-        workers: int = 2,
-        seconds: float = SLOW_CALL,
-        memory: int = 512 << 20,
-        reply_bytes: int = 4 << 20,
         spares: Spares | None = None,
     ) -> None:
         self.factory = factory
         self._generated = source is not None
-        self._spares = spares or Spares(workers)
+        self._spares = spares or Spares(settings.workers)
         load: list[Any] = [[], "load", factory, source]
-        self._cells = [
-            _Cell(
-                Worker(
-                    TARGET,
-                    seconds=seconds,
-                    memory=memory,
-                    reply_bytes=reply_bytes,
-                    opening=load if source is None else [[], "prepare"],
-                    loading=None if source is None else load,
-                    confinement=confinement,
-                    spares=self._spares,
-                ),
-                factory,
-            )
-            for _ in range(workers)
-        ]
+        opening, loading = (load, None) if source is None else ([[], "prepare"], load)
+        order = Order(TARGET, settings.seconds, settings.memory_bytes, _REPLY_BYTES, opening, confinement)
+        workers = (PooledWorker(order, loading=loading, spares=self._spares) for _ in range(settings.workers))
+        self._cells = [_Cell(worker, factory) for worker in workers]
         try:
             told = self._cells[0].worker.open()
             self.name, self.hash = (of(told[key], str) for key in ("name", "hash"))
@@ -122,15 +109,10 @@ class Sandboxed:
         cell = self._cells[zlib.crc32(content) % len(self._cells)]
         world = ConfinedWorld(cell, state, [])
         try:
-            world.make()
+            world._ask()
         except StateRefused as error:
             raise ValueError(error.text) from None
         return world
-
-    def warm(self) -> None:
-        """Starts all processes now."""
-        for cell in self._cells:
-            cell.worker.open()
 
     def close(self) -> None:
         for cell in self._cells:
@@ -141,7 +123,7 @@ class Sandboxed:
 class _Cell:
     """One worker, and the numbers of the worlds in it that are no longer referenced here."""
 
-    def __init__(self, worker: Worker, factory: str) -> None:
+    def __init__(self, worker: PooledWorker, factory: str) -> None:
         self.worker, self.factory = worker, factory
         self.repeatable = True
         self.lacking: frozenset[str] = frozenset()  # requests that the environment declares it cannot answer
@@ -230,17 +212,13 @@ class ConfinedWorld:
             other = ConfinedWorld(self._cell, other._state, other._calls.copy())
         return self._ask("same", self._number, other._number, beside=other) is True
 
-    def make(self) -> None:
-        """Makes the world. Raises StateRefused for an illegal state."""
-        self._ask()
-
     def _ask(self, *request: Any, beside: ConfinedWorld | None = None) -> Any:
-        """The answer to `request`, once this world (and the one `beside` it) is there. Takes `seconds`, and where
-        processes have to be replaced and worlds made anew, at most deadlines.WORLD_REMADE more; what other requests to
-        the same process take before it is its turn is not counted."""
+        """The answer to `request`, if any is made, once this world (and the one `beside` it) is there. Takes `seconds`,
+        and where processes have to be replaced and worlds made anew, at most deadlines.WORLD_REMADE more; what other
+        requests to the same process take before it is its turn is not counted."""
         cell = self._cell
         with cell.worker.turn:
-            until = time.monotonic() + cell.worker.seconds + WORLD_REMADE
+            until = time.monotonic() + cell.worker.order.seconds + WORLD_REMADE
             for _ in range(_TRIES):
                 try:
                     for world in (self, beside):
@@ -260,7 +238,7 @@ class ConfinedWorld:
         generation = cell.worker.generation
         cell.ask(generation, until, "reset", self._number, self._state)
         if self._calls:
-            patience = min(cell.worker.seconds * (1 + len(self._calls)), WORLD_REMADE)
+            patience = min(cell.worker.order.seconds * (1 + len(self._calls)), WORLD_REMADE)
             cell.ask(generation, until, "replay", self._number, self._calls, seconds=patience)
         self._generation = generation
         cell.living.add(self._number)

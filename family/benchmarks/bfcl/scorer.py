@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rods.environments.workers.worker import Worker
+from rods.environments.workers.worker import Order, Worker
 from rods.errors import UserError
 from rods.family.benchmarks.bfcl import results
 from rods.family.benchmarks.protocol import Form
@@ -70,7 +70,7 @@ def known_wheel(file: Path | None) -> Path:
 
 def start(target: str) -> Worker:
     """A process that answers the requests of `target`, with an hour for each."""
-    return Worker(target, seconds=_HOUR, memory=1 << 33, reply_bytes=1 << 28)
+    return Worker(Order(target, seconds=_HOUR, memory=1 << 33, reply_bytes=1 << 28))
 
 
 class Official:

@@ -24,7 +24,7 @@ from rods.episode.goals import holds
 from rods.errors import BrokenEnvironment, InfrastructureError
 from rods.faults import NOT_EXECUTED
 from rods.tasks import AnyTask, OpenTask, Split
-from rods.worlds.checking.report import Fault
+from rods.worlds.checking import Fault
 
 WORD = re.compile(r"[^\W_]+")
 MUTANTS = 240  # calls that are tried against a guard

@@ -20,8 +20,8 @@ from rods.environments import addressed
 from rods.environments.base import Tool, checks
 from rods.environments.loading import Environments
 from rods.errors import RodsError
+from rods.worlds.checking import CheckReport, Fault
 from rods.worlds.checking.environments import Probe, probe_state, script
-from rods.worlds.checking.report import CheckReport, Fault
 from rods.worlds.checking.runaway import LONGEST, attempts
 
 ROUNDS = 6  # sampled calls a tool in every state

@@ -18,7 +18,7 @@ from rods.family.environments.procedural.operations import assembled, plan
 from rods.family.environments.procedural.scenarios import REQUESTS, Mode, draw_scenario, task
 from rods.family.environments.procedural.skeletons import Skeleton, draw_skeleton, draw_state
 from rods.tasks import OpenTask, Split
-from rods.worlds.checking.report import CheckReport
+from rods.worlds.checking import CheckReport
 
 CONFINED = Sandbox(workers=1, seconds=10.0)  # a busy machine's clock is no fault of a world
 STATES = 2  # in which a world is controlled, beside the empty one

@@ -27,7 +27,7 @@ from rods.errors import InfrastructureError, UserError
 from rods.family.environments.checking.worlds import check_world, program_faults
 from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram
 from rods.family.environments.written.asking import Asking, CachedQuestioner, Question, together
-from rods.worlds.checking.report import CheckReport, Fault
+from rods.worlds.checking import CheckReport, Fault
 
 STATES = 2  # in which a world is controlled, beside the empty one
 SHOWN = 8  # faults that a model is told at a time

@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import os
-import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
-import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
 
-from rods.deadlines import WORKER_STALLED, WORKER_START
+from rods.deadlines import WORKER_CALL, WORKER_STALLED, WORKER_START
 from rods.environments.workers.serving import COMPLAINT, HEADER
 from rods.errors import InfrastructureError, RodsError
 
-THREADS = 64  # of one process; where several of its threads start one at the same instant, up to twice as many
-_RECEIVE, _SEND = 0xC0502100, 0xC0182101  # ioctl: the next question, an answer
-_QUESTION = struct.Struct("QI68x")  # its number, and the thread that asks
-_ANSWER = struct.Struct("QqiI")  # the question's number, a value, an error, flags
-_GO_ON = 1
-_PAUSE = 0.001  # seconds between answers: who asks without end takes no more than a twentieth of a processor here
 _CHUNK = 1 << 16
 _OPENING_BYTES = 16 << 20  # of the answer to an opening request
 _DEPTH = 100  # brackets inside of brackets in an answer: whatever writes or compares it recurses; orjson writes 254
@@ -54,24 +41,27 @@ class Gone(RodsError):
 @dataclass(frozen=True, slots=True)
 class Confinement:
     """How a child is confined: the command in front of its own (empty: none), the entries of its `sys.path`, and the
-    files for the function `by` ("package.module:function"), which takes its rights away (None: only limits)."""
+    files for the function `by` ("package.module:function"), which takes its rights away (None: only limits). `handover`
+    makes, for each child, a socket that `by` gets as "threads"."""
 
     command: tuple[str, ...]
     path: tuple[str, ...]
     files: Mapping[str, Sequence[str]] | None
     by: str = ""
+    handover: Callable[[], socket.socket] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a child is to do: see `worker.Worker`."""
+    """What a child is to do. With `cpu`, seconds of its own CPU time, up to `deadlines.WORKER_STALLED` by the clock:
+    then the machine is at fault."""
 
-    target: str
-    seconds: float
-    memory: int
-    reply_bytes: int
-    opening: Any
-    confinement: Confinement | None
+    target: str  # "package.module:function", JSON to JSON
+    seconds: float = WORKER_CALL  # that a request may take
+    memory: int = 1 << 30  # bytes of address space
+    reply_bytes: int = 1 << 20  # of JSON in a reply
+    opening: Any = None  # a first request, while it waits or is started
+    confinement: Confinement | None = None
     cpu: bool = False
 
 
@@ -80,8 +70,8 @@ class Child:
         confinement = order.confinement
         told = {**asdict(replace(order, confinement=None)), "quiet": confinement is not None}
         handed: list[socket.socket] = []
-        if confinement is not None and confinement.files is not None:
-            handed.append(_count_threads())
+        if confinement is not None and confinement.files is not None and confinement.handover is not None:
+            handed.append(confinement.handover())
             told["confinement"] = {"by": confinement.by, **confinement.files, "threads": handed[0].fileno()}
         environment = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONHASHSEED": "0", "LANG": "C.UTF-8"}
         if confinement is None:
@@ -114,9 +104,9 @@ class Child:
         self.ready = False
         self.opened: Any = None  # the answer to the opening request, or to what it was to load
         self.loaded = False
-        self._cpu = order.cpu
+        self._order = order
         self._number = 0  # of the request whose reply comes next
-        self._end = weakref.finalize(self, _end, self.process, self._pipe, self.owner, confinement is not None)
+        self.kill = weakref.finalize(self, _end, self.process, self._pipe, self.owner, confinement is not None)
 
     def wait_until_ready(self, seconds: float = WORKER_START) -> None:
         """Raises InfrastructureError where it does not start; it has ended then."""
@@ -143,11 +133,11 @@ class Child:
             raise InfrastructureError(f"the worker process did not start: {said}")
         self.opened = value
 
-    def ask(self, request: bytes, seconds: float, reply_bytes: int) -> tuple[str, Any]:
-        if not self._cpu:
-            return self._ask(request, seconds, reply_bytes)
+    def ask(self, request: bytes, seconds: float) -> tuple[str, Any]:
+        if not self._order.cpu:
+            return self._ask(request, seconds, self._order.reply_bytes)
         try:  # the child counts its own time
-            return self._ask(request, WORKER_STALLED, reply_bytes)
+            return self._ask(request, WORKER_STALLED, self._order.reply_bytes)
         except Overrun as overrun:
             if overrun.kind == "timeout":
                 raise InfrastructureError(f"a worker process gave no answer for {WORKER_STALLED:g} s") from overrun
@@ -228,9 +218,6 @@ class Child:
         self.process.stderr.close()
         return said.decode(errors="replace").strip()
 
-    def kill(self) -> None:
-        self._end()
-
 
 def _is_complaint(status: Any, value: Any) -> bool:
     return (status == "raised" or status == "too_large") and type(value) is str and len(value) <= COMPLAINT
@@ -260,77 +247,3 @@ def _end(process: subprocess.Popen[bytes], pipe: socket.socket, owner: int, grou
                 os.killpg(process.pid, signal.SIGKILL)
         process.kill()
         process.wait()
-
-
-def start(order: Order) -> Child:
-    """A confined child is ended by the kernel with the *thread* that started it: so that is one which stays."""
-    return Child(order) if order.confinement is None else start_soon(order).result()
-
-
-def start_soon(order: Order) -> Future[Child]:
-    """The same, without waiting for it."""
-    return _starter(os.getpid()).submit(Child, order)
-
-
-@cache
-def _starter(pid: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, f"workers-of-{pid}")
-
-
-def _count_threads() -> socket.socket:
-    """One end of a socket for a new child, which sends its listener through it (`seccomp.listen_for_threads`). The
-    kernel then asks here before each new thread (seccomp's user notification): a limit on processes (RLIMIT_NPROC) does
-    not bind root, and counts all programs of a user. One thread of this process answers for all children."""
-    ours, theirs = socket.socketpair()
-    _counter(os.getpid()).add(ours)
-    return theirs
-
-
-class _ThreadCounter:
-    def __init__(self) -> None:
-        self._epoll = select.epoll()
-        self._handovers: dict[int, socket.socket] = {}
-        threading.Thread(target=self._run, name="threads-of-workers", daemon=True).start()
-
-    def add(self, handover: socket.socket) -> None:
-        self._handovers[handover.fileno()] = handover
-        self._epoll.register(handover, select.EPOLLIN)
-
-    def _run(self) -> None:
-        while True:
-            for descriptor, events in self._epoll.poll():
-                with contextlib.suppress(OSError):  # a child that has ended meanwhile
-                    if descriptor in self._handovers:
-                        self._take_over(self._handovers.pop(descriptor))
-                    elif events & select.EPOLLIN:
-                        _answer_thread(descriptor)
-                        time.sleep(_PAUSE)
-                    else:
-                        self._epoll.unregister(descriptor)
-                        os.close(descriptor)
-
-    def _take_over(self, handover: socket.socket) -> None:
-        self._epoll.unregister(handover)
-        with handover:
-            for listener in socket.recv_fds(handover, 1, 1)[1]:
-                self._epoll.register(listener, select.EPOLLIN)
-
-
-def _answer_thread(listener: int) -> None:
-    question = bytearray(_QUESTION.size)
-    fcntl.ioctl(listener, _RECEIVE, question)
-    number, thread = _QUESTION.unpack(question)
-    few = False  # if nothing can be known
-    with contextlib.suppress(OSError):
-        status = Path(f"/proc/{thread}/status").read_bytes()
-        few = int(status.partition(b"\nThreads:")[2].split(maxsplit=1)[0]) < THREADS
-    if few:
-        with contextlib.suppress(OSError):  # a kernel before 5.5 can refuse only
-            fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, 0, _GO_ON))
-            return
-    fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, -errno.EAGAIN, 0))
-
-
-@cache
-def _counter(pid: int) -> _ThreadCounter:
-    return _ThreadCounter()

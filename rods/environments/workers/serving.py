@@ -9,9 +9,9 @@ first reply is number 0, to the opening request.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
+import pkgutil
 import resource
 import signal
 import struct
@@ -39,9 +39,9 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(2, 1)  # a function that prints must not write into the protocol
-    function = _named(order["target"])
+    function = pkgutil.resolve_name(order["target"])
     if confined:
-        _named(order["confinement"]["by"])(order["confinement"], order["memory"])
+        pkgutil.resolve_name(order["confinement"]["by"])(order["confinement"], order["memory"])
     else:
         limit(resource.RLIMIT_AS, order["memory"])
         limit(resource.RLIMIT_CORE, 0)
@@ -64,12 +64,6 @@ def main() -> None:
         if order["cpu"]:
             signal.setitimer(signal.ITIMER_PROF, 0)
         _write(pipe, number, answer)
-
-
-def _named(target: str) -> Callable[..., Any]:
-    module, _, name = target.partition(":")
-    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return function
 
 
 def _answer(function: Callable[[Any], Any], request: Any, reply_bytes: int) -> bytes:

@@ -74,7 +74,6 @@ async def test_token_ids_come_back(served: Endpoint) -> None:
     async with Client([served]) as client:
         asked = Request("rollout", prompt=[1, 4093, 198], max_tokens=8, extra={"return_token_ids": True})
         found = await client.complete(asked)
-    assert found.prompt_ids == (1, 4093, 198)
     assert len(found.token_ids) == found.tokens_out
 
 

@@ -2,15 +2,17 @@
 
 import shutil
 from functools import cache
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from rods.calls import Call
 from rods.environments.base import reference
 from rods.environments.loading import Environments
-from rods.errors import UserError
+from rods.errors import BrokenEnvironment, InfrastructureError, UserError
 from rods.tasks import Task
-from rods.worlds.checking.environments import check_environment
+from rods.worlds.checking.environments import Probe, check_environment
 from tests.environments import ENVIRONMENTS, load
 from tests.rods.toy_environment import environment, record
 
@@ -150,3 +152,14 @@ def test_a_tool_that_a_given_task_calls_was_reached():
     alone, given = probed(NAME + "picky", ENVIRONMENTS), check_environment(NAME + "picky", ENVIRONMENTS, tasks)
     assert any("never answered without an error: count; give tasks" in note for note in alone.notes)
     assert given.ok and not any("never answered" in note for note in given.notes), given.lines()
+
+
+def test_a_worker_that_was_killed_is_no_fault_of_its_world():
+    probe, killed = Probe(environment()), Mock(side_effect=InfrastructureError("a worker process was killed"))
+    for act in (killed, lambda: probe.call(Mock(call=killed), Call("titles"))):
+        with pytest.raises(InfrastructureError, match="was killed"), probe.guarded("world"):
+            act()
+    assert not probe.faults
+    with probe.guarded("world"):
+        raise BrokenEnvironment("environment 'world' raised KeyError")
+    assert [fault.what for fault in probe.faults] == ["raised BrokenEnvironment: environment 'world' raised KeyError"]

@@ -18,7 +18,7 @@ from rods.calls import Call
 from rods.config import Sandbox
 from rods.environments.base import checks, reference
 from rods.environments.loading import Environments
-from rods.environments.workers.child import Child, Order, start
+from rods.environments.workers.child import Child, Order
 from rods.environments.workers.worker import Worker
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Reply, Trace
@@ -31,6 +31,7 @@ from rods.worlds.sandbox import confined as module
 from rods.worlds.sandbox.confined import TIERS, Offer, Tier, confined, confinement, offered, reaches
 from rods.worlds.sandbox.environment import Sandboxed
 from rods.worlds.sandbox.host import TARGET as HOST
+from rods.worlds.sandbox.pool import start
 from tests.environments import load
 from tests.faults.hostile import FACTORY as HOSTILE
 from tests.rods import toy_environment
@@ -51,15 +52,16 @@ def lockable() -> None:
 
 @pytest.fixture(scope="module")
 def toy() -> Iterator[Sandboxed]:
-    made = confined(TOY + "environment", seconds=30.0)
+    made = confined(TOY + "environment", Sandbox(seconds=30.0))
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[Sandboxed]:
-    made = confined(HOSTILE, seconds=1.0)
-    made.warm()
+    made = confined(HOSTILE, Sandbox(seconds=1.0))
+    for cell in made._cells:
+        cell.worker.open()
     yield made
     made.close()
 
@@ -96,7 +98,7 @@ def test_worlds_fork_compare_and_come_back_from_snapshots(toy: Sandboxed) -> Non
 def test_refusals_are_those_of_the_environment(toy: Sandboxed, hostile: Sandboxed) -> None:
     with pytest.raises(ValueError):
         hostile.reset({"count": "many"})
-    plain = confined(TOY + "modest", workers=1, seconds=30.0)
+    plain = confined(TOY + "modest", Sandbox(workers=1, seconds=30.0))
     world = plain.reset(None)
     with pytest.raises(Unsupported):
         world.snapshot()
@@ -104,7 +106,7 @@ def test_refusals_are_those_of_the_environment(toy: Sandboxed, hostile: Sandboxe
 
 
 def test_what_it_raises_anywhere_but_in_reset_is_the_machinery_s_failure() -> None:
-    environment = confined(HOSTILE, seconds=30.0, workers=1)
+    environment = confined(HOSTILE, Sandbox(seconds=30.0, workers=1))
     world, other = environment.reset(None), environment.reset(None)
     for raised in ("ValueError('odd')", "Unsupported('odd')"):  # the latter of abilities that it declares
         code = (
@@ -121,7 +123,7 @@ def test_what_it_raises_anywhere_but_in_reset_is_the_machinery_s_failure() -> No
 
 
 def test_a_state_that_it_refuses_once_a_world_is_made_anew_is_the_machinery_s_failure() -> None:
-    environment = confined(HOSTILE, seconds=30.0, workers=1)
+    environment = confined(HOSTILE, Sandbox(seconds=30.0, workers=1))
     world = environment.reset({"count": 5})
     (cell,) = environment._cells
     cell.worker.discard(cell.worker.generation)
@@ -135,7 +137,7 @@ def test_a_state_that_it_refuses_once_a_world_is_made_anew_is_the_machinery_s_fa
 
 
 def test_a_snapshot_may_have_any_keys() -> None:
-    environment = confined(HOSTILE, seconds=30.0, workers=1)
+    environment = confined(HOSTILE, Sandbox(seconds=30.0, workers=1))
     world = environment.reset(None)
     code = "from tests.faults import hostile\nhostile.World.snapshot = lambda world: {'refused': ['an order']}"
     world.call(Call("run", {"code": code, "given": {}}))
@@ -145,7 +147,7 @@ def test_a_snapshot_may_have_any_keys() -> None:
 
 @pytest.mark.parametrize("tier", [tier for tier in TIERS if reaches(offered().tier, tier)])
 def test_what_it_prints_is_for_nobody_and_holds_nothing_up(tier: Tier) -> None:
-    environment = confined(HOSTILE, tier=tier, lowest_tier="limits", workers=1, seconds=30.0)
+    environment = confined(HOSTILE, Sandbox(lowest_tier="limits", workers=1, seconds=30.0), tier=tier)
     world = environment.reset(None)
     code = (
         "import os, sys\n"
@@ -187,7 +189,7 @@ if given['scratch']:
 @pytest.mark.parametrize("tier", ["landlock", "bubblewrap"])
 def test_honest_code_computes_with_arrays_threads_and_files(tier: Tier) -> None:
     require_tier(tier)
-    environment = confined(HOSTILE, tier=tier, workers=1, seconds=30.0)
+    environment = confined(HOSTILE, Sandbox(workers=1, seconds=30.0), tier=tier)
     scratch = tier == "bubblewrap"
     told = environment.reset(None).call(Call("run", {"code": HONEST, "given": {"scratch": scratch}}))
     assert told.text == ("['ab', 'ac']" if scratch else "done")
@@ -196,7 +198,7 @@ def test_honest_code_computes_with_arrays_threads_and_files(tier: Tier) -> None:
 
 def test_what_leaves_its_group_of_processes_is_ended_all_the_same() -> None:
     """The tier `limits` does not keep it from leaving."""
-    environment = confined(HOSTILE, tier="limits", lowest_tier="limits", workers=1, seconds=1.0)
+    environment = confined(HOSTILE, Sandbox(lowest_tier="limits", workers=1, seconds=1.0), tier="limits")
     world = environment.reset(None)
     pid = environment._cells[0].worker.pid
     assert pid is not None
@@ -219,7 +221,7 @@ def test_what_it_says_can_be_written_down_and_what_it_is_told_is_told_exactly(ho
 
 
 def test_ground_truths_hold_and_episodes_run_in_it() -> None:
-    desk = confined("rods.worlds.desk:environment", seconds=30.0, workers=1)
+    desk = confined("rods.worlds.desk:environment", Sandbox(seconds=30.0, workers=1))
     assert reference(desk) == reference(load("desk")) and checks(desk) == checks(load("desk"))
     assert desk.reset(None).call(Call("file_exists", {"file": "plan"})).value is False
     tasks = [task for task, _ in zip((each for each, _ in fresh_tasks(3, "sandbox")), range(3), strict=False)]
@@ -300,7 +302,7 @@ def _kill(children: list[Child]) -> None:
 
 
 def test_an_episode_that_loses_its_process_ends_as_infrastructure() -> None:
-    environment = confined(HOSTILE, seconds=1.0, workers=1)
+    environment = confined(HOSTILE, Sandbox(seconds=1.0, workers=1))
     task = Task(reference(environment), "base", ("go",), ((COUNT,),), ("run", "count"))
     dialect = dialects.load("hermes")
     job = Job(task, environment, dialect, GroundTruth(environment, task))
@@ -310,7 +312,7 @@ def test_an_episode_that_loses_its_process_ends_as_infrastructure() -> None:
 
 
 def test_worlds_that_cannot_be_repeated_are_lost_as_infrastructure() -> None:
-    environment = confined(TOY + "honestly_nondeterministic", workers=1, seconds=30.0)
+    environment = confined(TOY + "honestly_nondeterministic", Sandbox(workers=1, seconds=30.0))
     world = environment.reset(None)
     world.call(Call("count", {"name": "x"}))
     environment._cells[0].worker.discard(environment._cells[0].worker.generation)
@@ -340,8 +342,9 @@ def test_threads_share_it(toy: Sandboxed) -> None:
 def test_what_hangs_ends_with_its_parent() -> None:
     code = (
         "import os, threading, time;"
-        "from rods.worlds.sandbox.confined import confined; from rods.calls import Call;"
-        f"e = confined({HOSTILE!r}, seconds=600.0, workers=1); w = e.reset(None);"
+        "from rods.config import Sandbox; from rods.worlds.sandbox.confined import confined;"
+        "from rods.calls import Call;"
+        f"e = confined({HOSTILE!r}, Sandbox(seconds=600.0, workers=1)); w = e.reset(None);"
         "print(e._cells[0].worker.pid, flush=True);"
         f"threading.Thread(target=w.call, args=(Call('run', {HANG.arguments!r}),), daemon=True).start();"
         "time.sleep(0.5); os._exit(1)"
@@ -361,7 +364,7 @@ def test_what_hangs_ends_with_its_parent() -> None:
 def test_processes_that_are_ended_while_they_start_leave_nothing_behind() -> None:
     for wait in (0.0, 0.002, 0.005, 0.01, 0.02, 0.05):
         order = Order(HOST, 1.0, 512 << 20, 1 << 20, [[], "load", HOSTILE], confinement(HOSTILE, offered().tier))
-        child = start(order)
+        child = start(order).result()
         group = child.process.pid
         threading.Event().wait(wait)
         child.kill()
@@ -377,15 +380,15 @@ def test_processes_that_are_ended_while_they_start_leave_nothing_behind() -> Non
 
 def test_a_factory_that_does_not_work_is_told_with_its_reason() -> None:
     with pytest.raises(InfrastructureError, match="has no 'nothing'"):
-        confined(TOY + "nothing", workers=1)
+        confined(TOY + "nothing", Sandbox(workers=1))
     with pytest.raises(UserError, match="no module 'nowhere'"):
-        confined("nowhere.at_all:environment")
+        confined("nowhere.at_all:environment", Sandbox())
 
 
 def test_a_process_that_cannot_be_started_is_told_with_what_bubblewrap_says() -> None:
     require_tier("bubblewrap")
     with pytest.raises(InfrastructureError, match=r"bwrap: .*/nowhere"):
-        confined(TOY + "environment", tier="bubblewrap", workers=1, readable=["/nowhere"])
+        confined(TOY + "environment", Sandbox(workers=1, readable=("/nowhere",)), tier="bubblewrap")
 
 
 def test_the_configuration_says_which_environments_are_confined() -> None:
@@ -402,8 +405,8 @@ def test_the_configuration_says_which_environments_are_confined() -> None:
 def test_a_machine_that_can_do_too_little_is_refused_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "offered", lambda: Offer("limits", {"bubblewrap": "not installed", "landlock": "old"}))
     with pytest.raises(UserError, match=r"only of tier 'limits'.*not installed.*lowest_tier"):
-        confined(TOY + "environment", workers=1)
-    made = confined(TOY + "environment", workers=1, lowest_tier="limits")
+        confined(TOY + "environment", Sandbox(workers=1))
+    made = confined(TOY + "environment", Sandbox(workers=1, lowest_tier="limits"))
     assert made.reset(None).call(Call("titles", {})).error is None
     made.close()
 

@@ -14,12 +14,13 @@ import orjson
 import pytest
 
 from rods.calls import Call
+from rods.config import Sandbox
 from rods.environments.base import Result
-from rods.environments.workers import worker
 from rods.environments.workers.child import Child, Confinement, Order
 from rods.environments.workers.serving import HEADER
 from rods.errors import InfrastructureError, Unsupported
 from rods.worlds.sandbox import environment as module
+from rods.worlds.sandbox import pool
 from rods.worlds.sandbox.confined import confined
 from rods.worlds.sandbox.environment import ConfinedWorld, Sandboxed
 from tests.faults.attacks import PRELUDE
@@ -82,12 +83,10 @@ class FuzzedChild(Child):
             pid=0, stderr=None, poll=lambda: None, wait=lambda seconds: 0
         )
         self.owner, self.ready, self.opened = os.getpid(), line.instead is None, HONEST["load"]
-        self._cpu, self._patience, self._number = False, 0.0, 0
+        self.kill = lambda: None  # type: ignore[assignment]
+        self._order, self._number = Order("", reply_bytes=4 << 20), 0
         if not self.ready:
             line.waiting, line.instead = line.instead or b"", None
-
-    def kill(self) -> None:
-        pass
 
 
 def framed(content: bytes, number: int) -> bytes:
@@ -182,13 +181,12 @@ def nesting(value: Any) -> int:
 def line(monkeypatch: pytest.MonkeyPatch) -> Line:
     made = Line(random.Random(13))
 
-    def soon(order: Order) -> Future[Child]:
+    def start(order: Order) -> Future[Child]:
         future: Future[Child] = Future()
         future.set_result(FuzzedChild(made))
         return future
 
-    monkeypatch.setattr(worker, "start", lambda order: FuzzedChild(made))
-    monkeypatch.setattr(worker, "start_soon", soon)
+    monkeypatch.setattr(pool, "start", start)
     return made
 
 
@@ -197,7 +195,7 @@ def test_any_bytes_whatever_give_what_the_seam_provides_for(line: Line) -> None:
     """A hundred thousand answers to requests of all kinds: a Result, a snapshot, a world, a truth value, or an error of
     the seam; nothing of it is deep or, where it is an error, long; and an honest process goes on."""
     chance = line.chance
-    fuzzed = Sandboxed("fuzzed:environment", Confinement((), (), None), workers=1, seconds=1.0)
+    fuzzed = Sandboxed("fuzzed:environment", Confinement((), (), None), Sandbox(workers=1))
     (cell,) = fuzzed._cells
     world = fuzzed.reset(None)
     actions: dict[str, Callable[[], object]] = {
@@ -206,7 +204,7 @@ def test_any_bytes_whatever_give_what_the_seam_provides_for(line: Line) -> None:
         "fork": world.fork,
         "same": lambda: world.same_state(world),
         "reset": lambda: fuzzed.reset({}),
-        "load": lambda: Sandboxed("fuzzed:environment", Confinement((), (), None), workers=1),
+        "load": lambda: Sandboxed("fuzzed:environment", Confinement((), (), None), Sandbox(workers=1)),
     }
     came: dict[str, int] = {}
     for case in range(CASES):
@@ -256,7 +254,7 @@ if frame.f_locals['do'] == 'replay':
 def test_a_request_keeps_to_its_total_time_whatever_has_to_be_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     require_tier("landlock")
     monkeypatch.setattr(module, "WORLD_REMADE", 2.0)
-    environment = confined(HOSTILE, seconds=1.0, workers=1)
+    environment = confined(HOSTILE, Sandbox(seconds=1.0, workers=1))
     world = environment.reset(None)
     assert world.call(Call("run", {"code": PRELUDE + LATE, "given": {}})).text == "done"
     (cell,) = environment._cells

@@ -9,7 +9,7 @@ from bench.bfcl_parity.mutations import Mutations
 from bench.fixtures.recorded_outputs import NATIVE, malformed
 from rods.calls import Call
 from rods.canonical import keyed_random
-from rods.environments.workers.worker import Worker
+from rods.environments.workers.worker import Order, Worker
 from rods.family.benchmarks.bfcl.decoding import decode, executed, written
 from rods.tasks import Task
 from rods.worlds.bfcl.world import Bfcl
@@ -31,7 +31,7 @@ NOT_EVALUATED = (
 @pytest.fixture(scope="module")
 def theirs(bfcl: Bfcl) -> Any:
     """BFCL's decoder: (outputs, form) → call strings."""
-    worker = Worker(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28)
+    worker = Worker(Order(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28))
 
     def ask(steps: list[Any], form: str) -> list[Any]:
         asked = {"wheel": str(bfcl.file), "form": form, "steps": steps}

@@ -8,7 +8,7 @@ from rods.config import Sandbox
 from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.family.environments.checking.worlds import check_world
-from rods.worlds.checking.report import CheckReport
+from rods.worlds.checking import CheckReport
 
 SOURCE = '''\
 from __future__ import annotations

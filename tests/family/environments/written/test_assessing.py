@@ -21,7 +21,7 @@ from rods.family.environments.written.assessing import Assessment, assess, chang
 from rods.family.environments.written.programs import BuiltWorld, Dropped
 from rods.family.trials.model import read, written
 from rods.llm import Client
-from rods.worlds.checking.report import CheckReport
+from rods.worlds.checking import CheckReport
 from tests.family.environments.checking.small_world import PLAN, SOURCE, STATE, spoilt
 
 TOOLS = ("count", "jars", "fill", "empty")
