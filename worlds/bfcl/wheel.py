@@ -27,14 +27,10 @@ SHA256 = "3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a"
 DOWNLOAD_SECONDS = 300
 
 
-def cache_folder(cache: Path | None = None) -> Path:
-    """Where the wheel is kept: `cache`, else $RODS_CACHE, else ~/.cache/rods."""
-    return user_cache() if cache is None else cache
-
-
 def path(cache: Path | None = None) -> Path:
-    """The wheel in the cache, hash checked. Raises UserError when it is missing or is not the pinned file."""
-    file = cache_folder(cache) / FILE
+    """The wheel in `cache`, else $RODS_CACHE, else ~/.cache/rods, hash checked. Raises UserError when it is missing or
+    is not the pinned file."""
+    file = (cache or user_cache()) / FILE
     if not file.is_file():
         raise UserError("the BFCL data are not there", where=str(file), remedy="run `rods data bfcl` once")
     _check(file)
@@ -46,9 +42,8 @@ def fetch(cache: Path | None = None) -> Path:
 
     Raises UserError: no pip, no network, a file with another hash, a cache folder that cannot be written.
     """
-    folder = cache_folder(cache)
-    file = folder / FILE
-    if file.is_file():
+    folder = cache or user_cache()
+    if (file := folder / FILE).is_file():
         _check(file)
         return file
     try:
@@ -85,8 +80,7 @@ _AGAIN = "delete the file and run `rods data bfcl` again"
 
 
 def _check(file: Path) -> None:
-    stat = file.stat()
-    _check_bytes(file, stat.st_size, stat.st_mtime_ns)
+    _check_bytes(file, (stat := file.stat()).st_size, stat.st_mtime_ns)
 
 
 @cached
