@@ -97,10 +97,16 @@ def feedback_faults(
     tools = [tool, *([remedy] if remedy else [])]
     documents = [_document(one) for one in tools]
     shown = [*documents, re.sub(r"\{\w+\}|<\w+>", " ", pattern)]
-    names = _names(environment)
+    names = {name for each in environment.tools().values() for name in (each.name, *each.parameter_names)}
     allowed = plain_words() | {stem(word) for part in shown for word in WORD.findall(part)}
     exact = names | {token for part in shown for token in _TOKEN.findall(part)}
-    odd = list(dict.fromkeys(token for token in _TOKEN.findall(text) if not _admitted(token, exact, allowed)))
+
+    def admitted(token: str) -> bool:
+        if token in exact or token in ("a", "A"):
+            return True
+        return token.isalpha() and len(token) > 1 and token[1:].islower() and stem(token) in allowed
+
+    odd = list(dict.fromkeys(token for token in _TOKEN.findall(text) if not admitted(token)))
     if odd:
         some = ", ".join(map(repr, odd[:5]))
         return [f"these are neither plain words nor words of the tool's document: {some}"]
@@ -127,25 +133,10 @@ def plain_words() -> frozenset[str]:
     return frozenset(map(stem, words))
 
 
-def _admitted(token: str, exact: frozenset[str], allowed: frozenset[str] | set[str]) -> bool:
-    if token in exact:
-        return True
-    if not token.isalpha() or (len(token) == 1 and token not in ("a", "A")):
-        return False
-    return token in ("a", "A") or (token[1:].islower() and stem(token) in allowed)
-
-
-def _names(environment: Environment) -> frozenset[str]:
-    """The names of the environment's tools and of their parameters."""
-    tools = environment.tools().values()
-    return frozenset(tool.name for tool in tools) | {name for tool in tools for name in tool.parameter_names}
-
-
 def _document(tool: Tool) -> str:
     """All that the document of `tool` says."""
-    schema = tool.schema()
-    said = [str(leaf) for _, leaf in leaves(schema, keys=True) if not isinstance(leaf, bool) and leaf is not None]
-    return "\n".join(said)
+    said = (leaf for _, leaf in leaves(tool.schema(), keys=True))
+    return "\n".join(str(leaf) for leaf in said if not isinstance(leaf, bool) and leaf is not None)
 
 
 def _ordinary(value: str) -> bool:
@@ -202,9 +193,6 @@ class Remedy:
                 wanted.append("argument needs the shape of values that are accepted, unlike that of those which failed")
         return wanted
 
-    def as_json(self) -> dict[str, str]:
-        return {"kind": self.kind, "tool": self.tool, "argument": self.argument, "shape": self.shape}
-
 
 @dataclass(frozen=True, slots=True)
 class RefusedCall:
@@ -235,13 +223,8 @@ def witnesses(
         task for task in tasks if isinstance(task, Task) and any(call.name == tool.name for call in task.goal_calls)
     ]
     rng.shuffle(calling)
-    found: list[RefusedCall] = []
-    for task in calling[:WORLDS]:
-        if (witness := _witness(environment, task, tool, words, shapes, rng)) is not None:
-            found.append(witness)
-            if len(found) == WITNESSES:
-                break
-    return found
+    tried = (_witness(environment, task, tool, words, shapes, rng) for task in calling[:WORLDS])
+    return list(itertools.islice((witness for witness in tried if witness is not None), WITNESSES))
 
 
 def mends(environment: Environment, witness: RefusedCall, remedy: Remedy) -> bool:
@@ -260,9 +243,9 @@ def mends(environment: Environment, witness: RefusedCall, remedy: Remedy) -> boo
                 return True
             continue
         gifts = dict.fromkeys(leaf for _, leaf in leaves(value_of(result), keys=True) if isinstance(leaf, str | int))
-        for value in itertools.islice(gifts, TRIES):
-            if _goes_through(world, _with(witness.call, remedy.argument, value)):
-                return True
+        looked_up = (_with(witness.call, remedy.argument, value) for value in itertools.islice(gifts, TRIES))
+        if any(_goes_through(world, call) for call in looked_up):
+            return True
     return False
 
 
@@ -274,8 +257,7 @@ def _witness(
     shapes: Sequence[Mapping[str, str]],
     rng: random.Random,
 ) -> RefusedCall | None:
-    calls = [call for turn in task.calls for call in turn]
-    known = KnownValues()
+    calls, known = task.goal_calls, KnownValues()
     for text in task.script:
         known.add_text(text)
     worlds = [environment.reset(task.state)]

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -30,17 +31,12 @@ def list_cases(run: RunFolder, /, *, as_json: Json = False) -> None:
     """List the failures that agents were asked about: what was approved, given up, dropped, or is open."""
     found = cases(Run.open(run))
     if as_json:
-        print_json({"run": str(run), "counts": counts(found), "failures": [case.as_json() for case in found]})
+        print_json({"run": str(run), "counts": counts(found), "failures": [asdict(case) for case in found]})
         return
-    if found:
-        print_lines([_summary(counts(found))])
+    print_lines([_summary(counts(found)) if found else "nobody was asked about a failure so far"])
     for case in found:
-        said = case.text or case.why or case.objection
-        print_lines(
-            [f"{case.failure[:8]}  {case.state.replace('_', ' '):8}  {case.tool}: {case.pattern}", f"          {said}"]
-        )
-    if not found:
-        print_lines(["nobody was asked about a failure so far"])
+        head = f"{case.failure[:8]}  {case.state.replace('_', ' '):8}  {case.tool}: {case.pattern}"
+        print_lines([head, f"          {case.text or case.why or case.objection}"])
 
 
 def show(run: RunFolder, failure: Failure, /, *, as_json: Json = False) -> None:
@@ -58,7 +54,7 @@ def show(run: RunFolder, failure: Failure, /, *, as_json: Json = False) -> None:
     met = next((mined for mined in mining if (mined.tool, mined.pattern) == (case.tool, case.pattern)), None)
     counts = {} if met is None else {"rollouts": met.rollouts, "calls": met.calls, "last_step": met.last}
     if as_json:
-        print_json({**case.as_json(), "met": counts, "records": records})
+        print_json({**asdict(case), "met": counts, "records": records})
         return
     print_lines([f"{case.failure}  {case.state.replace('_', ' ')}", f"{case.environment}, {case.tool}: {case.pattern}"])
     if counts:
@@ -70,7 +66,7 @@ def drop(run: RunFolder, failure: Failure, /, *, why: Why = "", as_json: Json = 
     """Take an approved text out of force, for good: from the next epoch on it is not shown. Nobody is asked again."""
     case = withdraw(Run.open(run), failure, why)
     if as_json:
-        print_json(case.as_json())
+        print_json(asdict(case))
         return
     print_lines([f"{case.failure[:8]} is not shown any more from the next epoch on: {case.text}"])
 
