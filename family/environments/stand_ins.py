@@ -18,7 +18,6 @@ from rods.analysis.sampling import Sampler
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.daemon.stand_ins.model import Answer, Asked, Role
-from rods.environments import addressed
 from rods.environments.base import Environment, Parameter, Tool
 from rods.family.environments.checking.scenarios import Scenario
 from rods.family.environments.procedural.operations import (
@@ -39,6 +38,7 @@ from rods.family.environments.procedural.skeletons import (
     plural,
     words,
 )
+from rods.family.environments.programs import placed
 from rods.functions import made_by
 
 MOST_TOOLS = 24  # of its worlds
@@ -177,8 +177,8 @@ def _tools(skeleton: Skeleton) -> Iterator[Operation]:
 def _environment(topic: str) -> Environment:
     """The world of a topic, in this process: its code is this project's own."""
     with tempfile.TemporaryDirectory() as folder:
-        name = addressed.keep(assembled(_skeleton(topic)), Path(folder))
-        made: Environment = made_by(f"{folder}/{name}", Environment, where="the stub's world")
+        place = placed(assembled(_skeleton(topic)), Path(folder))
+        made: Environment = made_by(place, Environment, where="the stub's world")
         return made
 
 

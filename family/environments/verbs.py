@@ -33,7 +33,7 @@ LowestTier = Annotated[
 
 def made_so(mode: Conversation, lowest_tier: LowestTier) -> tuple[tuple[Mode, ...], Sandbox]:
     """What these options mean: the modes of tasks, and the sandbox in which worlds are controlled."""
-    from rods.family.environments.procedural.growing import CONFINED
+    from rods.family.environments.procedural.scenarios import CONFINED
 
     return ("told", "asked") if mode == "both" else (mode,), CONFINED.model_copy(update={"lowest_tier": lowest_tier})
 
@@ -65,7 +65,7 @@ def generate_worlds(
     """Draw worlds and scenarios by chance, hold them to their controls, and write those that pass. Exits 1 where no
     task is left."""
     from rods.errors import UserError
-    from rods.family.environments.procedural.growing import grow
+    from rods.family.environments.procedural.scenarios import grow
     from rods.family.environments.procedural.skeletons import draw_skeleton, topic_names
     from rods.tasks import OpenTask, Split, task_lines
 

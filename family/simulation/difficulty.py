@@ -78,9 +78,6 @@ class Levels:
         of_tools = max(self.expected_turns, self.calls)
         return self.expected_turns, of_tools, self.expected_turns + of_tools
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def level(difficulty: int, low: int, high: int) -> int:
     """The level of a dimension from `low` to `high` at `difficulty` (§2.3.2)."""
@@ -177,8 +174,8 @@ class Difficulty:
         faced = self.faced
         if faced is None:
             return {"next": self.value}
-        allowed = levels(self._rules.model_copy(update={"soft": 0.0}), faced.difficulty, 0, 1, 0).as_json()
-        del allowed["soft"]
+        found = levels(self._rules.model_copy(update={"soft": 0.0}), faced.difficulty, 0, 1, 0)
+        allowed = {name: getattr(found, name) for name in DIMENSIONS}
         return {"next": self.value, "last": {**asdict(faced), "levels": allowed}}
 
     def _moved(self, mean: float | None) -> int:

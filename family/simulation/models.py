@@ -197,21 +197,13 @@ class ModelVerifier:
 
     def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
         """Raises InfrastructureError where no verdict can be had."""
-        if (clear := unasked(need)) is not None:
+        if (clear := without_asking(need)) is not None:
             return clear
         conversation, hidden = self.models.shown(need.messages), self.models.hidden("simulated_verifier")
         errand = Errand.of(self.task)
         opinion = self.models.answer(self.task.id, roles.ask_verifier(errand, self.tools, conversation, hidden))
         met = f"met: {', '.join(opinion.met) or 'none'} of {len(errand.criteria)}"
         return Outcome(opinion.verdict + 1, RUBRIC_LEVELS, (met, *([opinion.reason] if opinion.reason else [])))
-
-
-def unasked(need: NeedOutcome) -> Outcome | None:
-    """The verdict on an episode that needs no verifier; None for any other."""
-    steps = [step for turn in need.turns for step in turn.steps]
-    malformed = any(step.error is not None for step in steps)
-    clear = without_asking(sum(len(step.calls) for step in steps), malformed)
-    return None if clear is None else Outcome(clear.verdict + 1, RUBRIC_LEVELS, (clear.reason,))
 
 
 class ModelGenerator:
@@ -224,14 +216,15 @@ class ModelGenerator:
 
     def __call__(self, wanted: Sequence[Wanted]) -> list[OpenTask]:
         """Raises InfrastructureError where a task cannot be had."""
-        return self.models.put(lambda client: self._every(client, wanted))
 
-    async def _every(self, client: Client, wanted: Sequence[Wanted]) -> list[OpenTask]:
-        made = await asyncio.gather(*(self._task(client, one) for one in wanted), return_exceptions=True)
-        for failed in made:
-            if isinstance(failed, BaseException):
-                raise failed
-        return [task for task in made if isinstance(task, OpenTask)]
+        async def every(client: Client) -> list[OpenTask]:
+            made = await asyncio.gather(*(self._task(client, one) for one in wanted), return_exceptions=True)
+            for failed in made:
+                if isinstance(failed, BaseException):
+                    raise failed
+            return [task for task in made if isinstance(task, OpenTask)]
+
+        return self.models.put(every)
 
     async def _task(self, client: Client, one: Wanted) -> OpenTask:
         """Over other tools where the model finds nothing for these."""

@@ -22,19 +22,17 @@ from rods.environments.base import Instance, Result
 from rods.environments.loading import Environments
 from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, Outcome, Trace
 from rods.errors import InfrastructureError, UserError
-from rods.family.simulation.generating import Generator
 from rods.family.simulation.models import (
-    ModelGenerator,
     Models,
     ModelThread,
     ModelUser,
     ModelVerifier,
     ModelWorld,
     Stateless,
-    unasked,
 )
+from rods.family.simulation.roles import without_asking
 from rods.family.simulation.verifying import ByRule, unjudged
-from rods.family.simulation.world import RepositoryEnvironment, as_repository
+from rods.family.simulation.world import as_repository
 from rods.llm import Budget, Client
 from rods.players import Players
 from rods.tasks import AnyTask, OpenTask
@@ -108,10 +106,6 @@ class SimulationPlayer(Models):
         possible = ["user"] if isinstance(task.user, Persona) else []
         possible += ["tools", "verifier"] if isinstance(task.goal, Rubric) else []
         return frozenset(possible).intersection(self.settings.by_model)
-
-    def generator(self, environment: RepositoryEnvironment, random_seed: int) -> Generator:
-        """The model that thinks up tasks over the tools of `environment`."""
-        return ModelGenerator(self, environment, random_seed)
 
 
 def simulation_of(players: Players) -> SimulationPlayer:
@@ -202,7 +196,7 @@ class RecordedOutcome:
         self._outcome = trace.outcome
 
     def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
-        if (clear := unasked(need)) is not None:
+        if (clear := without_asking(need)) is not None:
             return clear
         if self._outcome is None:
             raise InfrastructureError("the trace has no verdict")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rods.buffers.folds.observations import Observations
@@ -19,6 +20,7 @@ from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Difficulty, levels
 from rods.family.simulation.generating import Generator, Wanted, draw_task, open_task
+from rods.family.simulation.models import ModelGenerator
 from rods.family.simulation.players import simulation_of
 from rods.family.simulation.settings import DRAWN, DifficultyRules
 from rods.family.simulation.world import RepositoryEnvironment
@@ -134,7 +136,7 @@ def generator(config: Any, players: Players) -> Generator:
     """Who draws the tasks of a run. Raises UserError where the repository cannot be read."""
     environment, random_seed = drawn_from(config.source.repository, players.environments), config.random_seeds.drawn
     if config.simulation.generator == "model":
-        return simulation_of(players).generator(environment, random_seed)
+        return ModelGenerator(simulation_of(players), environment, random_seed)
     repository, named = environment.repository, reference(environment)
     return lambda wanted: [
         open_task(draw_task(repository, one.levels, random_seed, one.step, one.slot), named) for one in wanted
@@ -162,7 +164,7 @@ def verify_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
         except ValueError as error:
             findings.problem(where, f"is no task that could be drawn: {error}")
             continue
-        if task.provenance.get("levels") != wanted.levels.as_json():
+        if task.provenance.get("levels") != asdict(wanted.levels):
             findings.problem(where, f"its levels are not those of difficulty {difficulty}")
         elif again is not None and next(iter(again([wanted]))).id != task.id:
             findings.problem(where, "the generator draws another task there")

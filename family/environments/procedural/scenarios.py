@@ -1,20 +1,25 @@
 """Draws scenarios in a world of a skeleton (003 §4 without a model): the witness is built call by call in the world
 itself, and says what is asked for and what is checked. Things are called by their labels, so that keys have to be
-looked up, which are calls of the witness, too. Requests may build on each other."""
+looked up, which are calls of the witness, too. Requests may build on each other. `grow` draws a world, controls it, and
+says which of its scenarios were dropped and why."""
 
 from __future__ import annotations
 
 import copy
 import random
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from rods.calls import Call
 from rods.canonical import keyed_random
+from rods.config import Sandbox
 from rods.conversations import Persona, Script
+from rods.environments import addressed
 from rods.environments.base import Environment, Instance, Tool
+from rods.environments.loading import Environments
 from rods.family.environments.checking.scenarios import (
     Scenario,
     ScenarioProfile,
@@ -26,9 +31,11 @@ from rods.family.environments.checking.scenarios import (
     reasons,
     validate,
 )
-from rods.family.environments.procedural.operations import Operation, documentation, operations
-from rods.family.environments.procedural.skeletons import Skeleton, draw_state, words
+from rods.family.environments.checking.worlds import check_world
+from rods.family.environments.procedural.operations import Operation, assembled, documentation, operations, plan
+from rods.family.environments.procedural.skeletons import Skeleton, draw_skeleton, draw_state, words
 from rods.tasks import OpenTask, Split
+from rods.worlds.checking.report import CheckReport
 
 Mode = Literal["told", "asked"]  # non-conversational and conversational (003 §4.3)
 REQUESTS = (1, 4)  # of a scenario, at least and at most
@@ -38,6 +45,8 @@ LIKE_TRIES = 150  # drawings of a scenario that is like another one
 # How often a kind of change is drawn; links carry the rules.
 WEIGHTS = {"set": 3, "move": 2, "add": 1, "remove": 1, "open": 4, "advance": 4}
 OPENERS = ("Please see to the following: ", "I need this done: ", "Here is what has to happen: ")
+CONFINED = Sandbox(workers=1, seconds=10.0)  # a busy machine's clock is no fault of a world
+STATES = 2  # in which a world is controlled, beside the empty one
 MANNER = "Says one request at a time, and what it knows only when asked."
 
 
@@ -359,3 +368,65 @@ class _Drawing:
 
 def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
+
+
+@dataclass(slots=True)
+class Grown:
+    """One world: its `name`, what its controls said (`report`), its tasks, and how many scenarios were dropped by the
+    control that they failed ("drawing": the world accepted too few changes)."""
+
+    name: str
+    skeleton: Skeleton
+    report: CheckReport
+    tasks: list[OpenTask] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+def drawn(
+    skeleton: Skeleton,
+    environment: Environment,
+    random_seed: int,
+    count: int,
+    requests: tuple[int, int] = REQUESTS,
+) -> Iterator[tuple[int, Scenario, Validated] | None]:
+    """`count` scenarios with what their controls found; None for one that could not be drawn."""
+    for number in range(count):
+        scenario = draw_scenario(skeleton, environment, random_seed, number, requests)
+        yield None if scenario is None else (number, scenario, validate(environment, scenario, random_seed))
+
+
+def grow(
+    folder: Path,
+    random_seed: int,
+    number: int,
+    scenarios: int,
+    modes: Sequence[Mode] = ("told",),
+    split: Split = "train",
+    sandbox: Sandbox = CONFINED,
+    requests: tuple[int, int] = REQUESTS,
+    topics: Sequence[str] = (),
+    small: bool = False,
+) -> Grown:
+    """World `number` of a random seed (`topics` and `small`: as in `draw_skeleton`), kept below `folder`, with the
+    tasks of those of its `scenarios` that pass all controls, in turn of the `modes`; none where the world itself fails
+    one. Each has at least and at most so many `requests`. Its code runs confined as `sandbox` says."""
+    skeleton = draw_skeleton(random_seed, number, topics, small)
+    name = addressed.keep(assembled(skeleton), folder)
+    states = [draw_state(skeleton, random_seed, "control", each) for each in range(STATES)]
+    with Environments(sandbox) as environments:
+        place = f"{folder}/{name}"
+        grown = Grown(name, skeleton, check_world(place, plan(skeleton), states, environments, random_seed=random_seed))
+        if not grown.report.ok:
+            return grown
+        environment = environments.load(place)
+        for found in drawn(skeleton, environment, random_seed, scenarios, requests):
+            if found is None:
+                grown.dropped["drawing"] += 1
+            elif found[2].faults:
+                grown.dropped.update([next(reasons(found[2]))])
+            else:
+                origin: dict[str, Any] = {"random_seed": random_seed, "world": number, "scenario": found[0]}
+                origin |= {**({"topics": list(topics)} if topics else {}), **({"small": True} if small else {})}
+                mode = modes[found[0] % len(modes)]
+                grown.tasks.append(task(skeleton, environment, found[1], found[2], mode, split, origin))
+    return grown

@@ -21,9 +21,8 @@ from rods.conversations import Rubric, Script
 from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.family.environments.checking.worlds import LONGEST_FILE
-from rods.family.environments.procedural.growing import CONFINED
-from rods.family.environments.procedural.scenarios import Mode
-from rods.family.environments.programs import WorldProgram
+from rods.family.environments.procedural.scenarios import CONFINED, Mode
+from rods.family.environments.programs import WorldProgram, placed
 from rods.family.environments.written.asking import CachedQuestioner, Question, T, together
 from rods.family.environments.written.assessing import Assessment, assess
 from rods.family.environments.written.programs import BuiltWorld, Dropped, build
@@ -140,7 +139,7 @@ async def write_world(
     try:
         world = await build(authors, topic, order.sandbox)
         with tempfile.TemporaryDirectory() as scratch, Environments(order.sandbox) as environments:
-            place, assessed = placed(world.program, Path(scratch)), Assessment(0, 0)
+            place, assessed = placed(world.program.source(), Path(scratch)), Assessment(0, 0)
             if authors.settings.writing.rounds:
                 assessed = await assess(authors, world, await asyncio.to_thread(environments.load, place))
             written.facts = {"tools": len(world.program.plan.tools), "rounds": assessed.rounds, "right": assessed.right}
@@ -149,7 +148,7 @@ async def write_world(
             )
             # all are played in one world that has the checks of all of them
             program = with_checks(world.program, scenarios)
-            environment = await asyncio.to_thread(environments.load, placed(program, Path(scratch)))
+            environment = await asyncio.to_thread(environments.load, placed(program.source(), Path(scratch)))
             done = await attempts(find_witness(authors, program, environment, each) for each in scenarios)
         written.name, written.tasks = await asyncio.to_thread(kept, world, done)
     except Dropped as given_up:
@@ -172,11 +171,6 @@ def with_checks(program: WorldProgram, scenarios: Sequence[WrittenScenario]) -> 
     """The program with the check functions of these scenarios."""
     every = [part for each in scenarios for part in (each.checks, each.guards)]
     return replace(program, checks={name: code for part in every for name, code in part.items()})
-
-
-def placed(program: WorldProgram, folder: Path) -> str:
-    """Writes a program below `folder`; what it is loaded by."""
-    return f"{folder}/{addressed.keep(program.source(), folder)}"
 
 
 FILTER = AnswerForm({"stateful": {"type": "string", "enum": ["yes", "no"]}})
