@@ -19,6 +19,7 @@ from rods.calls import Call
 from rods.dialects import TERSE
 from rods.environments.base import Parameter, Result, Tool
 from rods.errors import UserError
+from rods.family.seal.evolution import COMPONENTS
 from rods.family.seal.settings import GUIDELINES, Component, SealStage
 from rods.faults import WRONG_ARGUMENTS
 from rods.interfaces.base import Identity, Shown, beside
@@ -30,16 +31,6 @@ PROMPT = "learning_interface"
 LONGEST_GUIDELINE = 200  # characters
 LONGEST_HINT = 400
 TYPES = {"array": "list"}
-DONE: Mapping[Component, str] = {
-    "required": "arguments that every call needs are marked in the documents",
-    "allowed": "the values that an argument may have are listed in words",
-    "format": "types and limits of arguments are said in words",
-    "malformed": "a reply that cannot be read is answered with the form of a call",
-    "missing": "a refused call is told which arguments it lacks",
-    "unknown_argument": "a refused call is told which arguments its function does not take",
-    "mistyped": "a refused call is told what an argument has to be",
-    "unknown_tool": "a call of no function is told similar ones",
-}
 
 
 class LearningInterface(Identity):
@@ -129,7 +120,7 @@ def said(component: Component, brief: bool = False) -> str:
 
 def words(component: Component, brief: bool) -> str:
     """What a component does, or says where it stands in the system prompt."""
-    return f"“{said(component, brief)}”" if component in SPOKEN else DONE[component]
+    return f"“{said(component, brief)}”" if component in SPOKEN else str(COMPONENTS[component]["does"])
 
 
 def section(name: str) -> str:

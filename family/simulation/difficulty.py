@@ -43,14 +43,6 @@ RANGES: Mapping[Dimension, tuple[int, int]] = {
     "criteria": (0, 4),
 }
 SOFT: frozenset[Dimension] = frozenset({"tools", "calls", "turns", "persona", "ambiguity"})  # §2.3.2
-# The dimensions that each ablation of §4.3 keeps at the highest level.
-ABLATIONS: Mapping[str, tuple[Dimension, ...]] = {
-    "tool": ("tools", "calls"),
-    "turn": ("turns",),
-    "sys": ("system",),
-    "user": ("persona", "ambiguity"),
-    "crit": ("criteria",),
-}
 
 
 @dataclass(frozen=True, slots=True)
