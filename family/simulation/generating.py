@@ -161,7 +161,7 @@ def open_task(
         state={"random_seed": int(content_id(asdict(drawn))[:8], 16)},
         split=split,
         provenance={**known, **provenance},
-        system=system_prompt(drawn.levels),
+        system=said(f"system_{drawn.levels.system}"),  # from a few paragraphs to one sentence (§2.3.1)
         limits=Limits(tool_turns, replies + asked),
     )
 
@@ -175,11 +175,6 @@ def levels_of(task: AnyTask) -> Levels | None:
     if not task.goal.calls or not isinstance(kept, dict) or kept.keys() != {field.name for field in fields(Levels)}:
         return None
     return Levels(**kept) if all(type(kept[name]) is int for name in DIMENSIONS) else None
-
-
-def system_prompt(levels: Levels) -> str:
-    """What the policy's system prompt says at this level, from a few paragraphs to one sentence (§2.3.1)."""
-    return said(f"system_{levels.system}")
 
 
 def said(section: str) -> str:
@@ -265,7 +260,10 @@ def _with_user(
     context = f"{greeting} {who if greeting.endswith(',') else who[:1].upper() + who[1:]} {doing}."
     opening = rng.choice(phrases["openings"][levels.persona]["clear"])
     first = turns[0]
-    shown = [_shown(facts[call], levels.ambiguity, rng) for call in first]
+    # the numbers of the facts of each call that the first query says: all, or half when it is somewhat ambiguous
+    shown = [list(range(len(facts[call]))) for call in first]
+    if levels.ambiguity:
+        shown = [sorted(rng.sample(numbers, len(numbers) // 2)) for numbers in shown]
 
     def query() -> str:
         said = (_said(requests[call], [facts[call][each] for each in shown[call]]) for call in first)
@@ -364,13 +362,6 @@ def _request(tool: Tool) -> str:
 def _said(request: str, facts: Sequence[_Fact]) -> str:
     told = ", ".join(f"{fact.label} {fact.text}" for fact in facts)
     return f"{request} ({told})" if told else request
-
-
-def _shown(facts: Sequence[_Fact], ambiguity: int, rng: random.Random) -> list[int]:
-    """The numbers of the facts of a call that the first query says: all, or half when it is somewhat ambiguous."""
-    if ambiguity == 0:
-        return list(range(len(facts)))
-    return sorted(rng.sample(range(len(facts)), len(facts) // 2))
 
 
 @cache

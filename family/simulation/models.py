@@ -25,7 +25,7 @@ from rods.episode.watchdog import outside
 from rods.errors import InfrastructureError, Unsupported, UserError
 from rods.family.simulation import roles
 from rods.family.simulation.generating import DrawnTask, Errand, Wanted, offered, open_task
-from rods.family.simulation.ledger import Ledger, ToolAnswer
+from rods.family.simulation.ledger import Ledger
 from rods.family.simulation.roles import TOLD, Role, Simulation, without_asking
 from rods.family.simulation.settings import Information, SimulationSettings
 from rods.family.simulation.world import RepositoryEnvironment
@@ -102,8 +102,8 @@ class Models:
 
     def hidden(self, role: Role) -> Collection[Information]:
         """What this role is not told."""
-        name = {"simulated_tool": "tools", "simulated_user": "user", "simulated_verifier": "verifier"}[role]
-        return set(TOLD[role]).difference(getattr(self.settings, f"{name}_told"))
+        told = {"simulated_tool": "tools_told", "simulated_user": "user_told", "simulated_verifier": "verifier_told"}
+        return set(TOLD[role]).difference(getattr(self.settings, told[role]))
 
     def shown(self, messages: Sequence[Message]) -> str:
         """A conversation as roles are shown it: without the system prompt, the latest of it."""
@@ -152,7 +152,7 @@ class ModelWorld(Stateless):
         if refused is not None:
             return refused._replace(reward=-1.0) if rewarding else refused
         ledger = self.ledger
-        answer: ToolAnswer | None = None if ledger is None else ledger.known(call)
+        answer = None if ledger is None else ledger.known(call)
         if answer is None:
             known = "" if ledger is None else ledger.told(roles.SHOWN)
             hidden = self.models.hidden("simulated_tool")
@@ -176,10 +176,9 @@ class ModelUser:
     tools: Sequence[Tool]
 
     def __call__(self, persona: Persona, said: Exchange) -> UserText:
-        lines = [line for text, answer in said for line in (f"user: {text}", f"assistant: {answer}")]
+        heard = self.models.cut([line for text, answer in said for line in (f"user: {text}", f"assistant: {answer}")])
         hidden, rewarding = self.models.hidden("simulated_user"), self.models.settings.turn_rewards
-        errand, heard = Errand.of(self.task), self.models.cut(lines)
-        question = roles.ask_user(errand, self.tools, heard, hidden, rewarding=rewarding)
+        question = roles.ask_user(Errand.of(self.task), self.tools, heard, hidden, rewarding=rewarding)
 
         def told(answer: UserText) -> list[str]:
             return [f"nobody has asked for this yet: {topic}" for topic in told_unasked(persona, said, answer.text)]

@@ -125,8 +125,7 @@ async def client(run: Run, process: str, heartbeat: Heartbeat | None) -> AsyncIt
         others = [call for name in players(run.path) if name != process for call in read(run.path / usage(name))]
         tokens = log.tokens + sum(call["tokens_in"] + call["tokens_out"] for call in others)
         requests = log.requests + sum(call["requests"] for call in others)
-        limits = Budgets(**operation.player_budgets.model_dump())
-        budget = Budget(limits, tokens=tokens, requests=requests)
+        budget = Budget(Budgets(**operation.player_budgets.model_dump()), tokens=tokens, requests=requests)
         endpoints = [endpoint.giving_up for endpoint in operation.players or operation.endpoints]
         asked = Client(endpoints, budget=budget, sink=log)
         async with asked, _noted(asked, heartbeat):

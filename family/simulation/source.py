@@ -30,7 +30,6 @@ from rods.tasks import AnyTask, OpenTask
 if TYPE_CHECKING:
     from rods.buffers.audit.rederive import Findings
 
-
 Place = tuple[int, int, int]  # step, slot of its batch (from 0), difficulty: what a task is drawn once for
 
 
@@ -85,15 +84,13 @@ class DrawnSource:
             if (step, slot, difficulty) not in self.seqs
         ]
         if wanted:
-            if self.generate is None:
-                self.generate = generator(config, self.run.players)
+            self.generate = self.generate or generator(config, self.run.players)
             records = [
                 record("drawn", step=step, slot=one.slot, difficulty=difficulty, task=task.as_json())
                 for one, task in zip(wanted, self.generate(wanted), strict=True)
             ]
             with held():
-                if self._writer is None:
-                    self._writer = LogWriter(self.path, part_bytes=config.operation.log_part_bytes)
+                self._writer = self._writer or LogWriter(self.path, part_bytes=config.operation.log_part_bytes)
                 self._writer.append(records)
                 self.poll()
         return [self._at((step, slot, difficulty)) for slot in slots]

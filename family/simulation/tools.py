@@ -18,7 +18,7 @@ folder holds `categories.json`, {category: what it is about}, and files of this 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -95,9 +95,8 @@ def read_folder(folder: Path) -> ToolRepository:
 def from_environment(environment: Environment) -> ToolRepository:
     """The environment's own tools; its API classes are the categories. What they do is known to the environment alone.
     Raises UserError for a document that is broken."""
-    found = [SimulatedTool(tool, where=f"{environment.name}: {name}") for name, tool in environment.tools().items()]
-    for one, name in zip(found, environment.tools(), strict=True):
-        _check(name, one)
+    given = environment.tools().items()
+    found = [_checked(SimulatedTool(tool, where=f"{environment.name}: {name}")) for name, tool in given]
     return ToolRepository(_named(found), {one.tool.group: one.tool.group for one in found})
 
 
@@ -112,8 +111,7 @@ def from_mcp(listing: Any, category: str, about: str, *, where: str = "tools/lis
         raise UserError(f"goes on after the cursor {str(body['nextCursor'])[:40]!r}", where=where, remedy=remedy)
     found = []
     for number, record in enumerate(body["tools"]):
-        place = f"{where}: tools[{number}]"
-        _object(record, place)
+        _object(record, place := f"{where}: tools[{number}]")
         found.append(_tool(record, category, place, record.get("inputSchema"), record.get("outputSchema")))
     return ToolRepository(_named(found), {category: about})
 
@@ -172,17 +170,14 @@ def _tool(
         raise UserError("returns no object", where=where, remedy='give its result as {"type": "object", …}')
     about = " ".join(about.split()) if isinstance(about, str) else ""
     tool = Tool(name, category, about, parameters, bounded=False, result=returned)
-    made = SimulatedTool(tool, where=where)
-    _check(name, made)
-    return made
+    return _checked(SimulatedTool(tool, where=where))
 
 
 def _parameter(name: str, schema: Mapping[str, Any], required: bool) -> Parameter:
     """Examples are for whoever draws values; a policy that reads the document is not shown them."""
     kept = {key: value for key, value in schema.items() if key not in ("description", "default")}
-    bare = _without_examples(kept)
-    about, default = str(schema.get("description", "")), schema.get("default")
-    return Parameter(name, bare, about, required, default, kept if bare != kept else {})
+    bare, about = _without_examples(kept), str(schema.get("description", ""))
+    return Parameter(name, bare, about, required, schema.get("default"), kept if bare != kept else {})
 
 
 def _without_examples(schema: Any) -> Any:
@@ -197,19 +192,19 @@ def _without_examples(schema: Any) -> Any:
     }
 
 
-def _check(name: str, one: SimulatedTool) -> None:
-    """Raises UserError for the first fault of a tool's document."""
-    for about, what, remedy in tool_faults(name, one.tool):
+def _checked(one: SimulatedTool) -> SimulatedTool:
+    """The tool. Raises UserError for the first fault of its document."""
+    for about, what, remedy in tool_faults(one.tool.name, one.tool):
         if about == "description":
             what, remedy = "has no description", "say in a sentence what it does: policies and models read nothing else"
             raise UserError(what, where=one.where, remedy=remedy)
         raise UserError(what, where=f"{one.where}: {about}", remedy=remedy)
+    return one
 
 
 def _effect(record: Any, tool: Tool, entities: Mapping[str, Any], where: str) -> Effect:
     """Raises UserError for an effect that the tool's own schemas cannot have."""
-    where = f"{where}: effect"
-    _object(record, where)
+    _object(record, where := f"{where}: effect")
     does, entity = record.get("does"), record.get("entity", "")
     sets, touches = record.get("sets", {}), record.get("touches", [])
     shaped = isinstance(sets, dict) and isinstance(touches, list) and isinstance(entity, str)
@@ -288,16 +283,12 @@ def _inlined(schema: Any, root: Mapping[str, Any], where: str, depth: int = 0) -
         return schema
     if "$ref" not in schema:
         return {name: _inlined(each, root, where, depth + 1) for name, each in schema.items() if name != "$defs"}
-    target = _pointed(root, str(schema["$ref"]).split("/"))
-    if target is None:
+    start, *path = str(schema["$ref"]).split("/")
+    target: Any = root if start == "#" else None
+    for part in path:
+        target = target.get(part) if isinstance(target, dict) else None
+    if not isinstance(target, dict):
         what, remedy = f"refers to {str(schema['$ref'])[:80]!r}", 'define it in "$defs" and write "#/$defs/<name>"'
         raise UserError(what, where=where, remedy=remedy)
     beside = {name: each for name, each in schema.items() if name != "$ref"}
     return _inlined({**target, **beside}, root, where, depth + 1)
-
-
-def _pointed(root: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any] | None:
-    value: Any = root if path[0] == "#" else None
-    for part in path[1:]:
-        value = value.get(part) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else None

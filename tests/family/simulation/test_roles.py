@@ -18,7 +18,7 @@ from rods.conversations import RUBRIC_LEVELS
 from rods.episode.engine import Outcome
 from rods.family.simulation import roles
 from rods.family.simulation.difficulty import RANGES, Levels
-from rods.family.simulation.generating import CRITERIA, DrawnTask, system_prompt
+from rods.family.simulation.generating import CRITERIA, DrawnTask, said
 from rods.family.simulation.ledger import ToolAnswer
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.roles import Assessment, Simulation, verdict
@@ -81,7 +81,7 @@ def test_every_level_has_its_words() -> None:
     assert set(CRITERIA) <= sections.keys() and len(CRITERIA) == RANGES["criteria"][1] + 1
     lengths = [len(sections[f"system_{level}"]) for level in range(4)]
     assert lengths == sorted(lengths, reverse=True) and lengths[0] > 1_000 > lengths[1] > 200 > lengths[2]
-    assert system_prompt(HARD).strip() == "You are a helpful assistant."
+    assert said("system_3").strip() == "You are a helpful assistant."
 
 
 RESULT = {**BOOKED, "booking_id": "BKG-12345", "bags": 0, "status": "confirmed", "total": 99.0}
