@@ -18,7 +18,7 @@ from rods.canonical import keyed_random
 from rods.config import Sandbox
 from rods.conversations import Persona, Script
 from rods.environments import addressed
-from rods.environments.base import Environment, Instance, Tool
+from rods.environments.base import Environment, Tool
 from rods.environments.loading import Environments
 from rods.family.environments.checking.scenarios import (
     Scenario,
@@ -44,6 +44,7 @@ TRIES = 40  # drawings of a request that the world accepts
 LIKE_TRIES = 150  # drawings of a scenario that is like another one
 # How often a kind of change is drawn; links carry the rules.
 WEIGHTS = {"set": 3, "move": 2, "add": 1, "remove": 1, "open": 4, "advance": 4}
+ALTERED = ("witness", "shown", "requests", "touched")  # of a drawing, by a change that the world accepts
 OPENERS = ("Please see to the following: ", "I need this done: ", "Here is what has to happen: ")
 CONFINED = Sandbox(workers=1, seconds=10.0)  # a busy machine's clock is no fault of a world
 STATES = 2  # in which a world is controlled, beside the empty one
@@ -184,25 +185,20 @@ class _Drawing:
             arguments = self._arguments(operation)
             if arguments is None:
                 continue
-            key = str(arguments.get(operation.noun, ""))
-            about = operation.detail if role == "set" else role
+            key, about = str(arguments.get(operation.noun, "")), operation.detail if role == "set" else role
             if (key, about) in self.touched or (role == "remove" and any(key == other for other, _ in self.touched)):
                 continue
-            before = self.now
-            kept = self._kept() if self.like else None
+            before, kept = self.now, {name: copy.copy(getattr(self, name)) for name in ALTERED}
+            fork = self.instance.fork() if self.like else self.instance
             result = self.instance.call(Call(operation.name, arguments))
             if result.error is not None:
                 continue
             self.now = self.instance.snapshot()
             self._accepted(operation, arguments, result.value, before)
-            if self.like is None or kept is None or self._fits(self.like):
+            if self.like is None or self._fits(self.like):
                 return True
-            self.now, (self.instance, self.witness, self.shown, self.requests, self.touched) = before, kept
+            self.__dict__.update(kept, now=before, instance=fork)
         return False
-
-    def _kept(self) -> tuple[Instance, list[WitnessCall], dict[str, int], list[_Request], set[tuple[str, str]]]:
-        """What a change alters, as it is before."""
-        return self.instance.fork(), list(self.witness), dict(self.shown), list(self.requests), set(self.touched)
 
     def _left(self, like: ScenarioProfile, operation: Operation) -> bool:
         """Whether the profile has another change in the operation's group."""
@@ -255,26 +251,21 @@ class _Drawing:
         """The number of the call that has shown this key; where none has, one that does is added."""
         if key in self.shown:
             return self.shown[key]
+        takes: dict[str, int] = {}
         if noun in self.kinds:
-            kind = self.kinds[noun]
-            find = self._operation("find", noun)
-            label = before[kind.plural][key][kind.label]
-            looked = WitnessCall(Call(find.name, {kind.label: label}))
+            role, given = "find", {self.kinds[noun].label: self._called(noun, key, before)}
         else:
-            holder = before[self.tables[noun]][key][self.skeleton.holder.noun]
-            takes = {self.skeleton.holder.noun: self._looked_up(self.skeleton.holder.noun, holder, before)}
-            looked = WitnessCall(Call(self._operation("links", noun).name, {self.skeleton.holder.noun: holder}), takes)
-        self.witness.append(looked)
+            holder = self.skeleton.holder.noun
+            role, given = "links", {holder: before[self.tables[noun]][key][holder]}
+            takes[holder] = self._looked_up(holder, given[holder], before)
+        look_up = next(each for each in self.operations if (each.role, each.noun) == (role, noun))
+        self.witness.append(WitnessCall(Call(look_up.name, given), takes))
         self.shown[key] = len(self.witness) - 1
         return self.shown[key]
 
-    def _operation(self, role: str, noun: str) -> Operation:
-        return next(each for each in self.operations if (each.role, each.noun) == (role, noun))
-
     def _called(self, noun: str, key: str, state: Mapping[str, Any]) -> str:
         """The label of a thing."""
-        kind = self.kinds[noun]
-        return str(state[kind.plural][key][kind.label])
+        return str(state[self.tables[noun]][key][self.kinds[noun].label])
 
     def _ends(self, entry: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, str]:
         """The labels of the two that a link names."""
@@ -350,8 +341,7 @@ class _Drawing:
     def _guards(self, many: tuple[int, int]) -> list[Call]:
         """Of what is to stay as it is: attributes of others that a tool could change, and how many of a kind there
         are."""
-        found = []
-        touched = {key for key, _ in self.touched}
+        found, touched = [], {key for key, _ in self.touched}
         for kind in self.skeleton.kinds:
             settable = [attribute.name for attribute in kind.attributes if attribute.settable]
             for key, entry in self.state[kind.plural].items():
@@ -362,8 +352,7 @@ class _Drawing:
             count = len(self.state[table])
             if count == len(self.now[table]) and self.state[table].keys() == self.now[table].keys():
                 found.append(Call(f"{noun}_count_is", {"count": count}))
-        wanted = self.rng.randint(*many)
-        return self.rng.sample(found, min(wanted, len(found)))
+        return self.rng.sample(found, min(self.rng.randint(*many), len(found)))
 
 
 def _sentence(text: str) -> str:
@@ -412,9 +401,8 @@ def grow(
     one. Each has at least and at most so many `requests`. Its code runs confined as `sandbox` says."""
     skeleton = draw_skeleton(random_seed, number, topics, small)
     name = addressed.keep(assembled(skeleton), folder)
-    states = [draw_state(skeleton, random_seed, "control", each) for each in range(STATES)]
+    place, states = f"{folder}/{name}", [draw_state(skeleton, random_seed, "control", each) for each in range(STATES)]
     with Environments(sandbox) as environments:
-        place = f"{folder}/{name}"
         grown = Grown(name, skeleton, check_world(place, plan(skeleton), states, environments, random_seed=random_seed))
         if not grown.report.ok:
             return grown

@@ -12,7 +12,7 @@ from typing import Any
 from rods.answers import AnswerForm
 from rods.asking import Unanswered
 from rods.calls import Call
-from rods.environments.base import Environment, Instance, Tool
+from rods.environments.base import Environment, Instance
 from rods.environments.workers.worker import Overrun
 from rods.errors import InfrastructureError
 from rods.family.environments.written.asking import CachedQuestioner, Question, together
@@ -47,8 +47,7 @@ async def assess(authors: CachedQuestioner, world: BuiltWorld, environment: Envi
     wrong = tuple(verdict for verdict in judged if verdict)
     found = Assessment(len(judged), len(judged) - len(wrong), wrong)
     if found.rounds < settings.rounds:
-        why = f"only {found.rounds} of {settings.rounds} rounds could be judged"
-        raise Dropped("world", ["unjudged"], [why])
+        raise Dropped("world", ["unjudged"], [f"only {found.rounds} of {settings.rounds} rounds could be judged"])
     if found.rounds and found.right / found.rounds < settings.threshold:
         why = f"{found.right} of {found.rounds} rounds were right, {settings.threshold:g} are wanted"
         raise Dropped("world", ["assessment"], [why, *wrong[:5]])
@@ -62,6 +61,7 @@ async def _chain(
     plan, program = world.program.plan, world.program
     instance = await asyncio.to_thread(environment.reset, world.states[number])
     tools = environment.tools()
+    form = AnswerForm({"tool": {"type": "string", "enum": list(tools)}, "arguments": {"type": "object"}})
     documents = "\n".join(as_json(tool.schema()) for tool in tools.values())
     recent, found = list[str](), list[str]()
     for at in range(2 * rounds):
@@ -76,7 +76,8 @@ async def _chain(
             "wanted": WANTED[at % 2],
         }
         try:
-            call = await _tested(authors, plan.topic, fields, tools, 1_000 * number + at)
+            tested = Question("world_tester", plan.topic, fields, form, _call, number=1_000 * number + at)
+            call = await authors.ask(tested)
         except Unanswered:
             continue
         try:
@@ -106,15 +107,8 @@ async def _chain(
     return found
 
 
-async def _tested(
-    authors: CachedQuestioner, topic: str, fields: Mapping[str, str], tools: Mapping[str, Tool], number: int
-) -> Call:
-    form = AnswerForm({"tool": {"type": "string", "enum": list(tools)}, "arguments": {"type": "object"}})
-
-    def read(said: Mapping[str, Any]) -> Call:
-        return Call(said["tool"], said["arguments"])
-
-    return await authors.ask(Question("world_tester", topic, fields, form, read, number=number))
+def _call(said: Mapping[str, Any]) -> Call:
+    return Call(said["tool"], said["arguments"])
 
 
 def _made(instance: Instance, call: Call) -> tuple[str, str, dict[str, Any]]:

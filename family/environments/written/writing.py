@@ -131,10 +131,8 @@ async def write_world(
         with Environments(order.sandbox) as environments:
             environment = environments.load(f"{folder}/{name}")
             modes = [order.modes[one.written.number % len(order.modes)] for one in done]
-            return name, [
-                written_task(world.program, environment, one, mode, split, models)
-                for one, mode in zip(done, modes, strict=True)
-            ]
+            told = zip(done, modes, strict=True)
+            return name, [written_task(world.program, environment, one, mode, split, models) for one, mode in told]
 
     try:
         world = await build(authors, topic, order.sandbox)
@@ -221,8 +219,8 @@ def distinct(topics: Sequence[str], embeddings: Sequence[Embedding] | None, alik
         same = ""
         if embeddings is not None:
             same = next((topics[at] for at in kept if _cosine(embeddings[at], embeddings[number]) >= alike), "")
-        else:
-            task = _written_task(topic)
+        else:  # a topic as what the index compares: the text of a user, with a goal that no other topic has
+            task = OpenTask(EnvironmentRef("topic", ""), "base", Script((topic,)), Rubric((topic,)), ())
             if task.id in by_id:
                 same = topic
             elif (match := index.find(task)) is not None:
@@ -245,8 +243,3 @@ def _description(said: dict[str, str]) -> str:
 def _cosine(one: Embedding, other: Embedding) -> float:
     lengths = math.hypot(*one) * math.hypot(*other)
     return math.fsum(map(operator.mul, one, other)) / lengths if lengths and len(one) == len(other) else 0.0
-
-
-def _written_task(topic: str) -> OpenTask:
-    """A topic as what the index compares: the text of a user, with a goal that no other topic has."""
-    return OpenTask(EnvironmentRef("topic", ""), "base", Script((topic,)), Rubric((topic,)), ())
