@@ -93,9 +93,7 @@ class LearningInterface(Identity):
             close = alike(call.name, shown.tools)
             if self.brief:
                 return similar(close)
-            return (
-                f"There is no such function; similar ones: {named(close)}." if close else "There is no such function."
-            )
+            return f"There is no such function{f'; similar ones: {named(close)}' if close else ''}."
         if result.error not in WRONG_ARGUMENTS:
             return ""
         found = [one for one in misuses(tool, call.arguments) if one.kind in self.components]
@@ -110,11 +108,8 @@ def said(component: Component, brief: bool = False) -> str:
     episode."""
     text = section(f"compact_{component}" if brief else component)
     if len(text) > LONGEST_GUIDELINE:
-        raise UserError(
-            f"{component} has {len(text)} characters, and at most {LONGEST_GUIDELINE} are shown with every episode",
-            where=f"prompts/{PROMPT}.txt",
-            remedy="say it in fewer words",
-        )
+        what = f"{component} has {len(text)} characters, and at most {LONGEST_GUIDELINE} are shown with every episode"
+        raise UserError(what, where=f"prompts/{PROMPT}.txt", remedy="say it in fewer words")
     return text
 
 
@@ -146,11 +141,9 @@ def _form(schema: Mapping[str, Any]) -> str:
     if kind == "array" and isinstance(inner, Mapping) and isinstance(inner.get("type"), str):
         words = f"list of {inner['type']}"
     low, high = schema.get("minimum"), schema.get("maximum")
-    if low is not None or high is not None:
-        words += (
-            f" {low} to {high}" if None not in (low, high) else f" from {low}" if high is None else f" up to {high}"
-        )
-    return words
+    if low is None:
+        return words if high is None else f"{words} up to {high}"
+    return f"{words} from {low}" if high is None else f"{words} {low} to {high}"
 
 
 def _fitting(parts: Iterable[str], limit: int, between: str) -> str:

@@ -56,11 +56,8 @@ class Models:
     def put(self, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
         """What `question` comes to in the line's loop. Raises UserError where there is no line."""
         if self.line is None:
-            raise UserError(
-                "models play, and there is no line to them",
-                where="[simulation]",
-                remedy="let the command that plays open one (rods.buffers.run.run.Run.playing), or play without models",
-            )
+            remedy = "let the command that plays open one (rods.buffers.run.run.Run.playing), or play without models"
+            raise UserError("models play, and there is no line to them", where="[simulation]", remedy=remedy)
         return self.line.ask(question)
 
     def answer(self, account: str, question: Simulation[T], check: Check[T] = lambda answer: ()) -> T:

@@ -80,9 +80,8 @@ def read_folder(folder: Path) -> ToolRepository:
     """Raises UserError (what, where, what to do) for the first thing that is wrong with it."""
     categories = _read(folder / CATEGORIES)
     if not isinstance(categories, dict) or not all(isinstance(about, str) and about for about in categories.values()):
-        raise UserError(
-            "is no object of texts", where=str(folder / CATEGORIES), remedy='write {"category": "what it is about"}'
-        )
+        remedy = 'write {"category": "what it is about"}'
+        raise UserError("is no object of texts", where=str(folder / CATEGORIES), remedy=remedy)
     found: list[SimulatedTool] = []
     for path in sorted(folder.glob("*.json")):
         if path.name != CATEGORIES:
@@ -160,9 +159,8 @@ def _tool(
         raise UserError("has properties that are no schemas", where=where, remedy="give each parameter a schema")
     if not isinstance(required, list) or (lacking := [one for one in required if str(one) not in properties]):
         what = f"requires {str(lacking[0])[:80]!r}" if isinstance(required, list) else f"requires {required!r}"
-        raise UserError(
-            f"{what}, which is not among its properties", where=where, remedy="declare the parameter, or drop it there"
-        )
+        remedy = "declare the parameter, or drop it there"
+        raise UserError(f"{what}, which is not among its properties", where=where, remedy=remedy)
     parameters = tuple(_parameter(one, schema, one in required) for one, schema in properties.items())
     about = record.get("description")
     returned = None if result is None else _inlined(result, root or _object(result, where), where)
@@ -209,11 +207,8 @@ def _effect(record: Any, tool: Tool, entities: Mapping[str, Any], where: str) ->
     sets, touches = record.get("sets", {}), record.get("touches", [])
     shaped = isinstance(sets, dict) and isinstance(touches, list) and isinstance(entity, str)
     if does not in DOES or not shaped or record.keys() - {"does", "entity", "sets", "touches"}:
-        raise UserError(
-            f"is {str(record)[:120]}",
-            where=where,
-            remedy=f'write {{"does": one of {", ".join(DOES)}, "entity": …, "sets": {{…}}, "touches": […]}}',
-        )
+        remedy = f'write {{"does": one of {", ".join(DOES)}, "entity": …, "sets": {{…}}, "touches": […]}}'
+        raise UserError(f"is {str(record)[:120]}", where=where, remedy=remedy)
     if does == "looks_up":
         return Effect(does)
     key = entities.get(entity)

@@ -183,7 +183,8 @@ def _cut(skeleton: Skeleton, rng: random.Random) -> Skeleton:
         attribute = replace(rng.choice([one for one in kind.attributes if one.values]), settable=True)
         kinds.append(replace(kind, attributes=(attribute,), at="", removable=False))
         bars.append(bar if bar and bar[0] == attribute.name else None)
-    rules, link = Rules(skeleton.rules.limit, *bars), replace(skeleton.link, extra=None)
+    rules = Rules(limit=skeleton.rules.limit, barred=bars[0], unfit=bars[1])
+    link = replace(skeleton.link, extra=None)
     return replace(skeleton, holder=kinds[0], item=kinds[1], place=None, link=link, rules=rules)
 
 

@@ -204,7 +204,8 @@ def test_tools_change_nothing_that_they_are_not_to_change(bfcl, tasks):
     """Worlds share what a tool is said not to write (`effects`): here every call is watched by a fork."""
     called = set()
     for rollout in Mutations(tasks, 5).take(700):
-        world, names = bfcl.reset(rollout.task.state), rollout.task.state["classes"]
+        world = bfcl.reset(rollout.task.state)
+        names = world.snapshot()["classes"]
         for call in (call for turn in rollout.turns for step in turn for call in step):
             fork = world.fork()
             before = {name: record(fork.object(name)) for name in names}
