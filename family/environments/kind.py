@@ -126,7 +126,10 @@ def replayed_scenario(environment: Environment, task: OpenTask) -> list[Reason]:
     if strange := foreign(environment, task):
         return strange
     faults, seen = _controlled(environment, _scenario(task))
-    return faults or _otherwise(task, seen)
+    recorded, told = task.provenance.get("results"), [brief(result.text) for result in seen]
+    if faults or not isinstance(recorded, list) or not recorded or recorded[0] == told:
+        return faults
+    return [Reason(f"its witness gave {[result.text[:60] for result in seen]}, on record is something else")]
 
 
 def unlike(tools: Mapping[str, Tool], root: OpenTask, task: OpenTask) -> list[Reason]:
@@ -156,14 +159,6 @@ def _controlled(environment: Environment, scenario: Scenario) -> tuple[list[Reas
         return faults, ()
     results = played(environment.reset(dict(scenario.state)), scenario.witness)
     return [], tuple(result for result in results if result is not None)
-
-
-def _otherwise(task: OpenTask, seen: tuple[Result, ...]) -> list[Reason]:
-    """The calls of the witness that do not give the results on record."""
-    recorded, told = task.provenance.get("results"), [brief(result.text) for result in seen]
-    if not isinstance(recorded, list) or not recorded or recorded[0] == told:
-        return []
-    return [Reason(f"its witness gave {[result.text[:60] for result in seen]}, on record is something else")]
 
 
 NUMBERS = 1_000_000  # of states that are asked for: no two variants of a world have the same

@@ -123,12 +123,12 @@ def scenario_state(asked: Asked) -> Answer:
 def scenario_task(asked: Asked) -> Answer:
     ticket = _ticket(asked)
     scenario = _scenario(_topic(asked), ticket)
-    knows = [{"topic": topic, "words": told} for topic, told in _knows(scenario).items()]
+    further = {f"request {number}": told for number, told in enumerate(scenario.requests[1:], start=2)}
     return {
         "task": f"{' '.join(scenario.requests)} (ticket {ticket})",
         "query": f"{scenario.brief} (ticket {ticket})",
         "manner": "Says one thing at a time.",
-        "knows": knows,
+        "knows": [{"topic": topic, "words": told} for topic, told in {**scenario.knows, **further}.items()],
     }
 
 
@@ -193,12 +193,6 @@ def _scenario(topic: str, ticket: int) -> Scenario:
     if found is None:
         raise LookupError(f"no scenario {ticket} of {topic}")
     return found
-
-
-def _knows(scenario: Scenario) -> dict[str, str]:
-    """What its user tells when asked: of the first request, and the others."""
-    further = {f"request {number}": told for number, told in enumerate(scenario.requests[1:], start=2)}
-    return {**scenario.knows, **further}
 
 
 def _topic(asked: Asked) -> str:

@@ -32,6 +32,7 @@ APART = 3  # so many other words may stand among those of a value, which tell it
 INITIALS, CAPITALS = 4, 3  # letters of a value that first or last letters, and that capitals may not spell
 # A judge's four verdicts, and what each of them is of a text that may be shown (000 Appendix C.2).
 VERDICTS = {"solution_leakage": False, "exploration_constraint": False, "actionability": True, "hint_quality": True}
+ORDINARY = ("and", "the", "not", "for", "with")  # values that prove nothing: no sentence can be made without them
 _FORM = re.compile(r"[A-Za-z0-9 .,;:'\"`?!_/-]*")
 _RUNS = re.compile(r"[.,;:'\"?!/-]{2,}|_{2,}|(?<=[\w]) (?=[.,;:?!])")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
@@ -47,10 +48,15 @@ class GroundTruthValues:
         for task in tasks:
             for call in task.goal_calls:
                 for _, leaf in leaves(dict(call.arguments)):
-                    if isinstance(leaf, str) and leaf.strip() and not _ordinary(leaf):
+                    if (
+                        isinstance(leaf, str)
+                        and leaf.strip()
+                        and not is_small(leaf)
+                        and leaf.casefold() not in ORDINARY
+                    ):
                         found.setdefault(key_of(leaf), leaf)
         self._values = [(value, Counter(map(stem, WORD.findall(value)))) for value in found.values()]
-        short = {_compact(value) for value in found.values()}
+        short = {"".join(_LETTERS.findall(value)).casefold() for value in found.values()}
         self._spelled = {one for one in short if len(one) >= CAPITALS and one.isalpha()}
 
     def told(self, text: str, shown: Sequence[str]) -> list[str]:
@@ -139,11 +145,6 @@ def _document(tool: Tool) -> str:
     return "\n".join(str(leaf) for leaf in said if not isinstance(leaf, bool) and leaf is not None)
 
 
-def _ordinary(value: str) -> bool:
-    """Whether finding the value proves nothing: it is too short, or a word without which no sentence can be made."""
-    return is_small(value) or value.casefold() in ("and", "the", "not", "for", "with")
-
-
 def _together(parts: Counter[str], stemmed: Sequence[str], apart: int) -> tuple[int, int] | None:
     """The first and the last of successive words that hold all of `parts` and at most `apart` others; None where there
     are none."""
@@ -155,10 +156,6 @@ def _together(parts: Counter[str], stemmed: Sequence[str], apart: int) -> tuple[
                 if parts <= Counter(stemmed[first:end]):
                     return first, min(end, len(stemmed)) - 1
     return None
-
-
-def _compact(value: str) -> str:
-    return "".join(_LETTERS.findall(value)).casefold()
 
 
 RemedyKind = Literal["look_up", "first", "argument"]

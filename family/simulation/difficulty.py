@@ -154,7 +154,10 @@ class Difficulty:
         if drawn:
             mean = batch_mean(drawn)
             self.faced = Faced(step, self.value, len(drawn), mean)
-            self.value = self._moved(mean)
+            rules = self._rules
+            if rules.adaptive and mean is not None and not rules.down_below <= mean <= rules.up_above:
+                moved = self.value + (rules.step if mean > rules.up_above else -rules.step)
+                self.value = min(max(moved, LOWEST), HIGHEST)
 
     def closing(self, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Adds nothing to the closing records of steps."""
@@ -169,9 +172,3 @@ class Difficulty:
         found = levels(self._rules.model_copy(update={"soft": 0.0}), faced.difficulty, 0, 1, 0)
         allowed = {name: getattr(found, name) for name in DIMENSIONS}
         return {"next": self.value, "last": {**asdict(faced), "levels": allowed}}
-
-    def _moved(self, mean: float | None) -> int:
-        rules = self._rules
-        if not rules.adaptive or mean is None or rules.down_below <= mean <= rules.up_above:
-            return self.value
-        return min(max(self.value + (rules.step if mean > rules.up_above else -rules.step), LOWEST), HIGHEST)

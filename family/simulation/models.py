@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
 from rods.answers import Unreadable
@@ -263,9 +262,7 @@ class ModelThread:
             self._running.result()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         assert self._running is not None
         self._loop.call_soon_threadsafe(self._stop.set)
         try:

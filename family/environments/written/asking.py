@@ -15,7 +15,6 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import orjson
@@ -146,9 +145,7 @@ class WritingRecord:
             raise UserError(f"cannot be read: {error}", where=str(self.path), remedy=remedy) from error
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._file.close()
 
     def append(self, kind: str, **fields: Any) -> None:

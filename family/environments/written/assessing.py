@@ -64,10 +64,14 @@ async def _chain(
     form = AnswerForm({"tool": {"type": "string", "enum": list(tools)}, "arguments": {"type": "object"}})
     documents = "\n".join(as_json(tool.schema()) for tool in tools.values())
     recent, found = list[str](), list[str]()
+
+    def read(said: Mapping[str, Any]) -> Call:
+        return Call(said["tool"], said["arguments"])
+
     for at in range(2 * rounds):
         if len(found) == rounds:
             break
-        before = await asyncio.to_thread(instance.snapshot)
+        place, before = 1_000 * number + at, await asyncio.to_thread(instance.snapshot)
         fields = {
             "documentation": plan.documentation,
             "tools": documents,
@@ -76,8 +80,7 @@ async def _chain(
             "wanted": WANTED[at % 2],
         }
         try:
-            tested = Question("world_tester", plan.topic, fields, form, _call, number=1_000 * number + at)
-            call = await authors.ask(tested)
+            call = await authors.ask(Question("world_tester", plan.topic, fields, form, read, number=place))
         except Unanswered:
             continue
         try:
@@ -98,17 +101,11 @@ async def _chain(
             "changes": "\n".join(changes(before, after))[:SHOWN] or "(nothing)",
         }
         try:
-            right, why = await authors.ask(
-                Question("world_checker", plan.topic, shown, CHECKER, _verdict, number=1_000 * number + at)
-            )
+            said = await authors.ask(Question("world_checker", plan.topic, shown, CHECKER, dict, number=place))
         except Unanswered:
             continue
-        found.append("" if right else f"{call}: {why}")
+        found.append("" if said["verdict"] == "right" else f"{call}: {str(said.get('reason', ''))[:300]}")
     return found
-
-
-def _call(said: Mapping[str, Any]) -> Call:
-    return Call(said["tool"], said["arguments"])
 
 
 def _made(instance: Instance, call: Call) -> tuple[str, str, dict[str, Any]]:
@@ -123,10 +120,6 @@ def _made(instance: Instance, call: Call) -> tuple[str, str, dict[str, Any]]:
     if result.error in NOT_EXECUTED:
         raise InfrastructureError(f"{call} could not be carried out: {result.text[:200]}")
     return (f"refused: {result.text}" if result.error else result.text)[:SHOWN], "", instance.snapshot()
-
-
-def _verdict(said: Mapping[str, Any]) -> tuple[bool, str]:
-    return said["verdict"] == "right", str(said.get("reason", ""))[:300]
 
 
 def changes(before: Any, after: Any, place: str = "") -> Iterator[str]:

@@ -41,7 +41,7 @@ def catalogue(groups: Mapping[str, str]) -> Catalogue:
         make_state=partial(make_state, groups),
         patch=partial(patch, groups),
         pad=pad,
-        topics=_topics,
+        topics=lambda rng: {"topic": rng.choice(WORDS.pools["topics"]), "friend": rng.choice(FIRST_NAMES)},
         lookups=READING & {tool for recipe in whole.recipes.values() for tool in recipe.tools},
         shown=SHOWN,
         present=lambda state: state["classes"],
@@ -130,10 +130,6 @@ def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, A
         if each.pad is not None and each.group in state["config"]:
             each.pad(state["config"][each.group], spoken, rng)
     return state
-
-
-def _topics(rng: random.Random) -> dict[str, str]:
-    return {"topic": rng.choice(WORDS.pools["topics"]), "friend": rng.choice(FIRST_NAMES)}
 
 
 def _words(value: Any) -> Iterator[str]:
