@@ -235,12 +235,8 @@ class Correcting:
         return feedback_faults(environment, tool, other, failure.mined.pattern, proposal.text, truth)
 
     def _brought_about(self, failure: RepeatedFailure, environment: Environment, tool: Tool) -> list[RefusedCall]:
-        mined = failure.mined
-        others = [
-            task
-            for task in self.run.tasks
-            if task.split == "train" and task.environment.name == failure.environment and task.id not in mined.tasks
-        ]
+        mined, given = failure.mined, (task for task in self.run.tasks if task.split == "train")
+        others = [task for task in given if task.environment.name == failure.environment and task.id not in mined.tasks]
         rng = keyed_random(self.config.random_seeds.daemon, "feedback", failure.id, "worlds")
         return witnesses(environment, others, tool, mined.pattern, mined.shapes, rng)
 
@@ -256,8 +252,7 @@ class Correcting:
         self.fold.apply(made, seq)
 
     def _closed(self, failure: RepeatedFailure) -> bool:
-        case = self.fold.cases.get(failure.id)
-        return case is not None and case.state != "open"
+        return (case := self.fold.cases.get(failure.id)) is not None and case.state != "open"
 
     def _failure(self, mined: MinedFailure, state: RunState) -> RepeatedFailure:
         key = mined.tool, mined.pattern

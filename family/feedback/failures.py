@@ -34,6 +34,16 @@ _LETTERS, _DIGITS = re.compile(r"[^\W\d_]+(?:_[^\W\d_]+)*"), re.compile(r"\d+")
 _JSON = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
 
+@dataclass(slots=True)
+class FailedCall:
+    """Calls of a rollout that a tool refused alike."""
+
+    tool: str  #: which one
+    pattern: str  #: the refusal without values, at most 160 characters
+    count: int = 1  #: how many calls
+    shapes: Mapping[str, str] = field(default_factory=dict)  #: what the arguments of the first looked like, by name
+
+
 def check_failures(failures: Any) -> None:
     """Raises ValueError where `failures` of a rollout's record is none."""
     if not isinstance(failures, list) or len(failures) > MOST_FAILED:
@@ -82,19 +92,18 @@ def shape(value: Any) -> str:
 
 
 def failed_calls(made: Iterable[tuple[Call, Result]]) -> list[dict[str, Any]]:
-    """The failures among the calls of a rollout, for its record: the first `MOST_FAILED` kinds, each with its `tool`,
-    its `pattern`, how many calls (`count`), and the `shapes` of the arguments of the first of them, by name."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    """The failures among the calls of a rollout, for its record: the first `MOST_FAILED` kinds, as `FailedCall`."""
+    found: dict[tuple[str, str], FailedCall] = {}
     for call, result in made:
         if result.error != "tool":
             continue
-        tool, words = key = call.name, pattern(call, result)
+        key = call.name, pattern(call, result)
         if key in found:
-            found[key]["count"] += 1
+            found[key].count += 1
         elif len(found) < MOST_FAILED:
             shapes = {name: shape(value) for name, value in list(call.arguments.items())[:MOST_SHAPES]}
-            found[key] = {"tool": tool, "pattern": words, "count": 1, "shapes": shapes}
-    return list(found.values())
+            found[key] = FailedCall(*key, shapes=shapes)
+    return [asdict(failed) for failed in found.values()]
 
 
 KEPT = 4_096  # kinds of failure that are counted; what is met first after so many is not

@@ -70,15 +70,14 @@ class Evolution:
 
     def _change(self, groups: Sequence[Mapping[str, Any]], profile: Sequence[Counter[str]]) -> Change | None:
         counts = sum(profile, Counter[str]())
-        total = counts.total()
-        if not total or not groups:
+        if not (total := counts.total()) or not groups:
             return None
-        best: tuple[float, Change] | None = None
+        found: list[tuple[float, Change]] = []
         stage: Any = stage_rules(self._curriculum, groups[0]["stage"])
         for component in stage.evolving:
             share = rounded(sum(counts[label] for label in ANSWERS[component]) / total)
             shown = component in self.shown
             beyond = self._curriculum.evolve_below - share if shown else share - self._curriculum.evolve_above
-            if (beyond > 0 or (beyond == 0 and not shown)) and (best is None or rounded(beyond) > best[0]):
-                best = rounded(beyond), Change(component, not shown, share, total)
-        return best[1] if best else None
+            if beyond > 0 or (beyond == 0 and not shown):
+                found.append((rounded(beyond), Change(component, not shown, share, total)))
+        return max(found, key=lambda change: change[0])[1] if found else None  # of equal ones the first

@@ -54,6 +54,7 @@ class Bfcl:
 
     name = "bfcl"
     features = Features()
+    explain = staticmethod(explain)  # the rule that a refused call has broken, for hints (rods.family.feedback.hints)
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -85,10 +86,6 @@ class Bfcl:
         """The positional order of every tool's parameters."""
         return {name: tool.parameter_names for name, tool in self._tools.items()}
 
-    def explain(self, call: Call, result: Result) -> str:
-        """The rule that a refused call has broken, for hints (rods.family.feedback.hints)."""
-        return explain(call, result)
-
     def catalogue(self) -> Catalogue:
         """What `rods.composing` needs to write variants of these tasks."""
         if self._catalogue is None:
@@ -106,14 +103,6 @@ class Bfcl:
             raise ValueError(f"the state is not JSON: {error}") from error
         initial = self._built(key)
         return BfclWorld(initial, initial.objects)
-
-    def warm(self) -> None:
-        """Starts the worker process now, so that the first call of many digits does not pay for it."""
-        self._worker.open()
-
-    def forget(self) -> None:
-        """Drops the objects kept for initial states (measurements of a cold start)."""
-        self._built.cache_clear()
 
     def _build(self, key: bytes) -> _Initial:
         state = orjson.loads(key)
