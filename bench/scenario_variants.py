@@ -26,7 +26,7 @@ from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
 from rods.family.environments.kind import ProceduralScenarios, ScenarioKind
-from rods.family.environments.procedural.growing import CONFINED, grow
+from rods.family.environments.procedural.scenarios import CONFINED, grow
 from rods.gates.similarity import held_out_index
 from rods.tasks import OpenTask, Split
 

@@ -89,7 +89,7 @@ class _Ours:
 
     def fresh(self) -> None:
         for _ in range(GROUP):
-            self.bfcl.forget()
+            self.bfcl._built.cache_clear()  # the objects kept for initial states
             for index in range(len(self.tasks)):
                 self._parsed(index)
 

@@ -53,7 +53,7 @@ def pages() -> dict[str, str]:
                 break  # not of every seed can more than one function be taken away
     for question in _simulations():
         about = f"{question.role} ({question.role}@{load(question.role).hash}), about tools of the project's repository"
-        written[f"{question.role}.md"] = _page(question.role, about, question.messages(constrained=False))
+        written[f"{question.role}.md"] = _page(question.role, about, messages(question, constrained=False))
     for name, request in _writings().items():
         written[f"{name}.md"] = _page(name, title(request), request.messages)
     return written
@@ -89,6 +89,14 @@ def _simulations() -> Iterator[Simulation[Any]]:
     yield ask_tool(task, tools, said, task.calls[0])
     yield ask_user(task, tools, f"{said}\n{asks}")
     yield ask_verifier(task, tools, f"{said}\n{called}\n{asks}")
+
+
+def messages(question: Simulation[Any], *, constrained: bool) -> list[dict[str, str]]:
+    """What is sent of a role's question, asking for an answer that is held to a schema or for one in tags."""
+    rendered = load(question.role).render_sections(**question.fields)
+    parts = ("user", *question.sections, "constrained" if constrained else "tagged")
+    asked = "\n\n".join(rendered[part] for part in parts)
+    return [{"role": "system", "content": rendered["system"]}, {"role": "user", "content": asked}]
 
 
 def _page(name: str, about: str, messages: Iterable[Mapping[str, str]]) -> str:

@@ -13,18 +13,16 @@ from pathlib import Path
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.dialects.base import Dialect
-from rods.environments import addressed
 from rods.environments.base import Environment, Result
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import goal_of
 from rods.family.environments.checking.scenarios import Scenario, Validated, WitnessCall
-from rods.family.environments.procedural.growing import CONFINED
 from rods.family.environments.procedural.operations import assembled
-from rods.family.environments.procedural.scenarios import draw_scenario, task
+from rods.family.environments.procedural.scenarios import CONFINED, draw_scenario, task
 from rods.family.environments.procedural.skeletons import draw_skeleton
-from rods.tasks import OpenTask
+from rods.family.environments.programs import placed
 
 TOPICS = ("library", "school", "garage")  # of small worlds
 WORLDS = 120  # that are demonstrated
@@ -60,30 +58,19 @@ def _in_world(
     folder: Path, random_seed: int, number: int, dialect: Dialect, carelessness: float, each: int
 ) -> list[Trace]:
     skeleton = draw_skeleton(random_seed, number, TOPICS, small=True)
-    name = addressed.keep(assembled(skeleton), folder)
     rng = keyed_random(random_seed, "teacher", number)
     with Environments(CONFINED) as environments:
-        environment = environments.load(f"{folder}/{name}")
+        environment = environments.load(placed(assembled(skeleton), folder))
         drawn = (draw_scenario(skeleton, environment, random_seed, scenario, REQUESTS) for scenario in range(each))
         scenarios = [scenario for scenario in drawn if scenario is not None]
         tasks = [task(skeleton, environment, scenario, Validated(())) for scenario in scenarios]
-        plans = [
-            [dialect.write([call]) for call in careless(environment, scenario, carelessness, rng)]
-            for scenario in scenarios
-        ]
-        return _shown(environment, tasks, plans, dialect)
+        calls = [careless(environment, scenario, carelessness, rng) for scenario in scenarios]
+        left = [iter([*(dialect.write([call]) for call in made), dialect.answer(DONE)]) for made in calls]
 
+        def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
+            return [Reply(next(left[job])) for job, _ in waiting]
 
-def _shown(
-    environment: Environment, tasks: Sequence[OpenTask], plans: Sequence[list[str]], dialect: Dialect
-) -> list[Trace]:
-    """One episode a task: its plan's replies, then the end."""
-    left = [iter([*plan, dialect.answer(DONE)]) for plan in plans]
-
-    def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
-        return [Reply(next(left[job])) for job, _ in waiting]
-
-    return run_lockstep([Job(one, environment, dialect, goal_of(environment, one)) for one in tasks], complete)
+        return run_lockstep([Job(one, environment, dialect, goal_of(environment, one)) for one in tasks], complete)
 
 
 def careless(environment: Environment, scenario: Scenario, carelessness: float, rng: random.Random) -> list[Call]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 from rods.extension import Extension
 
@@ -11,21 +11,15 @@ from rods.extension import Extension
 class GeneratedEnvironments(Extension):
     name = "environments"
     stand_ins = "rods.family.environments.stand_ins"
-    verbs: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "env generate": (
-            "verbs:generate_worlds",
-            "Generate worlds and tasks in them, without a language model.",
-        ),
-        "env write": (
-            "verbs:write_worlds",
-            "Have language models write worlds and the tasks in them.",
-        ),
+    verbs = {
+        "env generate": ("verbs:generate_worlds", "Generate worlds and tasks in them, without a language model."),
+        "env write": ("verbs:write_worlds", "Have language models write worlds and the tasks in them."),
         "data select": (
             "verbs:select_tasks",
             "Choose the worlds that are trained on: how many, how like the held-out.",
         ),
     }
-    warm_starts: ClassVar[Mapping[str, str]] = {"generated": "rods.family.environments.demonstrations"}
+    warm_starts = {"generated": "rods.family.environments.demonstrations"}
 
     def varies(self, task: Any) -> bool:
         from rods.family.environments.checking.scenarios import scenario_of

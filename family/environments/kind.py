@@ -95,9 +95,13 @@ def check_scenario(
 ) -> Checked:
     """Asks every gate that is switched on and holds for a scenario; the controls come last, as `witness`, and only
     where nothing else objects. Raises InfrastructureError where the world broke."""
-    scenario, tools, user = _scenario(task), environment.tools(), task.user
-    strange = [*unknown(environment, task), *_unoffered(scenario, task)]
-    oversize = [Reason(why, call=at) for at, one in enumerate(scenario.witness) for why in oversized(one.call, gates)]
+    scenario, tools = _scenario(task), environment.tools()
+    made = [each.call for each in scenario.witness]
+    strange = unknown(environment, task)
+    strange += [
+        Reason(f"its witness calls {call.name}, which is not offered") for call in made if call.name not in task.tools
+    ]
+    oversize = [Reason(why, call=at) for at, call in enumerate(made) for why in oversized(call, gates)]
     asked: list[tuple[Gate, list[Reason]]] = [
         ("replay", foreign(environment, task) if gates.replay else []),
         ("tools", strange if gates.tools else []),
@@ -109,10 +113,9 @@ def check_scenario(
     seen: tuple[Result, ...] = ()
     if not strange and not any(reasons for _, reasons in asked):
         faults, seen = _controlled(environment, scenario)
-        calls = [each.call for each in scenario.witness][: len(seen)]
         asked += [
             ("witness", faults if gates.witness else []),
-            ("grounding", ungrounded(tools, user, calls, seen) if gates.grounding else []),
+            ("grounding", ungrounded(tools, task.user, made[: len(seen)], seen) if gates.grounding else []),
         ]
     return Checked((seen,), None, tuple(GateRejection(gate, tuple(why)) for gate, why in asked if why))
 
@@ -123,13 +126,16 @@ def replayed_scenario(environment: Environment, task: OpenTask) -> list[Reason]:
     if strange := foreign(environment, task):
         return strange
     faults, seen = _controlled(environment, _scenario(task))
-    return faults or _otherwise(task, seen)
+    recorded, told = task.provenance.get("results"), [brief(result.text) for result in seen]
+    if faults or not isinstance(recorded, list) or not recorded or recorded[0] == told:
+        return faults
+    return [Reason(f"its witness gave {[result.text[:60] for result in seen]}, on record is something else")]
 
 
 def unlike(tools: Mapping[str, Tool], root: OpenTask, task: OpenTask) -> list[Reason]:
     """How the task differs from its root in what variants keep."""
     try:
-        old, new = (_profile(tools, one) for one in (root, task))
+        old, new = (profile(tools, _scenario(one), asked=isinstance(one.user, Persona)) for one in (root, task))
     except KeyError as error:
         return [Reason(f"there is no tool {error}, so its profile is not known")]
     return [
@@ -137,10 +143,6 @@ def unlike(tools: Mapping[str, Tool], root: OpenTask, task: OpenTask) -> list[Re
         for field in fields(ScenarioProfile)
         if getattr(new, field.name) != getattr(old, field.name)
     ]
-
-
-def _profile(tools: Mapping[str, Tool], task: OpenTask) -> ScenarioProfile:
-    return profile(tools, _scenario(task), asked=isinstance(task.user, Persona))
 
 
 def _scenario(task: OpenTask) -> Scenario:
@@ -157,20 +159,6 @@ def _controlled(environment: Environment, scenario: Scenario) -> tuple[list[Reas
         return faults, ()
     results = played(environment.reset(dict(scenario.state)), scenario.witness)
     return [], tuple(result for result in results if result is not None)
-
-
-def _unoffered(scenario: Scenario, task: OpenTask) -> list[Reason]:
-    calls = (each.call.name for each in scenario.witness)
-    return [Reason(f"its witness calls {name}, which is not offered") for name in calls if name not in task.tools]
-
-
-def _otherwise(task: OpenTask, seen: tuple[Result, ...]) -> list[Reason]:
-    """The calls of the witness that do not give the results on record."""
-    recorded = task.provenance.get("results")
-    kept = recorded[0] if isinstance(recorded, list) and recorded else [brief(result.text) for result in seen]
-    if kept == [brief(result.text) for result in seen]:
-        return []
-    return [Reason(f"its witness gave {[result.text[:60] for result in seen]}, on record is something else")]
 
 
 NUMBERS = 1_000_000  # of states that are asked for: no two variants of a world have the same
@@ -236,14 +224,11 @@ class WrittenScenarios:
         self.hashes: Mapping[str, str] = {name: load(name).hash for name in TEMPLATES}
 
     async def write(self, given: Assignment[OpenTask]) -> OpenTask:
-        seed, run, scenario = given.seed, self.drafts.run, scenario_of(given.seed)
-        assert scenario is not None, "a seed without a witness has another author"
-        asked = isinstance(seed.user, Persona)
-        tools = given.environment.tools()
+        seed, run, scenario = given.seed, self.drafts.run, _scenario(given.seed)
+        asked, tools = isinstance(seed.user, Persona), given.environment.tools()
         changing = changed_by(tools, scenario.witness)
         task = seed.user.intent if isinstance(seed.user, Persona) else "\n".join(scenario.requests)
-        kept = profile(tools, scenario, asked=asked)
-        like = Likeness(task, kept, changing if given.same else (), given.problem)
+        like = Likeness(task, profile(tools, scenario, asked=asked), changing if given.same else (), given.problem)
         questions = _Questions(self.questioner, run.config.operation, given.key)
         number = keyed_random(given.key[0], "scenario", *given.key[1:]).randrange(NUMBERS)
         name = seed.environment.name
@@ -282,14 +267,12 @@ class ProceduralScenarios:
 
     def _drawn(self, given: Assignment[OpenTask]) -> OpenTask:
         seed, skeleton = given.seed, skeleton_of(given.seed)
-        scenario = scenario_of(seed)
-        if skeleton is None or scenario is None:
+        if skeleton is None:
             raise ComposeError("no_prompts", "its world was not drawn by chance, so nobody draws a scenario in it")
         mode: Mode = "asked" if isinstance(seed.user, Persona) else "told"
-        random_seed, pick, index, attempt = given.key
         try:
             found, validated = draw_like(
-                skeleton, given.environment, scenario, mode, random_seed, pick, index, attempt, same=given.same
+                skeleton, given.environment, _scenario(seed), mode, *given.key, same=given.same
             )
         except LookupError as error:
             raise ComposeError("no_pattern", str(error)) from error

@@ -7,6 +7,9 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from rods.environments import addressed
 
 HEAD = '''\
 """The records of {about}."""
@@ -38,6 +41,11 @@ def assemble(about: str, state: str, functions: Iterable[str]) -> str:
     return "".join((HEAD.format(about=about), state, FOOT, *functions))
 
 
+def placed(source: str, folder: Path) -> str:
+    """Writes the source of a world below `folder`; what it is loaded by."""
+    return f"{folder}/{addressed.keep(source, folder)}"
+
+
 def tool(group: str, reads: bool, source: str) -> str:
     """A function of a state as a tool of API class `group`."""
     return f'\n\n@WORLD.tool("{group}", reads={reads})\n{source}'
@@ -60,10 +68,8 @@ class PlannedTool:
 
     def __str__(self) -> str:
         told = "; ".join(f"{name}: {about}" for name, about in self.takes.items())
-        does = "only reads" if self.reads else "changes something"
-        return f"{self.name}({', '.join(self.takes)}), group {self.group}, {does}. {self.about}" + (
-            f" ({told})" if told else ""
-        )
+        does = f"{'only reads' if self.reads else 'changes something'}. {self.about}{f' ({told})' if told else ''}"
+        return f"{self.name}({', '.join(self.takes)}), group {self.group}, {does}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from rods.analysis.sampling import Sampler
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.daemon.stand_ins import Answer, Asked, Role
-from rods.environments import addressed
 from rods.environments.base import Environment, Parameter, Tool
 from rods.family.environments.checking.scenarios import Scenario
 from rods.family.environments.procedural.operations import (
@@ -39,6 +38,7 @@ from rods.family.environments.procedural.skeletons import (
     plural,
     words,
 )
+from rods.family.environments.programs import placed
 from rods.functions import made_by
 
 MOST_TOOLS = 24  # of its worlds
@@ -123,12 +123,12 @@ def scenario_state(asked: Asked) -> Answer:
 def scenario_task(asked: Asked) -> Answer:
     ticket = _ticket(asked)
     scenario = _scenario(_topic(asked), ticket)
-    knows = [{"topic": topic, "words": told} for topic, told in _knows(scenario).items()]
+    further = {f"request {number}": told for number, told in enumerate(scenario.requests[1:], start=2)}
     return {
         "task": f"{' '.join(scenario.requests)} (ticket {ticket})",
         "query": f"{scenario.brief} (ticket {ticket})",
         "manner": "Says one thing at a time.",
-        "knows": knows,
+        "knows": [{"topic": topic, "words": told} for topic, told in {**scenario.knows, **further}.items()],
     }
 
 
@@ -177,8 +177,8 @@ def _tools(skeleton: Skeleton) -> Iterator[Operation]:
 def _environment(topic: str) -> Environment:
     """The world of a topic, in this process: its code is this project's own."""
     with tempfile.TemporaryDirectory() as folder:
-        name = addressed.keep(assembled(_skeleton(topic)), Path(folder))
-        made: Environment = made_by(f"{folder}/{name}", Environment, where="the stub's world")
+        place = placed(assembled(_skeleton(topic)), Path(folder))
+        made: Environment = made_by(place, Environment, where="the stub's world")
         return made
 
 
@@ -193,12 +193,6 @@ def _scenario(topic: str, ticket: int) -> Scenario:
     if found is None:
         raise LookupError(f"no scenario {ticket} of {topic}")
     return found
-
-
-def _knows(scenario: Scenario) -> dict[str, str]:
-    """What its user tells when asked: of the first request, and the others."""
-    further = {f"request {number}": told for number, told in enumerate(scenario.requests[1:], start=2)}
-    return {**scenario.knows, **further}
 
 
 def _topic(asked: Asked) -> str:

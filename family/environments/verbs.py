@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
 from rods.commands import Json
-from rods.console.output import RandomSeed, print_json
+from rods.console.output import RandomSeed, print_result
 from rods.errors import UserError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rods.family.environments.written.writing import WrittenWorld
 
 
+Topics = Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)]
 Conversation = Annotated[
     Literal["told", "asked", "both"], Parameter(help="Whether users say everything at once, are asked, or both.")
 ]
@@ -33,7 +34,7 @@ LowestTier = Annotated[
 
 def made_so(mode: Conversation, lowest_tier: LowestTier) -> tuple[tuple[Mode, ...], Sandbox]:
     """What these options mean: the modes of tasks, and the sandbox in which worlds are controlled."""
-    from rods.family.environments.procedural.growing import CONFINED
+    from rods.family.environments.procedural.scenarios import CONFINED
 
     return ("told", "asked") if mode == "both" else (mode,), CONFINED.model_copy(update={"lowest_tier": lowest_tier})
 
@@ -75,12 +76,8 @@ def generate_worlds(
     held_out: Annotated[
         NonNegativeInt, Parameter(help="How many of the worlds, the last ones, have their tasks held out.")
     ] = 0,
-    held_out_topics: Annotated[
-        tuple[str, ...], Parameter(help="Topics whose worlds are held out as well.", negative=(), consume_multiple=True)
-    ] = (),
-    topics: Annotated[
-        tuple[str, ...], Parameter(help="Topics of the worlds. All when left out.", negative=(), consume_multiple=True)
-    ] = (),
+    held_out_topics: Annotated[Topics, Parameter(help="Topics whose worlds are held out as well.")] = (),
+    topics: Annotated[Topics, Parameter(help="Topics of the worlds. All when left out.")] = (),
     small: Annotated[
         bool, Parameter(help="Two kinds of things with one attribute each, and no places.", negative=())
     ] = False,
@@ -91,8 +88,7 @@ def generate_worlds(
 ) -> int:
     """Draw worlds and scenarios by chance, hold them to their controls, and write those that pass. Exits 1 where no
     task is left."""
-    from rods.errors import UserError
-    from rods.family.environments.procedural.growing import grow
+    from rods.family.environments.procedural.scenarios import grow
     from rods.family.environments.procedural.skeletons import draw_skeleton, topic_names
     from rods.tasks import OpenTask, Split, task_lines
 
@@ -116,14 +112,12 @@ def generate_worlds(
             print(f"{grown.name} ({grown.skeleton.topic}): {len(grown.tasks)} tasks", file=sys.stderr, flush=True)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tasks.jsonl").write_bytes(task_lines(tasks))
-    if as_json:
-        print_json({"worlds": worlds - len(refused), "refused": refused, "tasks": len(tasks), "dropped": dropped})
-        return 0 if tasks else 1
-    for name, faults in refused.items():
-        print(f"{name} refused: {'; '.join(faults)}")
-    print(f"{worlds - len(refused)} of {worlds} worlds, {len(tasks)} tasks in {folder / 'tasks.jsonl'}")
+    told = {"worlds": worlds - len(refused), "refused": refused, "tasks": len(tasks), "dropped": dropped}
+    lines = [f"{name} refused: {'; '.join(faults)}" for name, faults in refused.items()]
+    lines.append(f"{worlds - len(refused)} of {worlds} worlds, {len(tasks)} tasks in {folder / 'tasks.jsonl'}")
     if dropped:
-        print(f"  dropped: {', '.join(f'{count} {control}' for control, count in dropped.most_common())}")
+        lines.append(f"  dropped: {', '.join(f'{count} {control}' for control, count in dropped.most_common())}")
+    print_result(as_json, told, lines)
     return 0 if tasks else 1
 
 
@@ -186,29 +180,25 @@ def write_worlds(
         written = asyncio.run(all_of_it(record))
     tasks = [task for world in written for task in world.tasks]
     (folder / "tasks.jsonl").write_bytes(task_lines(tasks))
-    if as_json:
-        print_json(
-            [
-                {"topic": each.topic, "name": each.name, "reasons": each.reasons, "tasks": len(each.tasks)}
-                | {"facts": each.facts, "dropped": each.dropped}
-                for each in written
-            ]
-        )
-    else:
-        _tell(written, record, folder)
+    told = [
+        {"topic": each.topic, "name": each.name, "reasons": each.reasons, "tasks": len(each.tasks)}
+        | {"facts": each.facts, "dropped": each.dropped}
+        for each in written
+    ]
+    print_result(as_json, told, _told(written, record, folder))
     return 0 if tasks else 1
 
 
-def _tell(written: Sequence[WrittenWorld], record: WritingRecord, folder: Path) -> None:
+def _told(written: Sequence[WrittenWorld], record: WritingRecord, folder: Path) -> Iterator[str]:
     for world in written:
         ended = f"{world.name}, {len(world.tasks)} tasks" if world.name else f"dropped: {', '.join(world.reasons)}"
-        print(f"{world.topic[:80]}: {ended}")
+        yield f"{world.topic[:80]}: {ended}"
         if world.dropped:
-            print(f"  scenarios dropped: {', '.join(f'{n} {why}' for why, n in world.dropped.most_common())}")
+            yield f"  scenarios dropped: {', '.join(f'{n} {why}' for why, n in world.dropped.most_common())}"
     kept = [world for world in written if world.name]
     tasks = sum(len(world.tasks) for world in kept)
-    print(f"{len(kept)} of {len(written)} worlds, {tasks} tasks in {folder / 'tasks.jsonl'}")
-    print(f"  {record.requests} requests, {record.tokens} tokens; what was dropped and why: {record.path}")
+    yield f"{len(kept)} of {len(written)} worlds, {tasks} tasks in {folder / 'tasks.jsonl'}"
+    yield f"  {record.requests} requests, {record.tokens} tokens; what was dropped and why: {record.path}"
 
 
 def _texts(path: Path, *, tasks: bool) -> list[str]:

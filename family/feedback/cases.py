@@ -35,9 +35,6 @@ class FeedbackCase:
     text: str = ""
     why: str = ""  # why it was given up or dropped
 
-    def as_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 class FeedbackFold:
     """Follows both logs."""
@@ -56,9 +53,7 @@ class FeedbackFold:
     def poll(self) -> None:
         """Reads on. Drops come first: what they name is durable before them, and is there when it is looked up."""
         drops = list(self._drops.records())
-        for record in self._tail.records():
-            self.apply(record, record["seq"])
-        for record in drops:
+        for record in (*self._tail.records(), *drops):
             self.apply(record, record["seq"])
 
     def apply(self, record: Record, seq: int) -> None:

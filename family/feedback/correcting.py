@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import structlog
@@ -62,6 +62,11 @@ class RepeatedFailure:
     id: str
     environment: str
     mined: MinedFailure
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What records name it by."""
+        return {"environment": self.environment, "tool": self.mined.tool, "pattern": self.mined.pattern}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +143,7 @@ class Correcting:
             self._taken.discard(failure.id)
 
     async def _work(self, failure: RepeatedFailure) -> None:
-        mined, names = failure.mined, {"environment": failure.environment, "tool": failure.mined.tool}
-        names["pattern"] = mined.pattern
+        mined = failure.mined
         environment = self.run.environments.load(failure.environment)
         tool = environment.tools().get(mined.tool)
         seen = await self._compute(lambda: self._brought_about(failure, environment, tool)) if tool else []
@@ -153,7 +157,7 @@ class Correcting:
                 await self._give_up(failure, f"{attempts} attempts: {case.objection if case else ''}"[:LONGEST])
                 return
             facts = {"rollouts": mined.rollouts, "calls": mined.calls, "step": mined.due}
-            await self._record("asked", failure.id, number=number, **names, **facts)
+            await self._record("asked", failure.id, number=number, **failure.names, **facts)
             try:
                 await self._attempt(failure, number, environment, tool, seen)
             except _Objection as objection:
@@ -196,8 +200,7 @@ class Correcting:
         try:
             opinion = await judge(asker, question, environment, tool, failure.mined.pattern, text, remedy)
         except (EndpointError, BudgetSpent, ComposeError) as error:
-            why = f"no verdict: {error.detail if isinstance(error, ComposeError) else error}"
-            raise _Objection("judge", why, text) from error
+            raise _Objection("judge", f"no verdict: {getattr(error, 'detail', error)}", text) from error
         if not opinion.consistent:
             log.info("the judge contradicts itself; its four verdicts count", failed=list(opinion.failed))
         if opinion.failed:
@@ -209,7 +212,7 @@ class Correcting:
             text=text,
             category=proposal.category,
             type=proposal.type,
-            remedy=remedy.as_json(),
+            remedy=asdict(remedy),
             probe={"worlds": len(seen), "mended": mended},
             judge={**opinion.verdicts, "reason": opinion.reason[:LONGEST], "consistent": opinion.consistent},
             model=asker.backbone,
@@ -232,20 +235,13 @@ class Correcting:
         return feedback_faults(environment, tool, other, failure.mined.pattern, proposal.text, truth)
 
     def _brought_about(self, failure: RepeatedFailure, environment: Environment, tool: Tool) -> list[RefusedCall]:
-        mined = failure.mined
-        others = [
-            task
-            for task in self.run.tasks
-            if task.split == "train" and task.environment.name == failure.environment and task.id not in mined.tasks
-        ]
+        mined, given = failure.mined, (task for task in self.run.tasks if task.split == "train")
+        others = [task for task in given if task.environment.name == failure.environment and task.id not in mined.tasks]
         rng = keyed_random(self.config.random_seeds.daemon, "feedback", failure.id, "worlds")
         return witnesses(environment, others, tool, mined.pattern, mined.shapes, rng)
 
     async def _give_up(self, failure: RepeatedFailure, why: str) -> None:
-        mined = failure.mined
-        await self._record(
-            "given_up", failure.id, environment=failure.environment, tool=mined.tool, pattern=mined.pattern, why=why
-        )
+        await self._record("given_up", failure.id, **failure.names, why=why)
         log.info("no feedback", why=why)
 
     async def _record(self, kind: str, failure: str, **fields: Any) -> None:
@@ -256,8 +252,7 @@ class Correcting:
         self.fold.apply(made, seq)
 
     def _closed(self, failure: RepeatedFailure) -> bool:
-        case = self.fold.cases.get(failure.id)
-        return case is not None and case.state != "open"
+        return (case := self.fold.cases.get(failure.id)) is not None and case.state != "open"
 
     def _failure(self, mined: MinedFailure, state: RunState) -> RepeatedFailure:
         key = mined.tool, mined.pattern
@@ -269,25 +264,25 @@ class Correcting:
         return in_thread(self._threads, function)
 
 
-CATEGORIES = (
+CATEGORIES = [
     "dependency_missing",
     "parameter_constraint",
     "state_prerequisite",
     "format_mismatch",
     "resource_unavailable",
-)
-TYPES = ("clarify_constraint", "suggest_prerequisite", "explain_dependency", "correct_format")
-REMEDIES = ("look_up", "first", "argument", "none")
+]
+TYPES = ["clarify_constraint", "suggest_prerequisite", "explain_dependency", "correct_format"]
+REMEDIES = ["look_up", "first", "argument", "none"]
 FIELD: Schema = {"type": "string", "maxLength": 80}
 OTHERS = 60  # tools of the class that are shown
 BOOLEAN: Schema = {"type": "boolean"}
 PROPOSAL = AnswerForm(
     {
         "needed": {"type": "string", "enum": ["yes", "no"]},
-        "category": {"type": "string", "enum": list(CATEGORIES)},
-        "type": {"type": "string", "enum": list(TYPES)},
+        "category": {"type": "string", "enum": CATEGORIES},
+        "type": {"type": "string", "enum": TYPES},
         "feedback": {"type": "string", "maxLength": LONGEST},
-        "remedy": {"type": "string", "enum": list(REMEDIES)},
+        "remedy": {"type": "string", "enum": REMEDIES},
         "tool": FIELD,
         "argument": FIELD,
         "shape": FIELD,
@@ -383,11 +378,8 @@ async def judge(
 
 def _about(environment: Environment, tool: Tool, pattern: str) -> Mapping[str, str]:
     others = [one for one in environment.tools().values() if one.group == tool.group and one.name != tool.name]
-    return {
-        "tool": showing.schemas([tool]),
-        "others": showing.signatures(others[:OTHERS]) or "(none)",
-        "pattern": pattern,
-    }
+    told = showing.signatures(others[:OTHERS]) or "(none)"
+    return {"tool": showing.schemas([tool]), "others": told, "pattern": pattern}
 
 
 def _examples(asker: Asker, group: str) -> str:

@@ -57,7 +57,7 @@ class AgentsFeedback(Extension):
             return {}
         steps = (step for turn in trace.turns for step in turn.steps)
         failures = failed_calls(pair for step in steps for pair in zip(step.calls, step.results, strict=True))
-        return {"failures": [failure.as_json() for failure in failures]} if failures else {}
+        return {"failures": failures} if failures else {}
 
     def epoch_notes(self, run: Any, *, strict: bool = False) -> EpochNotes | None:
         from rods.family.feedback.cases import FeedbackNotes

@@ -34,21 +34,21 @@ _LETTERS, _DIGITS = re.compile(r"[^\W\d_]+(?:_[^\W\d_]+)*"), re.compile(r"\d+")
 _JSON = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FailedCall:
     """Calls of a rollout that a tool refused alike."""
 
     tool: str  #: which one
     pattern: str  #: the refusal without values, at most 160 characters
-    shapes: tuple[tuple[str, str], ...] = ()  #: what the arguments of the first of them looked like, by name
     count: int = 1  #: how many calls
+    shapes: Mapping[str, str] = field(default_factory=dict)  #: what the arguments of the first looked like, by name
 
-    def as_json(self) -> dict[str, Any]:
-        return {"tool": self.tool, "pattern": self.pattern, "count": self.count, "shapes": dict(self.shapes)}
 
-    @staticmethod
-    def from_json(record: Any) -> FailedCall:
-        """Raises ValueError naming the field at fault."""
+def check_failures(failures: Any) -> None:
+    """Raises ValueError where `failures` of a rollout's record is none."""
+    if not isinstance(failures, list) or len(failures) > MOST_FAILED:
+        raise ValueError(f"failures is {failures!r}; it must be a list of at most {MOST_FAILED} failed calls")
+    for record in failures:
         if not isinstance(record, dict):
             raise ValueError(f"a failed call is {record!r}; it must be an object")
         tool, pattern = record.get("tool"), record.get("pattern")
@@ -61,15 +61,6 @@ class FailedCall:
             raise ValueError(f"count of a failed call is {count!r}; it must be at least 1")
         if not isinstance(shapes, dict) or not all(isinstance(one, str) for one in shapes.values()):
             raise ValueError(f"shapes of a failed call is {shapes!r}; it must say a text for each argument")
-        return FailedCall(tool, pattern, tuple(shapes.items()), count)
-
-
-def check_failures(failures: Any) -> None:
-    """Raises ValueError where `failures` of a rollout's record is none."""
-    if not isinstance(failures, list) or len(failures) > MOST_FAILED:
-        raise ValueError(f"failures is {failures!r}; it must be a list of at most {MOST_FAILED} failed calls")
-    for failure in failures:
-        FailedCall.from_json(failure)
 
 
 def refusal_text(result: Result) -> str:
@@ -100,20 +91,19 @@ def shape(value: Any) -> str:
     return _JSON.get(type(value), "null")
 
 
-def failed_calls(made: Iterable[tuple[Call, Result]]) -> tuple[FailedCall, ...]:
-    """The failures among the calls of a rollout, the first `MOST_FAILED` kinds of them, each once with its number."""
+def failed_calls(made: Iterable[tuple[Call, Result]]) -> list[dict[str, Any]]:
+    """The failures among the calls of a rollout, for its record: the first `MOST_FAILED` kinds, as `FailedCall`."""
     found: dict[tuple[str, str], FailedCall] = {}
     for call, result in made:
         if result.error != "tool":
             continue
-        key = (call.name, pattern(call, result))
-        known = found.get(key)
-        if known is not None:
-            found[key] = FailedCall(known.tool, known.pattern, known.shapes, known.count + 1)
+        key = call.name, pattern(call, result)
+        if key in found:
+            found[key].count += 1
         elif len(found) < MOST_FAILED:
-            shapes = tuple((name, shape(value)) for name, value in list(call.arguments.items())[:MOST_SHAPES])
-            found[key] = FailedCall(*key, shapes)
-    return tuple(found.values())
+            shapes = {name: shape(value) for name, value in list(call.arguments.items())[:MOST_SHAPES]}
+            found[key] = FailedCall(*key, shapes=shapes)
+    return [asdict(failed) for failed in found.values()]
 
 
 KEPT = 4_096  # kinds of failure that are counted; what is met first after so many is not

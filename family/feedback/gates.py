@@ -32,6 +32,7 @@ APART = 3  # so many other words may stand among those of a value, which tell it
 INITIALS, CAPITALS = 4, 3  # letters of a value that first or last letters, and that capitals may not spell
 # A judge's four verdicts, and what each of them is of a text that may be shown (000 Appendix C.2).
 VERDICTS = {"solution_leakage": False, "exploration_constraint": False, "actionability": True, "hint_quality": True}
+ORDINARY = ("and", "the", "not", "for", "with")  # values that prove nothing: no sentence can be made without them
 _FORM = re.compile(r"[A-Za-z0-9 .,;:'\"`?!_/-]*")
 _RUNS = re.compile(r"[.,;:'\"?!/-]{2,}|_{2,}|(?<=[\w]) (?=[.,;:?!])")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
@@ -47,10 +48,15 @@ class GroundTruthValues:
         for task in tasks:
             for call in task.goal_calls:
                 for _, leaf in leaves(dict(call.arguments)):
-                    if isinstance(leaf, str) and leaf.strip() and not _ordinary(leaf):
+                    if (
+                        isinstance(leaf, str)
+                        and leaf.strip()
+                        and not is_small(leaf)
+                        and leaf.casefold() not in ORDINARY
+                    ):
                         found.setdefault(key_of(leaf), leaf)
         self._values = [(value, Counter(map(stem, WORD.findall(value)))) for value in found.values()]
-        short = {_compact(value) for value in found.values()}
+        short = {"".join(_LETTERS.findall(value)).casefold() for value in found.values()}
         self._spelled = {one for one in short if len(one) >= CAPITALS and one.isalpha()}
 
     def told(self, text: str, shown: Sequence[str]) -> list[str]:
@@ -97,10 +103,16 @@ def feedback_faults(
     tools = [tool, *([remedy] if remedy else [])]
     documents = [_document(one) for one in tools]
     shown = [*documents, re.sub(r"\{\w+\}|<\w+>", " ", pattern)]
-    names = _names(environment)
+    names = {name for each in environment.tools().values() for name in (each.name, *each.parameter_names)}
     allowed = plain_words() | {stem(word) for part in shown for word in WORD.findall(part)}
     exact = names | {token for part in shown for token in _TOKEN.findall(part)}
-    odd = list(dict.fromkeys(token for token in _TOKEN.findall(text) if not _admitted(token, exact, allowed)))
+
+    def admitted(token: str) -> bool:
+        if token in exact or token in ("a", "A"):
+            return True
+        return token.isalpha() and len(token) > 1 and token[1:].islower() and stem(token) in allowed
+
+    odd = list(dict.fromkeys(token for token in _TOKEN.findall(text) if not admitted(token)))
     if odd:
         some = ", ".join(map(repr, odd[:5]))
         return [f"these are neither plain words nor words of the tool's document: {some}"]
@@ -127,30 +139,10 @@ def plain_words() -> frozenset[str]:
     return frozenset(map(stem, words))
 
 
-def _admitted(token: str, exact: frozenset[str], allowed: frozenset[str] | set[str]) -> bool:
-    if token in exact:
-        return True
-    if not token.isalpha() or (len(token) == 1 and token not in ("a", "A")):
-        return False
-    return token in ("a", "A") or (token[1:].islower() and stem(token) in allowed)
-
-
-def _names(environment: Environment) -> frozenset[str]:
-    """The names of the environment's tools and of their parameters."""
-    tools = environment.tools().values()
-    return frozenset(tool.name for tool in tools) | {name for tool in tools for name in tool.parameter_names}
-
-
 def _document(tool: Tool) -> str:
     """All that the document of `tool` says."""
-    schema = tool.schema()
-    said = [str(leaf) for _, leaf in leaves(schema, keys=True) if not isinstance(leaf, bool) and leaf is not None]
-    return "\n".join(said)
-
-
-def _ordinary(value: str) -> bool:
-    """Whether finding the value proves nothing: it is too short, or a word without which no sentence can be made."""
-    return is_small(value) or value.casefold() in ("and", "the", "not", "for", "with")
+    said = (leaf for _, leaf in leaves(tool.schema(), keys=True))
+    return "\n".join(str(leaf) for leaf in said if not isinstance(leaf, bool) and leaf is not None)
 
 
 def _together(parts: Counter[str], stemmed: Sequence[str], apart: int) -> tuple[int, int] | None:
@@ -164,10 +156,6 @@ def _together(parts: Counter[str], stemmed: Sequence[str], apart: int) -> tuple[
                 if parts <= Counter(stemmed[first:end]):
                     return first, min(end, len(stemmed)) - 1
     return None
-
-
-def _compact(value: str) -> str:
-    return "".join(_LETTERS.findall(value)).casefold()
 
 
 RemedyKind = Literal["look_up", "first", "argument"]
@@ -202,9 +190,6 @@ class Remedy:
                 wanted.append("argument needs the shape of values that are accepted, unlike that of those which failed")
         return wanted
 
-    def as_json(self) -> dict[str, str]:
-        return {"kind": self.kind, "tool": self.tool, "argument": self.argument, "shape": self.shape}
-
 
 @dataclass(frozen=True, slots=True)
 class RefusedCall:
@@ -235,13 +220,8 @@ def witnesses(
         task for task in tasks if isinstance(task, Task) and any(call.name == tool.name for call in task.goal_calls)
     ]
     rng.shuffle(calling)
-    found: list[RefusedCall] = []
-    for task in calling[:WORLDS]:
-        if (witness := _witness(environment, task, tool, words, shapes, rng)) is not None:
-            found.append(witness)
-            if len(found) == WITNESSES:
-                break
-    return found
+    tried = (_witness(environment, task, tool, words, shapes, rng) for task in calling[:WORLDS])
+    return list(itertools.islice((witness for witness in tried if witness is not None), WITNESSES))
 
 
 def mends(environment: Environment, witness: RefusedCall, remedy: Remedy) -> bool:
@@ -260,9 +240,9 @@ def mends(environment: Environment, witness: RefusedCall, remedy: Remedy) -> boo
                 return True
             continue
         gifts = dict.fromkeys(leaf for _, leaf in leaves(value_of(result), keys=True) if isinstance(leaf, str | int))
-        for value in itertools.islice(gifts, TRIES):
-            if _goes_through(world, _with(witness.call, remedy.argument, value)):
-                return True
+        looked_up = (_with(witness.call, remedy.argument, value) for value in itertools.islice(gifts, TRIES))
+        if any(_goes_through(world, call) for call in looked_up):
+            return True
     return False
 
 
@@ -274,8 +254,7 @@ def _witness(
     shapes: Sequence[Mapping[str, str]],
     rng: random.Random,
 ) -> RefusedCall | None:
-    calls = [call for turn in task.calls for call in turn]
-    known = KnownValues()
+    calls, known = task.goal_calls, KnownValues()
     for text in task.script:
         known.add_text(text)
     worlds = [environment.reset(task.state)]

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -16,7 +17,7 @@ from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run
 from rods.buffers.state import read_state
 from rods.commands import Json
-from rods.console.output import RunFolder, print_json, print_lines
+from rods.console.output import RunFolder, print_result
 from rods.errors import RefusedError, UserError
 from rods.family.feedback.cases import FeedbackCase, FeedbackFold
 from rods.family.feedback.settings import DROPPED, FEEDBACK
@@ -29,18 +30,12 @@ Why = Annotated[str, Parameter(help="The reason, which is kept on record.")]
 def list_cases(run: RunFolder, /, *, as_json: Json = False) -> None:
     """List the failures that agents were asked about: what was approved, given up, dropped, or is open."""
     found = cases(Run.open(run))
-    if as_json:
-        print_json({"run": str(run), "counts": counts(found), "failures": [case.as_json() for case in found]})
-        return
-    if found:
-        print_lines([_summary(counts(found))])
+    told = {"run": str(run), "counts": counts(found), "failures": [asdict(case) for case in found]}
+    lines = [_summary(counts(found)) if found else "nobody was asked about a failure so far"]
     for case in found:
-        said = case.text or case.why or case.objection
-        print_lines(
-            [f"{case.failure[:8]}  {case.state.replace('_', ' '):8}  {case.tool}: {case.pattern}", f"          {said}"]
-        )
-    if not found:
-        print_lines(["nobody was asked about a failure so far"])
+        lines.append(f"{case.failure[:8]}  {case.state.replace('_', ' '):8}  {case.tool}: {case.pattern}")
+        lines.append(f"          {case.text or case.why or case.objection}")
+    print_result(as_json, told, lines)
 
 
 def show(run: RunFolder, failure: Failure, /, *, as_json: Json = False) -> None:
@@ -57,22 +52,17 @@ def show(run: RunFolder, failure: Failure, /, *, as_json: Json = False) -> None:
     mining: Any = state.folds.get("feedback", ())
     met = next((mined for mined in mining if (mined.tool, mined.pattern) == (case.tool, case.pattern)), None)
     counts = {} if met is None else {"rollouts": met.rollouts, "calls": met.calls, "last_step": met.last}
-    if as_json:
-        print_json({**case.as_json(), "met": counts, "records": records})
-        return
-    print_lines([f"{case.failure}  {case.state.replace('_', ' ')}", f"{case.environment}, {case.tool}: {case.pattern}"])
+    lines = [f"{case.failure}  {case.state.replace('_', ' ')}", f"{case.environment}, {case.tool}: {case.pattern}"]
     if counts:
-        print_lines(["met by {calls} calls in {rollouts} rollouts, last in step {last_step}".format(**counts)])
-    print_lines(_line(one) for one in records)
+        lines.append("met by {calls} calls in {rollouts} rollouts, last in step {last_step}".format(**counts))
+    print_result(as_json, {**asdict(case), "met": counts, "records": records}, lines, map(_line, records))
 
 
 def drop(run: RunFolder, failure: Failure, /, *, why: Why = "", as_json: Json = False) -> None:
     """Take an approved text out of force, for good: from the next epoch on it is not shown. Nobody is asked again."""
     case = withdraw(Run.open(run), failure, why)
-    if as_json:
-        print_json(case.as_json())
-        return
-    print_lines([f"{case.failure[:8]} is not shown any more from the next epoch on: {case.text}"])
+    told = f"{case.failure[:8]} is not shown any more from the next epoch on: {case.text}"
+    print_result(as_json, asdict(case), told)
 
 
 def _summary(counts: Mapping[str, Any]) -> str:
@@ -114,11 +104,8 @@ def find(run: Run, failure: str) -> FeedbackCase:
     """The case whose id begins with `failure`. Raises UserError for none or several."""
     found = [case for case in cases(run) if case.failure.startswith(failure)]
     if len(found) != 1:
-        raise UserError(
-            f"{len(found) or 'no'} kinds of failure have an id that begins with {failure!r}",
-            where=str(run.path),
-            remedy=f"`rods feedback list {run.path}` shows the ids",
-        )
+        what = f"{len(found) or 'no'} kinds of failure have an id that begins with {failure!r}"
+        raise UserError(what, where=str(run.path), remedy=f"`rods feedback list {run.path}` shows the ids")
     return found[0]
 
 
@@ -129,9 +116,8 @@ def withdraw(run: Run, failure: str, why: str) -> FeedbackCase:
     try:
         case = find(run, failure)
         if case.state != "approved":
-            raise RefusedError(
-                f"failure {case.failure} has no text in force ({case.state.replace('_', ' ')})", where=str(run.path)
-            )
+            what = f"failure {case.failure} has no text in force ({case.state.replace('_', ' ')})"
+            raise RefusedError(what, where=str(run.path))
         why = why[:LONGEST]
         with closing(LogWriter(run.path / DROPPED)) as writer:
             writer.append([record("dropped", failure=case.failure, why=why, time=round(time.time(), 3))])

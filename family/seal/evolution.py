@@ -6,9 +6,11 @@ those that the step's own stage lets come and go. The same labels give the same 
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from rods.canonical import rounded
@@ -16,25 +18,9 @@ from rods.family.seal.settings import Component
 from rods.faults import Label
 from rods.rules.curriculum import stage_rules
 
-# Which labels call for a component. Guidelines answer Table 6 of 002 one to one; missing_tool_call, evidence of Table 5
-# alone, is the other way of not calling. Cues and hints follow §3.3: argument errors call for what documents say of
-# arguments, recovery failures for better answers to errors.
-ANSWERS: Mapping[Component, frozenset[Label]] = {
-    "required": frozenset({"argument_mismatch"}),
-    "allowed": frozenset({"argument_mismatch"}),
-    "format": frozenset({"argument_mismatch"}),
-    "note": frozenset({"argument_mismatch", "invalid_tool_call"}),
-    "malformed": frozenset({"invalid_tool_call"}),
-    "missing": frozenset({"argument_mismatch", "recovery_failure"}),
-    "unknown_argument": frozenset({"argument_mismatch", "recovery_failure"}),
-    "mistyped": frozenset({"argument_mismatch", "recovery_failure"}),
-    "unknown_tool": frozenset({"invalid_tool_call", "recovery_failure"}),
-    "cautious_call": frozenset({"spurious_tool_call"}),
-    "active_response": frozenset({"empty_turn_model_response", "missing_tool_call"}),
-    "state_aware": frozenset({"state_mismatch"}),
-    "scope": frozenset({"instance_mismatch"}),
-    "response_format": frozenset({"response_mismatch"}),
-}
+COMPONENTS = tomllib.loads(Path(__file__).with_name("components.toml").read_text(encoding="utf-8"))
+# Which labels call for a component.
+ANSWERS: Mapping[str, frozenset[Label]] = {name: frozenset(one["labels"]) for name, one in COMPONENTS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +70,14 @@ class Evolution:
 
     def _change(self, groups: Sequence[Mapping[str, Any]], profile: Sequence[Counter[str]]) -> Change | None:
         counts = sum(profile, Counter[str]())
-        total = counts.total()
-        if not total or not groups:
+        if not (total := counts.total()) or not groups:
             return None
-        best: tuple[float, Change] | None = None
+        found: list[tuple[float, Change]] = []
         stage: Any = stage_rules(self._curriculum, groups[0]["stage"])
         for component in stage.evolving:
             share = rounded(sum(counts[label] for label in ANSWERS[component]) / total)
             shown = component in self.shown
             beyond = self._curriculum.evolve_below - share if shown else share - self._curriculum.evolve_above
-            if (beyond > 0 or (beyond == 0 and not shown)) and (best is None or rounded(beyond) > best[0]):
-                best = rounded(beyond), Change(component, not shown, share, total)
-        return best[1] if best else None
+            if beyond > 0 or (beyond == 0 and not shown):
+                found.append((rounded(beyond), Change(component, not shown, share, total)))
+        return max(found, key=lambda change: change[0])[1] if found else None  # of equal ones the first

@@ -27,8 +27,7 @@ class Seal(Extension):
         return bool(stage.evolving)
 
     def shown(self, fold: Any, opened: Any) -> frozenset[str]:
-        shown: frozenset[str] = fold.shown
-        return shown
+        return frozenset(fold.shown)
 
     def interface(self, stage: Any, dialect: str, base: Any, shown: Any) -> Any:
         from rods.family.seal.interface import LearningInterface

@@ -19,6 +19,7 @@ from rods.calls import Call
 from rods.dialects import TERSE
 from rods.environments.base import Parameter, Result, Tool
 from rods.errors import UserError
+from rods.family.seal.evolution import COMPONENTS
 from rods.family.seal.settings import GUIDELINES, Component, SealStage
 from rods.faults import WRONG_ARGUMENTS
 from rods.interfaces import Identity, Shown, beside
@@ -30,16 +31,6 @@ PROMPT = "learning_interface"
 LONGEST_GUIDELINE = 200  # characters
 LONGEST_HINT = 400
 TYPES = {"array": "list"}
-DONE: Mapping[Component, str] = {
-    "required": "arguments that every call needs are marked in the documents",
-    "allowed": "the values that an argument may have are listed in words",
-    "format": "types and limits of arguments are said in words",
-    "malformed": "a reply that cannot be read is answered with the form of a call",
-    "missing": "a refused call is told which arguments it lacks",
-    "unknown_argument": "a refused call is told which arguments its function does not take",
-    "mistyped": "a refused call is told what an argument has to be",
-    "unknown_tool": "a call of no function is told similar ones",
-}
 
 
 class LearningInterface(Identity):
@@ -102,9 +93,7 @@ class LearningInterface(Identity):
             close = alike(call.name, shown.tools)
             if self.brief:
                 return similar(close)
-            return (
-                f"There is no such function; similar ones: {named(close)}." if close else "There is no such function."
-            )
+            return f"There is no such function{f'; similar ones: {named(close)}' if close else ''}."
         if result.error not in WRONG_ARGUMENTS:
             return ""
         found = [one for one in misuses(tool, call.arguments) if one.kind in self.components]
@@ -119,17 +108,14 @@ def said(component: Component, brief: bool = False) -> str:
     episode."""
     text = section(f"compact_{component}" if brief else component)
     if len(text) > LONGEST_GUIDELINE:
-        raise UserError(
-            f"{component} has {len(text)} characters, and at most {LONGEST_GUIDELINE} are shown with every episode",
-            where=f"prompts/{PROMPT}.txt",
-            remedy="say it in fewer words",
-        )
+        what = f"{component} has {len(text)} characters, and at most {LONGEST_GUIDELINE} are shown with every episode"
+        raise UserError(what, where=f"prompts/{PROMPT}.txt", remedy="say it in fewer words")
     return text
 
 
 def words(component: Component, brief: bool) -> str:
     """What a component does, or says where it stands in the system prompt."""
-    return f"“{said(component, brief)}”" if component in SPOKEN else DONE[component]
+    return f"“{said(component, brief)}”" if component in SPOKEN else str(COMPONENTS[component]["does"])
 
 
 def section(name: str) -> str:
@@ -155,11 +141,9 @@ def _form(schema: Mapping[str, Any]) -> str:
     if kind == "array" and isinstance(inner, Mapping) and isinstance(inner.get("type"), str):
         words = f"list of {inner['type']}"
     low, high = schema.get("minimum"), schema.get("maximum")
-    if low is not None or high is not None:
-        words += (
-            f" {low} to {high}" if None not in (low, high) else f" from {low}" if high is None else f" up to {high}"
-        )
-    return words
+    if low is None:
+        return words if high is None else f"{words} up to {high}"
+    return f"{words} from {low}" if high is None else f"{words} {low} to {high}"
 
 
 def _fitting(parts: Iterable[str], limit: int, between: str) -> str:

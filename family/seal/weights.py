@@ -14,8 +14,10 @@ Other values make a hook of your own: `mine = weighted(response_mismatch=0.5)` i
 from __future__ import annotations
 
 import math
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -24,26 +26,13 @@ from rods.errors import UserError
 from rods.faults import LABELS, Label
 from rods.trainer.advantages import AdvantageEstimate, Array, Hook
 
-# ρ of 002 Table 6, which has none for the four labels of Table 5 alone: those are ours.
-UTILITY: Mapping[Label, float] = MappingProxyType(
-    {
-        "invalid_tool_call": 2.0,  # ours
-        "argument_mismatch": 2.0,  # ours
-        "state_mismatch": 1.0,
-        "recovery_failure": 1.0,  # ours
-        "missing_tool_call": 1.5,  # ours
-        "response_mismatch": 0.9,
-        "spurious_tool_call": 2.0,
-        "correct_abstention": 1.8,
-        "empty_turn_model_response": 1.5,
-        "instance_mismatch": 0.6,
-        "pass": 1.0,
-    }
+UTILITY: Mapping[str, float] = MappingProxyType(
+    tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 )
 LOWEST, HIGHEST = 0.5, 2.0  # 002 Appendix C.2
 
 
-def weight(labels: Sequence[Label], utility: Mapping[Label, float] = UTILITY) -> float:
+def weight(labels: Sequence[Label], utility: Mapping[str, float] = UTILITY) -> float:
     """w of a rollout, in [LOWEST, HIGHEST]; 1 where none of its turns has a label, which says nothing about it."""
     if not labels:
         return 1.0

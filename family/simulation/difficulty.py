@@ -43,14 +43,6 @@ RANGES: Mapping[Dimension, tuple[int, int]] = {
     "criteria": (0, 4),
 }
 SOFT: frozenset[Dimension] = frozenset({"tools", "calls", "turns", "persona", "ambiguity"})  # §2.3.2
-# The dimensions that each ablation of §4.3 keeps at the highest level.
-ABLATIONS: Mapping[str, tuple[Dimension, ...]] = {
-    "tool": ("tools", "calls"),
-    "turn": ("turns",),
-    "sys": ("system",),
-    "user": ("persona", "ambiguity"),
-    "crit": ("criteria",),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +69,6 @@ class Levels:
         """The most turns of user, tools and agent before a conversation ends."""
         of_tools = max(self.expected_turns, self.calls)
         return self.expected_turns, of_tools, self.expected_turns + of_tools
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def level(difficulty: int, low: int, high: int) -> int:
@@ -165,7 +154,10 @@ class Difficulty:
         if drawn:
             mean = batch_mean(drawn)
             self.faced = Faced(step, self.value, len(drawn), mean)
-            self.value = self._moved(mean)
+            rules = self._rules
+            if rules.adaptive and mean is not None and not rules.down_below <= mean <= rules.up_above:
+                moved = self.value + (rules.step if mean > rules.up_above else -rules.step)
+                self.value = min(max(moved, LOWEST), HIGHEST)
 
     def closing(self, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Adds nothing to the closing records of steps."""
@@ -177,12 +169,6 @@ class Difficulty:
         faced = self.faced
         if faced is None:
             return {"next": self.value}
-        allowed = levels(self._rules.model_copy(update={"soft": 0.0}), faced.difficulty, 0, 1, 0).as_json()
-        del allowed["soft"]
+        found = levels(self._rules.model_copy(update={"soft": 0.0}), faced.difficulty, 0, 1, 0)
+        allowed = {name: getattr(found, name) for name in DIMENSIONS}
         return {"next": self.value, "last": {**asdict(faced), "levels": allowed}}
-
-    def _moved(self, mean: float | None) -> int:
-        rules = self._rules
-        if not rules.adaptive or mean is None or rules.down_below <= mean <= rules.up_above:
-            return self.value
-        return min(max(self.value + (rules.step if mean > rules.up_above else -rules.step), LOWEST), HIGHEST)

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from rods.errors import UserError
-from rods.extension import Extension, Section, StepFold, Told
+from rods.extension import Extension, StepFold, Told
 from rods.family.simulation.settings import DRAWN, DifficultyRules, SimulationSettings, TaskSource
 
 
 class Simulation(Extension):
     name = "simulation"
-    sections: ClassVar[Mapping[str, Section]] = {
-        "source": TaskSource(),
-        "difficulty": DifficultyRules(),
-        "simulation": SimulationSettings(),
-    }
-    environments: ClassVar[Mapping[str, str]] = {
+    sections = {"source": TaskSource(), "difficulty": DifficultyRules(), "simulation": SimulationSettings()}
+    environments = {
         "repository": "rods.family.simulation.repository:environment",
         "/": "rods.family.simulation.repository:of_folder",
     }
-    licences: ClassVar[Mapping[str, str]] = {"repository": "Apache-2.0"}
+    licences = {"repository": "Apache-2.0"}
     logs = (DRAWN,)
     stand_ins = "rods.family.simulation.stand_ins"
-    record_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {"drawn": ("step", "slot", "difficulty")}
-    verbs: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "data draw": ("verbs:draw_file", "Draw tasks over the tools of a repository."),
-    }
+    record_keys = {"drawn": ("step", "slot", "difficulty")}
+    verbs = {"data draw": ("verbs:draw_file", "Draw tasks over the tools of a repository.")}
 
     def fold(self, config: Any) -> StepFold | None:
         from rods.family.simulation.difficulty import Difficulty
@@ -40,10 +34,8 @@ class Simulation(Extension):
     def validate(self, config: Any) -> None:
         drawn, batch, slots = config.source.drawn, config.training.batch_tasks, self.slots(config)
         if 0 < drawn < 1 and not 0 < slots < batch:
-            raise ValueError(
-                f"source.drawn = {drawn} of training.batch_tasks = {batch} makes {slots} drawn tasks a step: give a "
-                "share that leaves both some, or 0 or 1"
-            )
+            made = f"source.drawn = {drawn} of training.batch_tasks = {batch} makes {slots} drawn tasks a step"
+            raise ValueError(f"{made}: give a share that leaves both some, or 0 or 1")
         if drawn and any(stage.reward == "toolrl" for stage in config.curriculum.stages):
             raise ValueError("the reward toolrl compares calls with a ground truth, which drawn tasks do not have")
         if drawn == 1 and config.pool.static:
@@ -53,11 +45,9 @@ class Simulation(Extension):
 
     def check(self, config: Any, environments: Any) -> Sequence[Any]:
         if (modelled := config.simulation.by_model) and not (config.operation.players or config.operation.endpoints):
-            raise UserError(
-                f'simulation.{modelled[0]} is "model", and no model is named that could play',
-                where="operation.players",
-                remedy='give one [[operation.players]] with model and urls (docs/endpoints.md), or "procedural"',
-            )
+            what = f'simulation.{modelled[0]} is "model", and no model is named that could play'
+            remedy = 'give one [[operation.players]] with model and urls (docs/endpoints.md), or "procedural"'
+            raise UserError(what, where="operation.players", remedy=remedy)
         if not config.source.drawn:
             return ()
         from rods.family.simulation.source import drawn_from

@@ -161,7 +161,7 @@ def open_task(
         state={"random_seed": int(content_id(asdict(drawn))[:8], 16)},
         split=split,
         provenance={**known, **provenance},
-        system=system_prompt(drawn.levels),
+        system=said(f"system_{drawn.levels.system}"),  # from a few paragraphs to one sentence (§2.3.1)
         limits=Limits(tool_turns, replies + asked),
     )
 
@@ -175,11 +175,6 @@ def levels_of(task: AnyTask) -> Levels | None:
     if not task.goal.calls or not isinstance(kept, dict) or kept.keys() != {field.name for field in fields(Levels)}:
         return None
     return Levels(**kept) if all(type(kept[name]) is int for name in DIMENSIONS) else None
-
-
-def system_prompt(levels: Levels) -> str:
-    """What the policy's system prompt says at this level, from a few paragraphs to one sentence (§2.3.1)."""
-    return said(f"system_{levels.system}")
 
 
 def said(section: str) -> str:
@@ -265,15 +260,19 @@ def _with_user(
     context = f"{greeting} {who if greeting.endswith(',') else who[:1].upper() + who[1:]} {doing}."
     opening = rng.choice(phrases["openings"][levels.persona]["clear"])
     first = turns[0]
-    shown = [_shown(facts[call], levels.ambiguity, rng) for call in first]
+    # the facts of each call that the first query says: all, or half when it is somewhat ambiguous
+    shown = [list(known) for known in facts[: len(first)]]
+    if levels.ambiguity:
+        halves = [sorted(rng.sample(range(len(known)), len(known) // 2)) for known in shown]
+        shown = [[known[at] for at in half] for known, half in zip(shown, halves, strict=True)]
 
     def query() -> str:
-        said = (_said(requests[call], [facts[call][each] for each in shown[call]]) for call in first)
+        said = (_said(requests[call], shown[call]) for call in first)
         return f"{context} {opening.format(request=', and then '.join(said))}"
 
-    def unshown() -> list[tuple[int, int]]:
-        """(call, number) of the facts that the first query leaves out."""
-        return [(call, at) for call in first for at in range(len(facts[call])) if at not in shown[call]]
+    def unshown() -> list[tuple[int, _Fact]]:
+        """The facts that the first query leaves out, with the number of their call."""
+        return [(call, fact) for call in first for fact in facts[call] if fact not in shown[call]]
 
     if levels.ambiguity == 2:
         shown = [[] for _ in first]
@@ -281,19 +280,14 @@ def _with_user(
         text = f"{context} {hint.format(area=about[:1].lower() + about[1:])}, {wish} {close}"
     else:
         text = query()
-        while told := [part for part in unshown() if facts[part[0]][part[1]].told_in(Text.of(text))]:
-            for call, number in told:  # that another fact with the same value has told
-                shown[call].append(number)
+        while told := [part for part in unshown() if part[1].told_in(Text.of(text))]:
+            for call, fact in told:  # that another fact with the same value has told
+                shown[call].append(fact)
             text = query()
     heard = Text.of(text)
-    unsaid = [facts[call][number] for call, number in unshown()]
-    hidden = [fact.topic for fact in unsaid if not fact.told_in(heard)]
-    further = [
-        rng.choice(phrases["further"]["clear"]).format(
-            request=", and then ".join(_said(requests[call], facts[call]) for call in turn)
-        )
-        for turn in turns[1:]
-    ]
+    hidden = [fact.topic for _, fact in unshown() if not fact.told_in(heard)]
+    later = [", and then ".join(_said(requests[call], facts[call]) for call in turn) for turn in turns[1:]]
+    further = [rng.choice(phrases["further"]["clear"]).format(request=request) for request in later]
     manner = phrases["manner"][levels.persona]
     wanted = "; ".join(requests)
     intent = "; ".join(_said(request, known) for request, known in zip(requests, facts, strict=True))
@@ -364,13 +358,6 @@ def _request(tool: Tool) -> str:
 def _said(request: str, facts: Sequence[_Fact]) -> str:
     told = ", ".join(f"{fact.label} {fact.text}" for fact in facts)
     return f"{request} ({told})" if told else request
-
-
-def _shown(facts: Sequence[_Fact], ambiguity: int, rng: random.Random) -> list[int]:
-    """The numbers of the facts of a call that the first query says: all, or half when it is somewhat ambiguous."""
-    if ambiguity == 0:
-        return list(range(len(facts)))
-    return sorted(rng.sample(range(len(facts)), len(facts) // 2))
 
 
 @cache

@@ -10,6 +10,7 @@ import copy
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 from rods.analysis.containment import Text, key_of
@@ -60,7 +61,7 @@ class Ledger:
         self._things: dict[tuple[str, Any], _Thing] = {}  # by entity and key, what was met last stands last
         self._whole: dict[str, list[dict[str, Any]]] = {}  # by entity: filters whose matches are all known
         self._looked_up: dict[bytes, ToolAnswer] = {}
-        self._checkers: dict[str, Checker] = {}
+        self._checker = cache(lambda name: Checker(tools[name].tool.result or {}))
         self._empty = empty
 
     def known(self, call: Call) -> ToolAnswer | None:
@@ -83,7 +84,7 @@ class Ledger:
         """What in a tool's answer cannot be, each as a sentence for whoever gave it; empty where it can be taken up."""
         if call.name not in self._tools:
             return []
-        if answer.status == "ok" and (fault := self._checker(call).fault(dict(answer.value))):
+        if answer.status == "ok" and (fault := self._checker(call.name).fault(dict(answer.value))):
             return [f"the result {fault}"]
         if (effect := self._effect(call)) is None:
             return []
@@ -126,7 +127,7 @@ class Ledger:
             if exact and not self._is_whole(effect.entity, filters):
                 self._whole.setdefault(effect.entity, []).append(filters)
         else:
-            self._learn(effect, {**self._stated(call, effect), **answer.value}, changed=effect.does != "reads")
+            self._learn(effect, {**self.stated(call), **answer.value}, changed=effect.does != "reads")
 
     def told(self, room: int) -> str:
         """The things that are known, a line each, for the model that plays the tools: what was met last, within `room`
@@ -145,8 +146,10 @@ class Ledger:
 
     def stated(self, call: Call) -> dict[str, Any]:
         """The fields that a call says a thing has or gets, and those that its tool always sets."""
-        effect = self._effect(call)
-        return self._stated(call, effect) if effect is not None else {}
+        if (effect := self._effect(call)) is None:
+            return {}
+        shown = self._shown(call, effect)
+        return {**{name: value for name, value in call.arguments.items() if name in shown}, **effect.sets}
 
     def fields(self, entity: str, key: Any) -> Fields:
         """What is known of a thing that is there; empty for any other."""
@@ -212,11 +215,6 @@ class Ledger:
         changed = changed or (thing is not None and thing.changed)
         self._set(effect, fields[effect.key], _Thing({**before, **fields}, changed=changed))
 
-    def _stated(self, call: Call, effect: Effect) -> dict[str, Any]:
-        """The fields that the call itself says: of what is created, read or changed, and what the tool always sets."""
-        shown = self._shown(call, effect)
-        return {**{name: value for name, value in call.arguments.items() if name in shown}, **effect.sets}
-
     def _shown(self, call: Call, effect: Effect) -> Mapping[str, Any]:
         """The schemas of the fields of a thing, as the tool's result shows them."""
         properties: Mapping[str, Any] = (self._tools[call.name].tool.result or {})["properties"]
@@ -242,7 +240,7 @@ class Ledger:
         if any(name not in fields for name in schema.get("required", ())):
             return None
         value = {name: fields[name] for name in schema["properties"] if name in fields}
-        return ToolAnswer("ok", copy.deepcopy(value)) if self._checker(call).fits(value) else None
+        return ToolAnswer("ok", copy.deepcopy(value)) if self._checker(call.name).fits(value) else None
 
     def _listed(self, call: Call, effect: Effect) -> ToolAnswer | None:
         filters, exact = self._filters(call, effect)
@@ -254,12 +252,14 @@ class Ledger:
         shown, schema = self._shown(call, effect), (self._tools[call.name].tool.result or {})
         found = [{name: one[name] for name in shown if name in one} for one in there if _matches(one, filters)]
         value = {effect.items: copy.deepcopy(found)}
-        return ToolAnswer("ok", value) if self._checker(call).fits(value) and len(schema["properties"]) == 1 else None
+        return (
+            ToolAnswer("ok", value) if self._checker(call.name).fits(value) and len(schema["properties"]) == 1 else None
+        )
 
     def _of_one(self, call: Call, effect: Effect, value: Fields) -> Iterator[str]:
         """What is wrong with the thing that a tool says it created, read, changed or removed."""
         key = value.get(effect.key)
-        stated = self._stated(call, effect)
+        stated = self.stated(call)
         for name, set_to in stated.items():
             if name in value and not _same(value[name], set_to):
                 yield f"{name} is {_short(set_to)}, not {_short(value[name])}"
@@ -297,11 +297,6 @@ class Ledger:
             for key, fields in self._of(effect.entity):
                 if key not in keys and _matches(fields, filters):
                     yield f"{effect.entity} {key} is missing"
-
-    def _checker(self, call: Call) -> Checker:
-        if call.name not in self._checkers:
-            self._checkers[call.name] = Checker(self._tools[call.name].tool.result or {})
-        return self._checkers[call.name]
 
 
 def _differing(effect: Effect, thing: _Thing, fields: Fields) -> Iterator[str]:

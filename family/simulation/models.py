@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
 from rods.analysis.containment import Text
@@ -26,7 +25,7 @@ from rods.episode.watchdog import outside
 from rods.errors import InfrastructureError, Unsupported, UserError
 from rods.family.simulation import roles
 from rods.family.simulation.generating import DrawnTask, Errand, Wanted, offered, open_task
-from rods.family.simulation.ledger import Ledger, ToolAnswer
+from rods.family.simulation.ledger import Ledger
 from rods.family.simulation.roles import TOLD, Role, Simulation, without_asking
 from rods.family.simulation.settings import Information, SimulationSettings
 from rods.family.simulation.world import RepositoryEnvironment
@@ -58,11 +57,8 @@ class Models:
     def put(self, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
         """What `question` comes to in the line's loop. Raises UserError where there is no line."""
         if self.line is None:
-            raise UserError(
-                "models play, and there is no line to them",
-                where="[simulation]",
-                remedy="let the command that plays open one (rods.buffers.run.run.Run.playing), or play without models",
-            )
+            remedy = "let the command that plays open one (rods.buffers.run.run.Run.playing), or play without models"
+            raise UserError("models play, and there is no line to them", where="[simulation]", remedy=remedy)
         return self.line.ask(question)
 
     def answer(self, account: str, question: Simulation[T], check: Check[T] = lambda answer: ()) -> T:
@@ -104,8 +100,8 @@ class Models:
 
     def hidden(self, role: Role) -> Collection[Information]:
         """What this role is not told."""
-        name = {"simulated_tool": "tools", "simulated_user": "user", "simulated_verifier": "verifier"}[role]
-        return set(TOLD[role]).difference(getattr(self.settings, f"{name}_told"))
+        told = {"simulated_tool": "tools_told", "simulated_user": "user_told", "simulated_verifier": "verifier_told"}
+        return set(TOLD[role]).difference(getattr(self.settings, told[role]))
 
     def shown(self, messages: Sequence[Message]) -> str:
         """A conversation as roles are shown it: without the system prompt, the latest of it."""
@@ -154,7 +150,7 @@ class ModelWorld(Stateless):
         if refused is not None:
             return refused._replace(reward=-1.0) if rewarding else refused
         ledger = self.ledger
-        answer: ToolAnswer | None = None if ledger is None else ledger.known(call)
+        answer = None if ledger is None else ledger.known(call)
         if answer is None:
             known = "" if ledger is None else ledger.told(roles.SHOWN)
             hidden = self.models.hidden("simulated_tool")
@@ -178,10 +174,9 @@ class ModelUser:
     tools: Sequence[Tool]
 
     def __call__(self, persona: Persona, said: Exchange) -> UserText:
-        lines = [line for text, answer in said for line in (f"user: {text}", f"assistant: {answer}")]
+        heard = self.models.cut([line for text, answer in said for line in (f"user: {text}", f"assistant: {answer}")])
         hidden, rewarding = self.models.hidden("simulated_user"), self.models.settings.turn_rewards
-        errand, heard = Errand.of(self.task), self.models.cut(lines)
-        question = roles.ask_user(errand, self.tools, heard, hidden, rewarding=rewarding)
+        question = roles.ask_user(Errand.of(self.task), self.tools, heard, hidden, rewarding=rewarding)
 
         def told(answer: UserText) -> list[str]:
             return [f"nobody has asked for this yet: {topic}" for topic in told_unasked(persona, said, answer.text)]
@@ -217,21 +212,13 @@ class ModelVerifier:
 
     def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
         """Raises InfrastructureError where no verdict can be had."""
-        if (clear := unasked(need)) is not None:
+        if (clear := without_asking(need)) is not None:
             return clear
         conversation, hidden = self.models.shown(need.messages), self.models.hidden("simulated_verifier")
         errand = Errand.of(self.task)
         opinion = self.models.answer(self.task.id, roles.ask_verifier(errand, self.tools, conversation, hidden))
         met = f"met: {', '.join(opinion.met) or 'none'} of {len(errand.criteria)}"
         return Outcome(opinion.verdict + 1, RUBRIC_LEVELS, (met, *([opinion.reason] if opinion.reason else [])))
-
-
-def unasked(need: NeedOutcome) -> Outcome | None:
-    """The verdict on an episode that needs no verifier; None for any other."""
-    steps = [step for turn in need.turns for step in turn.steps]
-    malformed = any(step.error is not None for step in steps)
-    clear = without_asking(sum(len(step.calls) for step in steps), malformed)
-    return None if clear is None else Outcome(clear.verdict + 1, RUBRIC_LEVELS, (clear.reason,))
 
 
 class ModelGenerator:
@@ -244,14 +231,15 @@ class ModelGenerator:
 
     def __call__(self, wanted: Sequence[Wanted]) -> list[OpenTask]:
         """Raises InfrastructureError where a task cannot be had."""
-        return self.models.put(lambda client: self._every(client, wanted))
 
-    async def _every(self, client: Client, wanted: Sequence[Wanted]) -> list[OpenTask]:
-        made = await asyncio.gather(*(self._task(client, one) for one in wanted), return_exceptions=True)
-        for failed in made:
-            if isinstance(failed, BaseException):
-                raise failed
-        return [task for task in made if isinstance(task, OpenTask)]
+        async def every(client: Client) -> list[OpenTask]:
+            made = await asyncio.gather(*(self._task(client, one) for one in wanted), return_exceptions=True)
+            for failed in made:
+                if isinstance(failed, BaseException):
+                    raise failed
+            return [task for task in made if isinstance(task, OpenTask)]
+
+        return self.models.put(every)
 
     async def _task(self, client: Client, one: Wanted) -> OpenTask:
         """Over other tools where the model finds nothing for these."""
@@ -294,9 +282,7 @@ class ModelThread:
             self._running.result()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         assert self._running is not None
         self._loop.call_soon_threadsafe(self._stop.set)
         try:

@@ -22,19 +22,17 @@ from rods.environments.base import Instance, Result
 from rods.environments.loading import Environments
 from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, Outcome, Trace
 from rods.errors import InfrastructureError, UserError
-from rods.family.simulation.generating import Generator
 from rods.family.simulation.models import (
-    ModelGenerator,
     Models,
     ModelThread,
     ModelUser,
     ModelVerifier,
     ModelWorld,
     Stateless,
-    unasked,
 )
+from rods.family.simulation.roles import without_asking
 from rods.family.simulation.verifying import ByRule, unjudged
-from rods.family.simulation.world import RepositoryEnvironment, as_repository
+from rods.family.simulation.world import as_repository
 from rods.llm import Budget, Client
 from rods.players import Players
 from rods.tasks import AnyTask, OpenTask
@@ -109,10 +107,6 @@ class SimulationPlayer(Models):
         possible += ["tools", "verifier"] if isinstance(task.goal, Rubric) else []
         return frozenset(possible).intersection(self.settings.by_model)
 
-    def generator(self, environment: RepositoryEnvironment, random_seed: int) -> Generator:
-        """The model that thinks up tasks over the tools of `environment`."""
-        return ModelGenerator(self, environment, random_seed)
-
 
 def simulation_of(players: Players) -> SimulationPlayer:
     """The one among the players of a run or an evaluation."""
@@ -131,8 +125,7 @@ async def client(run: Run, process: str, heartbeat: Heartbeat | None) -> AsyncIt
         others = [call for name in players(run.path) if name != process for call in read(run.path / usage(name))]
         tokens = log.tokens + sum(call["tokens_in"] + call["tokens_out"] for call in others)
         requests = log.requests + sum(call["requests"] for call in others)
-        limits = Budgets(**operation.player_budgets.model_dump())
-        budget = Budget(limits, tokens=tokens, requests=requests)
+        budget = Budget(Budgets(**operation.player_budgets.model_dump()), tokens=tokens, requests=requests)
         endpoints = [endpoint.giving_up for endpoint in operation.players or operation.endpoints]
         asked = Client(endpoints, budget=budget, sink=log)
         async with asked, _noted(asked, heartbeat):
@@ -202,7 +195,7 @@ class RecordedOutcome:
         self._outcome = trace.outcome
 
     def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
-        if (clear := unasked(need)) is not None:
+        if (clear := without_asking(need)) is not None:
             return clear
         if self._outcome is None:
             raise InfrastructureError("the trace has no verdict")

@@ -14,14 +14,14 @@ from rods.analysis.containment import Text, leaves
 from rods.analysis.schemas import Checker, limits
 from rods.answers import AnswerForm, Schema, Unreadable, obj
 from rods.calls import Call
-from rods.conversations import UserText
+from rods.conversations import RUBRIC_LEVELS, UserText
 from rods.environments.base import Tool
+from rods.episode.engine import NeedOutcome, Outcome
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.generating import CRITERIA, DrawnTask, Errand, said
 from rods.family.simulation.ledger import ToolAnswer
 from rods.family.simulation.settings import Information
 from rods.family.simulation.tools import ToolRepository
-from rods.prompts import load
 
 T = TypeVar("T")
 Role = Literal["simulated_task", "simulated_tool", "simulated_user", "simulated_verifier"]
@@ -33,7 +33,6 @@ TOLD: Mapping[Role, tuple[Information, ...]] = {
 }
 SHOWN = 12_000  # characters of what is known that the tool is shown; the latest of it
 TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 2_000}
-USER = AnswerForm({"message": {"type": "string", "maxLength": 2_000}})
 WORTH = {"good": 1.0, "neutral": 0.0, "bad": -1.0}  # what a role may give for the policy's latest step (001 §2.2.2)
 STEP: Schema = {"type": "string", "enum": list(WORTH)}
 MET: Schema = {"type": "string", "enum": ["met", "missed"]}
@@ -50,13 +49,6 @@ class Simulation(Generic[T]):
     form: AnswerForm
     read: Callable[[Mapping[str, Any]], T]
 
-    def messages(self, *, constrained: bool) -> list[dict[str, str]]:
-        """What is sent, asking for an answer that is held to a schema or for one in tags."""
-        rendered = load(self.role).render_sections(**self.fields)
-        parts = ("user", *self.sections, "constrained" if constrained else "tagged")
-        question = "\n\n".join(rendered[part] for part in parts)
-        return [{"role": "system", "content": rendered["system"]}, {"role": "user", "content": question}]
-
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
@@ -72,19 +64,12 @@ def ask_for_task(
 ) -> Simulation[DrawnTask]:
     """A task over `tools`; `problem`: what was wrong with the last answer. Tools without a category of the repository
     are not asked about."""
-    document = {
-        "type": "array",
-        "items": {
-            "anyOf": [obj({"name": {"const": tool.name}, "arguments": arguments_schema(tool)}) for tool in tools]
-        },
-        "minItems": 1,
-        "maxItems": levels.calls,
-    }
+    forms = [obj({"name": {"const": tool.name}, "arguments": arguments_schema(tool)}) for tool in tools]
     form = AnswerForm(
         {
             **dict.fromkeys(("intent", "first_query", "manner"), TEXT),
             "knows": {"type": "array", "items": obj({"topic": TEXT, "words": TEXT}), "maxItems": 20},
-            "calls": document,
+            "calls": {"type": "array", "items": {"anyOf": forms}, "minItems": 1, "maxItems": levels.calls},
         },
         guiding=frozenset({"calls"}),
     )
@@ -152,7 +137,7 @@ def ask_tool(
     fields |= {"call": _json(call.as_json()), "result": _json(result), "known": known[-SHOWN:], "problem": problem}
 
     def read(answer: Mapping[str, Any]) -> ToolAnswer:
-        reward = _worth(answer)
+        reward = WORTH.get(answer.get("step", ""))
         if answer["status"] != "ok":
             return ToolAnswer(answer["status"], message=answer.get("message", "").strip(), reward=reward)
         if fault := Checker(result).fault(answer["result"]):
@@ -175,11 +160,11 @@ def ask_user(
     """What the user says next; "" ends the conversation. `conversation` holds what the user has heard: no calls.
     `rewarding`: it also says what the latest answer is worth."""
     fields, sections = _briefed("simulated_user", task, tools, conversation, hidden)
-    form = AnswerForm({**USER.fields, "step": STEP}) if rewarding else USER
+    form = AnswerForm({"message": {"type": "string", "maxLength": 2_000}, **({"step": STEP} if rewarding else {})})
     added = (*sections, "reward") if rewarding else sections
 
     def read(answer: Mapping[str, Any]) -> UserText:
-        return UserText(str(answer["message"]).strip(), _worth(answer))
+        return UserText(str(answer["message"]).strip(), WORTH.get(answer.get("step", "")))
 
     return Simulation("simulated_user", fields, added, form, read)
 
@@ -216,16 +201,13 @@ def verdict(met: int, of: int, severe: bool) -> Literal[-1, 0, 1]:
     return 1 if met == of else 0
 
 
-def without_asking(calls: int, malformed: bool) -> Assessment | None:
+def without_asking(need: NeedOutcome) -> Outcome | None:
     """The verdict on a conversation that needs no verifier: without any call of a tool, or with text that cannot be
     read as calls, it is −1 (§3.4); None for any other."""
-    if malformed:
-        return Assessment(-1, reason="a reply could not be read")
-    return Assessment(-1, reason="no tool was called") if not calls else None
-
-
-def _worth(answer: Mapping[str, Any]) -> float | None:
-    return WORTH[answer["step"]] if "step" in answer else None
+    steps = [step for turn in need.turns for step in turn.steps]
+    if any(step.error is not None for step in steps):
+        return Outcome(0, RUBRIC_LEVELS, ("a reply could not be read",))
+    return None if any(step.calls for step in steps) else Outcome(0, RUBRIC_LEVELS, ("no tool was called",))
 
 
 def _briefed(
@@ -250,18 +232,16 @@ def _calls_of(records: Any, tools: Sequence[Tool], most: int) -> tuple[Call, ...
     by_name = {tool.name: tool for tool in tools}
     if not isinstance(records, list) or not 1 <= len(records) <= most:
         raise Unreadable(f"calls must be a list of 1 to {most}")
-    found = []
-    for record in records:
-        try:
-            call = Call.from_json(record)
-        except ValueError as error:
-            raise Unreadable(f"calls: {error}") from None
+    try:
+        found = tuple(map(Call.from_json, records))
+    except ValueError as error:
+        raise Unreadable(f"calls: {error}") from None
+    for call in found:
         if call.name not in by_name:
             raise Unreadable(f"there is no tool {call.name[:80]!r}")
         if fault := Checker(arguments_schema(by_name[call.name])).fault(dict(call.arguments)):
             raise Unreadable(f"the arguments of {call.name}: {fault}")
-        found.append(call)
-    return tuple(found)
+    return found
 
 
 def arguments_schema(tool: Tool) -> dict[str, Any]:

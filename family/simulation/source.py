@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rods.buffers.folds.observations import Observations
@@ -19,6 +20,7 @@ from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Difficulty, levels
 from rods.family.simulation.generating import Generator, Wanted, draw_task, open_task
+from rods.family.simulation.models import ModelGenerator
 from rods.family.simulation.players import simulation_of
 from rods.family.simulation.settings import DRAWN, DifficultyRules
 from rods.family.simulation.world import RepositoryEnvironment
@@ -27,7 +29,6 @@ from rods.tasks import AnyTask, OpenTask
 
 if TYPE_CHECKING:
     from rods.buffers.audit.verify import Findings
-
 
 Place = tuple[int, int, int]  # step, slot of its batch (from 0), difficulty: what a task is drawn once for
 
@@ -83,15 +84,13 @@ class DrawnSource:
             if (step, slot, difficulty) not in self.seqs
         ]
         if wanted:
-            if self.generate is None:
-                self.generate = generator(config, self.run.players)
+            self.generate = self.generate or generator(config, self.run.players)
             records = [
                 record("drawn", step=step, slot=one.slot, difficulty=difficulty, task=task.as_json())
                 for one, task in zip(wanted, self.generate(wanted), strict=True)
             ]
             with held():
-                if self._writer is None:
-                    self._writer = LogWriter(self.path, part_bytes=config.operation.log_part_bytes)
+                self._writer = self._writer or LogWriter(self.path, part_bytes=config.operation.log_part_bytes)
                 self._writer.append(records)
                 self.poll()
         return [self._at((step, slot, difficulty)) for slot in slots]
@@ -134,7 +133,7 @@ def generator(config: Any, players: Players) -> Generator:
     """Who draws the tasks of a run. Raises UserError where the repository cannot be read."""
     environment, random_seed = drawn_from(config.source.repository, players.environments), config.random_seeds.drawn
     if config.simulation.generator == "model":
-        return simulation_of(players).generator(environment, random_seed)
+        return ModelGenerator(simulation_of(players), environment, random_seed)
     repository, named = environment.repository, reference(environment)
     return lambda wanted: [
         open_task(draw_task(repository, one.levels, random_seed, one.step, one.slot), named) for one in wanted
@@ -162,7 +161,7 @@ def verify_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
         except ValueError as error:
             findings.problem(where, f"is no task that could be drawn: {error}")
             continue
-        if task.provenance.get("levels") != wanted.levels.as_json():
+        if task.provenance.get("levels") != asdict(wanted.levels):
             findings.problem(where, f"its levels are not those of difficulty {difficulty}")
         elif again is not None and next(iter(again([wanted]))).id != task.id:
             findings.problem(where, "the generator draws another task there")

@@ -97,7 +97,7 @@ def user(asked: Asked) -> Answer:
     """As the user that needs no model: it tells what it is asked for. Asked nothing, it makes its next request, the
     next part of its wish, and ends when it has no more."""
     fields, said = asked.fields, _said(asked.fields["conversation"])
-    knows = dict(_line(line) for line in fields["knows"].splitlines() if ": " in line)
+    knows = dict(line.split(": ", 1) for line in fields["knows"].splitlines() if ": " in line)
     last = [text for speaker, text in said if speaker == "assistant"][-1:]
     heard = " ".join(text for speaker, text in said if speaker == "user")
     heard = heard.replace(knows.get(WANTED, "\n"), "").casefold()  # names all of them and asks for none
@@ -185,11 +185,6 @@ def _value(text: str) -> Any:
 
 def _values(call: Call) -> list[Any]:
     return [value for _, value in leaves(dict(call.arguments)) if not isinstance(value, bool)]
-
-
-def _line(text: str) -> tuple[str, str]:
-    topic, _, words = text.partition(": ")
-    return topic, words
 
 
 def _said(conversation: str) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ folder holds `categories.json`, {category: what it is about}, and files of this 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -80,9 +80,8 @@ def read_folder(folder: Path) -> ToolRepository:
     """Raises UserError (what, where, what to do) for the first thing that is wrong with it."""
     categories = _read(folder / CATEGORIES)
     if not isinstance(categories, dict) or not all(isinstance(about, str) and about for about in categories.values()):
-        raise UserError(
-            "is no object of texts", where=str(folder / CATEGORIES), remedy='write {"category": "what it is about"}'
-        )
+        remedy = 'write {"category": "what it is about"}'
+        raise UserError("is no object of texts", where=str(folder / CATEGORIES), remedy=remedy)
     found: list[SimulatedTool] = []
     for path in sorted(folder.glob("*.json")):
         if path.name != CATEGORIES:
@@ -95,9 +94,8 @@ def read_folder(folder: Path) -> ToolRepository:
 def from_environment(environment: Environment) -> ToolRepository:
     """The environment's own tools; its API classes are the categories. What they do is known to the environment alone.
     Raises UserError for a document that is broken."""
-    found = [SimulatedTool(tool, where=f"{environment.name}: {name}") for name, tool in environment.tools().items()]
-    for one, name in zip(found, environment.tools(), strict=True):
-        _check(name, one)
+    given = environment.tools().items()
+    found = [_checked(SimulatedTool(tool, where=f"{environment.name}: {name}")) for name, tool in given]
     return ToolRepository(_named(found), {one.tool.group: one.tool.group for one in found})
 
 
@@ -112,8 +110,7 @@ def from_mcp(listing: Any, category: str, about: str, *, where: str = "tools/lis
         raise UserError(f"goes on after the cursor {str(body['nextCursor'])[:40]!r}", where=where, remedy=remedy)
     found = []
     for number, record in enumerate(body["tools"]):
-        place = f"{where}: tools[{number}]"
-        _object(record, place)
+        _object(record, place := f"{where}: tools[{number}]")
         found.append(_tool(record, category, place, record.get("inputSchema"), record.get("outputSchema")))
     return ToolRepository(_named(found), {category: about})
 
@@ -162,9 +159,8 @@ def _tool(
         raise UserError("has properties that are no schemas", where=where, remedy="give each parameter a schema")
     if not isinstance(required, list) or (lacking := [one for one in required if str(one) not in properties]):
         what = f"requires {str(lacking[0])[:80]!r}" if isinstance(required, list) else f"requires {required!r}"
-        raise UserError(
-            f"{what}, which is not among its properties", where=where, remedy="declare the parameter, or drop it there"
-        )
+        remedy = "declare the parameter, or drop it there"
+        raise UserError(f"{what}, which is not among its properties", where=where, remedy=remedy)
     parameters = tuple(_parameter(one, schema, one in required) for one, schema in properties.items())
     about = record.get("description")
     returned = None if result is None else _inlined(result, root or _object(result, where), where)
@@ -172,17 +168,14 @@ def _tool(
         raise UserError("returns no object", where=where, remedy='give its result as {"type": "object", …}')
     about = " ".join(about.split()) if isinstance(about, str) else ""
     tool = Tool(name, category, about, parameters, bounded=False, result=returned)
-    made = SimulatedTool(tool, where=where)
-    _check(name, made)
-    return made
+    return _checked(SimulatedTool(tool, where=where))
 
 
 def _parameter(name: str, schema: Mapping[str, Any], required: bool) -> Parameter:
     """Examples are for whoever draws values; a policy that reads the document is not shown them."""
     kept = {key: value for key, value in schema.items() if key not in ("description", "default")}
-    bare = _without_examples(kept)
-    about, default = str(schema.get("description", "")), schema.get("default")
-    return Parameter(name, bare, about, required, default, kept if bare != kept else {})
+    bare, about = _without_examples(kept), str(schema.get("description", ""))
+    return Parameter(name, bare, about, required, schema.get("default"), kept if bare != kept else {})
 
 
 def _without_examples(schema: Any) -> Any:
@@ -197,28 +190,25 @@ def _without_examples(schema: Any) -> Any:
     }
 
 
-def _check(name: str, one: SimulatedTool) -> None:
-    """Raises UserError for the first fault of a tool's document."""
-    for about, what, remedy in tool_faults(name, one.tool):
+def _checked(one: SimulatedTool) -> SimulatedTool:
+    """The tool. Raises UserError for the first fault of its document."""
+    for about, what, remedy in tool_faults(one.tool.name, one.tool):
         if about == "description":
             what, remedy = "has no description", "say in a sentence what it does: policies and models read nothing else"
             raise UserError(what, where=one.where, remedy=remedy)
         raise UserError(what, where=f"{one.where}: {about}", remedy=remedy)
+    return one
 
 
 def _effect(record: Any, tool: Tool, entities: Mapping[str, Any], where: str) -> Effect:
     """Raises UserError for an effect that the tool's own schemas cannot have."""
-    where = f"{where}: effect"
-    _object(record, where)
+    _object(record, where := f"{where}: effect")
     does, entity = record.get("does"), record.get("entity", "")
     sets, touches = record.get("sets", {}), record.get("touches", [])
     shaped = isinstance(sets, dict) and isinstance(touches, list) and isinstance(entity, str)
     if does not in DOES or not shaped or record.keys() - {"does", "entity", "sets", "touches"}:
-        raise UserError(
-            f"is {str(record)[:120]}",
-            where=where,
-            remedy=f'write {{"does": one of {", ".join(DOES)}, "entity": …, "sets": {{…}}, "touches": […]}}',
-        )
+        remedy = f'write {{"does": one of {", ".join(DOES)}, "entity": …, "sets": {{…}}, "touches": […]}}'
+        raise UserError(f"is {str(record)[:120]}", where=where, remedy=remedy)
     if does == "looks_up":
         return Effect(does)
     key = entities.get(entity)
@@ -288,16 +278,12 @@ def _inlined(schema: Any, root: Mapping[str, Any], where: str, depth: int = 0) -
         return schema
     if "$ref" not in schema:
         return {name: _inlined(each, root, where, depth + 1) for name, each in schema.items() if name != "$defs"}
-    target = _pointed(root, str(schema["$ref"]).split("/"))
-    if target is None:
+    start, *path = str(schema["$ref"]).split("/")
+    target: Any = root if start == "#" else None
+    for part in path:
+        target = target.get(part) if isinstance(target, dict) else None
+    if not isinstance(target, dict):
         what, remedy = f"refers to {str(schema['$ref'])[:80]!r}", 'define it in "$defs" and write "#/$defs/<name>"'
         raise UserError(what, where=where, remedy=remedy)
     beside = {name: each for name, each in schema.items() if name != "$ref"}
     return _inlined({**target, **beside}, root, where, depth + 1)
-
-
-def _pointed(root: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any] | None:
-    value: Any = root if path[0] == "#" else None
-    for part in path[1:]:
-        value = value.get(part) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else None

@@ -28,22 +28,21 @@ def turn_level(estimate: AdvantageEstimate) -> Sequence[Array]:
     for seen in estimate.rollouts:
         values = np.zeros(seen.tokens)
         if seen.rollout.reward is not None:  # the machinery broke: nothing was earned
-            judged = _of_steps(seen) if isinstance(seen.task, OpenTask) else _of_turns(seen)
-            for value, (start, end) in judged:
+            for value, (start, end) in _judged(seen):
                 values[start:end] = value
         found.append(values)
     return found
 
 
-def _of_turns(seen: RolloutView) -> Iterator[tuple[float, tuple[int, int]]]:
-    for turn, span in zip(seen.trace.turns, seen.turns, strict=True):
-        yield 1.0 if turn.verdict is not None and turn.verdict.resolved else -1.0, span
-
-
-def _of_steps(seen: RolloutView) -> Iterator[tuple[float, tuple[int, int]]]:
-    """What tools and user gave for each reply; −1 for one that could not be read, 0 where nobody was asked."""
-    for step, span in zip(_steps(seen), seen.replies, strict=True):
-        yield -1.0 if step.error is not None else step.reward or 0.0, span
+def _judged(seen: RolloutView) -> Iterator[tuple[float, tuple[int, int]]]:
+    """What each turn was worth; of a task that is judged at the end, what tools and user gave for each reply: −1 for
+    one that could not be read, 0 where nobody was asked."""
+    if isinstance(seen.task, OpenTask):
+        for step, span in zip(_steps(seen), seen.replies, strict=True):
+            yield -1.0 if step.error is not None else step.reward or 0.0, span
+    else:
+        for turn, span in zip(seen.trace.turns, seen.turns, strict=True):
+            yield 1.0 if turn.verdict is not None and turn.verdict.resolved else -1.0, span
 
 
 def _steps(seen: RolloutView) -> list[StepTrace]:

@@ -78,8 +78,8 @@ class _Chance:
 
 
 def _levels(task: OpenTask) -> Levels:
-    found = levels_of(task)
-    assert found is not None, f"task {task.id} was not drawn"
+    if (found := levels_of(task)) is None:
+        raise ValueError(f"task {task.id} was not drawn from a tool repository")
     return found
 
 
@@ -150,9 +150,7 @@ class DrawnShape:
 
 def shape_of(tools: Mapping[str, Tool], task: OpenTask) -> DrawnShape:
     """Raises KeyError for a tool that is not among `tools`, ValueError for a task that was not drawn."""
-    levels = levels_of(task)
-    if levels is None:
-        raise ValueError(f"task {task.id} was not drawn from a tool repository")
+    levels = _levels(task)
     assert isinstance(task.goal, Rubric)
     return DrawnShape(
         dict(sorted(Counter(tools[name].group for name in task.tools).items())),
@@ -230,9 +228,8 @@ def unlike(tools: Mapping[str, Tool], root: OpenTask, task: OpenTask) -> list[Re
 
 def failed(task: OpenTask, seen: Sequence[Result]) -> list[Reason]:
     """The expected calls that fail, or do not give the results that the task's provenance records."""
-    recorded = task.provenance.get("results")
+    recorded, reasons = task.provenance.get("results"), list[Reason]()
     kept = recorded[0] if isinstance(recorded, list) and recorded and isinstance(recorded[0], list) else None
-    reasons = []
     for index, (call, result) in enumerate(zip(task.goal_calls, seen, strict=False)):
         if result.error is not None:
             reasons.append(Reason(f"{call.name} fails ({result.error}): {result.text[:200]}", call=index))
@@ -250,10 +247,11 @@ def misjudged(tools: Mapping[str, Tool], task: OpenTask, playing: Playing, trace
         return [Reason(f"a conversation that makes all expected calls {_earned(trace)}")]
     others = list(misled(task, tools))
     traces = witnesses([(playing(task), calls) for _, calls in others])
-    approved = (
-        (what, other) for (what, _), other in zip(others, traces, strict=True) if other.resolved == other.expected
-    )
-    return [Reason(f"a conversation {what} {_earned(other)}") for what, other in approved]
+    return [
+        Reason(f"a conversation {what} {_earned(other)}")
+        for (what, _), other in zip(others, traces, strict=True)
+        if other.resolved == other.expected
+    ]
 
 
 def _earned(trace: Trace) -> str:

@@ -5,6 +5,7 @@ removed or was in no list that would have shown it. The state `{"random_seed": 3
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -30,7 +31,7 @@ class RepositoryEnvironment:
         self.repository, self.name = repository, name
         self.features = Features()
         self._tools = {one.tool.name: one.tool for one in repository.tools.values()}
-        self._checkers: dict[tuple[str, str], Checker] = {}  # by tool and parameter, compiled when first asked for
+        self._checkers = defaultdict[str, dict[str, Checker]](dict)  # by tool and parameter, compiled when asked for
         self._words = _examples(repository)
         documents = [_document(one) for one in repository.tools.values()]
         self.hash = content_id([BEHAVIOUR, dict(repository.categories), documents])
@@ -58,10 +59,9 @@ class RepositoryEnvironment:
         if unknown := [name for name in call.arguments if name not in known]:
             return Result(f"unknown arguments: {', '.join(unknown)}"[:400], None, "bad_arguments")
         for name, value in call.arguments.items():
-            key = call.name, name
-            if key not in self._checkers:
-                self._checkers[key] = Checker(limits(known[name]))
-            if fault := self._checkers[key].fault(value):
+            if name not in (checkers := self._checkers[call.name]):
+                checkers[name] = Checker(limits(known[name]))
+            if fault := checkers[name].fault(value):
                 kind = known[name].schema.get("type")
                 wrong_type = kind is not None and not fits({"type": kind}, value)
                 return Result(f"{name} {fault}", None, "bad_arguments" if wrong_type else "bounds")

@@ -20,13 +20,13 @@ from rods.buffers.run.runfolder import usage
 from rods.buffers.state import RunState
 from rods.config import identity_diff, parse_config, read_config
 from rods.errors import EXIT_OK
-from rods.family.simulation.difficulty import ABLATIONS
 from rods.family.simulation.settings import DRAWN
 from rods.trainer import plan
 from rods.trainer.main import run
 from rods.trainer.plan import launched
 from tests.experiments.test_training import FOLDER as TRAINING
 from tests.experiments.test_training import GPU, KEYS, ROOM
+from tests.family.simulation.conversations import ABLATIONS
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "trustee"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")

@@ -88,6 +88,7 @@ def _over_nested(value: Any) -> str | None:
         part, depth = waiting.pop()
         if depth > MAX_DEPTH:
             return f"nested deeper than {MAX_DEPTH}"
+        parts: list[Any] = []
         if isinstance(part, dict):
             characters += sum(len(key) for key in part if isinstance(key, str))
             parts = list(part.values())
@@ -95,11 +96,8 @@ def _over_nested(value: Any) -> str | None:
             parts = list(part)
         elif isinstance(part, str):
             characters += len(part)
-            parts = []
-        elif (why := over(part)) is not None if type(part) in (int, float) else False:
+        elif type(part) in (int, float) and (why := over(part)) is not None:
             return why
-        else:
-            parts = []
         items += len(parts)
         if items > MAX_ITEMS:
             return f"more than {MAX_ITEMS} entries"

@@ -53,7 +53,6 @@ _TYPES = {"dict": "object", "float": "number", "tuple": "array"}  # BFCL's names
 class Api:
     """One API class: the class itself and its documented tools by name."""
 
-    name: str
     type: type
     tools: Mapping[str, Tool]
 
@@ -61,7 +60,8 @@ class Api:
 def load(file: Path) -> dict[str, Api]:
     """The API classes of the wheel `file` by name, in the order of `MODULES`."""
     extension = _execute(file, "long_context")
-    keep_padding(vars(extension))
+    names = vars(extension)
+    names.update({name: kept(names[name]) for name, kept in _PADDING.items()})  # before the classes import them
     before = sys.modules.get(_EXTENSION)
     sys.modules[_EXTENSION] = extension
     try:
@@ -74,16 +74,20 @@ def load(file: Path) -> dict[str, Api]:
     apis: dict[str, Api] = {}
     for name, kind in types_.items():
         documents = wheel.read_json_lines(file, f"data/multi_turn_func_doc/{MODULES[name]}.json")
-        tools = {document["name"]: _tool(name, kind, document) for document in documents}
-        apis[name] = Api(name, kind, tools)
+        apis[name] = Api(kind, {document["name"]: _tool(name, kind, document) for document in documents})
     return apis
 
 
 def load_type(file: Path, name: str) -> type:
     """One API class with its replacements made. Classes that import the module of long_context need it in place, as
     `load` does; MathAPI can be loaded by itself."""
-    module = _execute(file, MODULES[name])
-    _replace_names(module)
+    names = vars(module := _execute(file, MODULES[name]))
+    if names.get("random") is random:
+        names["random"] = types.SimpleNamespace(Random=RecordedRandom)
+    if names.get("datetime") is datetime.datetime:
+        names["datetime"] = _Clock
+    if "deepcopy" in names:
+        names["deepcopy"] = copy_plain
     kind: type = getattr(module, name)
     if name == "TravelAPI":
         remember_prices(kind)
@@ -117,33 +121,15 @@ def _execute(file: Path, name: str) -> types.ModuleType:
     return module
 
 
-def _replace_names(module: types.ModuleType) -> None:
-    names = vars(module)
-    if names.get("random") is random:
-        names["random"] = types.SimpleNamespace(Random=RecordedRandom)
-    if names.get("datetime") is datetime.datetime:
-        names["datetime"] = _Clock
-    if "deepcopy" in names:
-        names["deepcopy"] = copy_plain
-
-
 def _tool(group: str, kind: type, document: dict[str, Any]) -> Tool:
     name = document["name"]
     documented = document["parameters"]["properties"]
     parameters = []
     for parameter in list(inspect.signature(getattr(kind, name)).parameters.values())[1:]:
-        schema = _schema(documented[parameter.name])
+        schema, about = _schema(documented[parameter.name]), documented[parameter.name].get("description", "").strip()
         required = parameter.default is inspect.Parameter.empty
-        parameters.append(
-            Parameter(
-                parameter.name,
-                schema,
-                documented[parameter.name].get("description", "").strip(),
-                required,
-                None if required else parameter.default,
-                bounds_of(name, parameter.name, schema),
-            )
-        )
+        default, bounds = None if required else parameter.default, bounds_of(name, parameter.name, schema)
+        parameters.append(Parameter(parameter.name, schema, about, required, default, bounds))
     return Tool(name, group, document["description"].strip(), tuple(parameters), name not in UNBOUNDED)
 
 
@@ -165,22 +151,12 @@ def _schema(documented: Mapping[str, Any]) -> dict[str, Any]:
 _PAGES = 4_096  # of companies' pages, with their texts 1 KB each
 
 # What the module of long_context holds and the classes put into answers: how it is kept.
+_KEPT = "MA_5_EXTENSION MA_20_EXTENSION INTERMEDIARY_CITIES CAR_STATUS_METADATA_EXTENSION PARKING_BRAKE_INSTRUCTION"
 _PADDING: Mapping[str, Callable[[Any], Any]] = {
-    "MA_5_EXTENSION": keep,
-    "MA_20_EXTENSION": keep,
-    "INTERMEDIARY_CITIES": keep,
-    "CAR_STATUS_METADATA_EXTENSION": keep,
-    "PARKING_BRAKE_INSTRUCTION": keep,
+    **dict.fromkeys(_KEPT.split(), keep),
     "BOOKING_RECORD_EXTENSION": lambda records: {name: keep(record) for name, record in records.items()},
     "ORDER_DETAIL_EXTENSION": lambda pages: {name: _Page(page) for name, page in pages.items()},
 }
-
-
-def keep_padding(names: dict[str, Any]) -> None:
-    """Replaces the constants of the module of long_context, given as its `names`, by kept ones, before the classes
-    import them."""
-    for name, kept in _PADDING.items():
-        names[name] = kept(names[name])
 
 
 class _Page(str):
@@ -212,16 +188,12 @@ def remember_prices(kind: Any) -> None:
         return keep(found["travel_cost_list"]), scratch._flight_cost_lookup
 
     @wraps(look_up)
-    def get_flight_cost(
-        self: Any, travel_from: str, travel_to: str, travel_date: str, travel_class: str
-    ) -> dict[str, list[float]]:
+    def get_flight_cost(self: Any, travel_from: str, travel_to: str, travel_date: str, travel_class: str) -> Any:
+        route = travel_from, travel_to, travel_date, travel_class
         try:
-            costs, self._flight_cost_lookup = prices(
-                self.long_context, travel_from, travel_to, travel_date, travel_class
-            )
+            costs, self._flight_cost_lookup = prices(self.long_context, *route)
         except TypeError:  # an argument that cannot be hashed: as the class has it
-            found: dict[str, list[float]] = look_up(self, travel_from, travel_to, travel_date, travel_class)
-            return found
+            return look_up(self, *route)
         return {"travel_cost_list": costs}
 
     kind.get_flight_cost = get_flight_cost

@@ -61,24 +61,18 @@ class RecordedRandom:
     """Draws the numbers of `random.Random(seed)` and remembers the draws: copies cost next to nothing, and it can be
     written as JSON. Raises ValueError for a seed that would not give the same numbers again."""
 
-    __slots__ = ("_outcome", "_random", "seed")
+    __slots__ = ("draws", "seed")
 
     def __init__(self, seed: Any, draws: tuple[Draw, ...] = ()) -> None:
         if isinstance(seed, bool) or not isinstance(seed, (int, float, str)):
             raise ValueError(f"random_seed must be a number or text, not {seed!r}")
-        self.seed = seed
-        self._random: random.Random | None = None  # past the outcomes that are kept: stands behind the last draw
-        self._outcome = _before_all(seed)
-        for draw in draws:
-            self._draw(draw)
-
-    @property
-    def draws(self) -> tuple[Draw, ...]:
-        return self._outcome.draws
+        self.seed, self.draws = seed, draws
+        if draws:
+            _last_of(seed, draws)
 
     def copy(self) -> RecordedRandom:
         fresh = object.__new__(RecordedRandom)
-        fresh.seed, fresh._outcome, fresh._random = self.seed, self._outcome, None
+        fresh.seed, fresh.draws = self.seed, self.draws
         return fresh
 
     def randint(self, low: int, high: int) -> int:
@@ -88,42 +82,18 @@ class RecordedRandom:
         return self._draw(("uniform", low, high))
 
     def _draw(self, draw: Draw) -> float:
-        now = self._outcome
-        found = now.following.get(draw)
-        if found is None:
-            found = self._roll(now, draw)
-        self._outcome = found
-        return found.number
-
-    def _roll(self, now: _Outcome, draw: Draw) -> _Outcome:
-        if self._random is None:
-            self._random = random.Random(self.seed)
-            for name, low, high in now.draws:
-                getattr(self._random, name)(low, high)
-        found = _Outcome((*now.draws, draw), getattr(self._random, draw[0])(draw[1], draw[2]))
-        if len(now.draws) < _KEPT_DRAWS and len(now.following) < _KEPT_OUTCOMES:
-            now.following[draw] = found
-            self._random = None  # the next draw may be a kept one, which leaves it behind
-        return found
-
-
-# Many episodes begin with the same draws, and seeding costs more than everything else: outcomes are kept as a tree.
-_KEPT_DRAWS, _KEPT_OUTCOMES = 4, 4  # how deep, and how many ways on from each
-
-
-class _Outcome:
-    """The last `number` that some draws gave, and the outcomes of one more draw."""
-
-    __slots__ = ("draws", "following", "number")
-
-    def __init__(self, draws: tuple[Draw, ...], number: float) -> None:
-        self.draws, self.number = draws, number
-        self.following: dict[Draw, _Outcome] = {}
+        number = _last_of(self.seed, (*self.draws, draw))
+        self.draws = (*self.draws, draw)
+        return number
 
 
 @lru_cache(4_096, typed=True)
-def _before_all(seed: int | float | str) -> _Outcome:
-    return _Outcome((), 0)
+def _last_of(seed: int | float | str, draws: tuple[Draw, ...]) -> float:
+    """The number that the last of these draws gives. It is kept: many episodes begin with the same draws, and seeding
+    costs more than everything else."""
+    generator = random.Random(seed)
+    numbers: list[float] = [getattr(generator, name)(low, high) for name, low, high in draws]
+    return numbers[-1]
 
 
 # Snapshots. What JSON cannot say (integer keys, sets, random generators) is wrapped in an object with one such key.

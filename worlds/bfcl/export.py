@@ -27,7 +27,7 @@ from rods.tasks import RETURN_SENTENCE, TASK_TYPES, AnyTask, Task, TaskType, scr
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.catalogue.social import shared_mentions
 from rods.worlds.bfcl.classes import MODULES
-from rods.worlds.bfcl.tasks import conversation, ground_truth, missed, state_of
+from rods.worlds.bfcl.tasks import FILE, conversation, ground_truth, missed, state_of
 from rods.worlds.bfcl.world import environment
 
 FIRST_NUMBER = 1000
@@ -45,9 +45,8 @@ def entry(task: Task, number: int) -> dict[str, Any]:
         raise UserError("not a task in a plain BFCL state", where=f"task {task.id}", remedy=_REMEDY)
     classes = list(state["classes"])
     if task.tools != environment().tools_of(classes):
-        raise UserError(
-            f"its tools are not exactly those of {', '.join(classes)}", where=f"task {task.id}", remedy=_REMEDY
-        )
+        what = f"its tools are not exactly those of {', '.join(classes)}"
+        raise UserError(what, where=f"task {task.id}", remedy=_REMEDY)
     if bool(state.get("long_context")) != (task.type == "long_context"):
         raise UserError(f"its state does not fit the type {task.type}", where=f"task {task.id}", remedy=_REMEDY)
     if {"post_tweet", "mention"} <= {call.name for calls in task.calls for call in calls}:
@@ -89,7 +88,7 @@ def write(given: Sequence[AnyTask], folder: Path) -> Counter[str]:
     for task in tasks:
         number = FIRST_NUMBER + numbers[task.type]
         numbers[task.type] += 1
-        name = _file(task.type)
+        name = FILE.format(task.type)
         lines.setdefault(folder / name, []).append(orjson.dumps(entry(task, number)))
         lines.setdefault(folder / "possible_answer" / name, []).append(orjson.dumps(answer(task, number)))
     for group in {group for task in tasks for group in (task.state or {})["classes"]}:
@@ -100,9 +99,8 @@ def write(given: Sequence[AnyTask], folder: Path) -> Counter[str]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"\n".join(records) + b"\n")
     except OSError as error:
-        raise UserError(
-            f"cannot write ({error.strerror})", where=str(folder), remedy="choose another folder"
-        ) from error
+        what = f"cannot write ({error.strerror})"
+        raise UserError(what, where=str(folder), remedy="choose another folder") from error
     return numbers
 
 
@@ -113,21 +111,21 @@ def read(folder: Path) -> list[Task]:
     """
     tasks: list[Task] = []
     for kind in TASK_TYPES:
-        questions = folder / _file(kind)
+        questions = folder / FILE.format(kind)
         if not questions.is_file():
             continue
-        answers = {record["id"]: record["ground_truth"] for record in _lines(folder / "possible_answer" / _file(kind))}
+        answers = _lines(folder / "possible_answer" / FILE.format(kind))
+        truth = {record["id"]: record["ground_truth"] for record in answers}
         for record in _lines(questions):
             try:
-                tasks.append(_task(kind, record, answers[record["id"]]))
+                tasks.append(_task(kind, record, truth[record["id"]]))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 what = f"misses {error}" if isinstance(error, KeyError) else str(error)
                 where = f"{questions}, entry {record.get('id', '?')}"
                 raise UserError(what, where=where, remedy="mend or remove that entry and its answer") from error
     if not tasks:
-        raise UserError(
-            "holds no tasks in BFCL's format", where=str(folder), remedy=f"it should hold {_file('base')} or the like"
-        )
+        remedy = f"it should hold {FILE.format('base')} or the like"
+        raise UserError("holds no tasks in BFCL's format", where=str(folder), remedy=remedy)
     return tasks
 
 
@@ -147,10 +145,6 @@ def _task(kind: TaskType, record: Mapping[str, Any], truth: Sequence[Sequence[st
         provenance=ours.get("provenance") or {"source": "BFCL's format", "id": record["id"]},
         id=ours.get("id", ""),
     )
-
-
-def _file(kind: TaskType) -> str:
-    return f"BFCL_v4_multi_turn_{kind}.json"
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +45,14 @@ def _take(effect: str) -> Take:
         return _top(effect[:-1])
     if effect[-1] == "]":
         name, argument = effect[:-1].split("[")
-        return _entry(name, argument) if argument else _entries(name)
-    return _whole(effect)
+        return _entry(name, argument) if argument else _attribute(name, _entries_copied, name)
+    return _attribute(effect, copy_plain, effect)
 
 
 def _take_directories(target: Any, owned: set[str], arguments: Mapping[str, Any]) -> None:
     if "directories" not in owned:
         owned.add("directories")
         copy_tree(target)
-
-
-def _take_file(target: Any, owned: set[str], arguments: Mapping[str, Any]) -> None:
-    own_file(target, arguments.get("file_name"))
 
 
 def _take_everything(target: Any, owned: set[str], arguments: Mapping[str, Any]) -> None:
@@ -66,30 +63,19 @@ def _take_everything(target: Any, owned: set[str], arguments: Mapping[str, Any])
 
 _PARTS: Mapping[str, Take] = {
     "directories": _take_directories,
-    "file": _take_file,
+    "file": lambda target, owned, arguments: own_file(target, arguments.get("file_name")),
     EVERYTHING: _take_everything,
 }
 
 
-def _whole(name: str) -> Take:
+def _attribute(name: str, copied: Callable[[Any], Any], part: str) -> Take:
+    """Puts what `copied` makes of attribute `name` into its place, unless the world owns all of it, or this `part`."""
+
     def take(target: Any, owned: set[str], arguments: Mapping[str, Any]) -> None:
-        if name not in owned:
-            owned.add(name)
+        if name not in owned and part not in owned:
+            owned.add(part)
             attributes = target.__dict__
-            attributes[name] = copy_plain(attributes[name])
-
-    return take
-
-
-def _top(name: str) -> Take:
-    star = f"{name}*"
-
-    def take(target: Any, owned: set[str], arguments: Mapping[str, Any]) -> None:
-        if star not in owned:
-            owned.add(star)
-            if name not in owned:
-                attributes = target.__dict__
-                attributes[name] = attributes[name].copy()
+            attributes[name] = copied(attributes[name])
 
     return take
 
@@ -111,11 +97,9 @@ def _entry(name: str, argument: str) -> Take:
     return take
 
 
-def _entries(name: str) -> Take:
-    def take(target: Any, owned: set[str], arguments: Mapping[str, Any]) -> None:
-        if name not in owned:
-            owned.add(name)
-            attributes = target.__dict__
-            attributes[name] = {key: entry.copy() for key, entry in attributes[name].items()}
+def _top(name: str) -> Take:
+    return _attribute(name, copy, f"{name}*")
 
-    return take
+
+def _entries_copied(held: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {key: entry.copy() for key, entry in held.items()}

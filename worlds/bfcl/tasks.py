@@ -19,6 +19,7 @@ from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.world import environment
 
 TASKS_A_TYPE = 200
+FILE = "BFCL_v4_multi_turn_{}.json"  # of one type, questions and answers alike
 
 
 def tasks(cache: Path | None = None) -> list[Task]:
@@ -67,12 +68,10 @@ def state_of(entry: Mapping[str, Any], kind: TaskType) -> dict[str, Any]:
 
 def records(file: Path, kind: TaskType) -> tuple[list[dict[str, Any]], list[list[list[str]]]]:
     """The wheel's own entries of one category, and their ground-truth call strings by turn, in the same order."""
-    name = f"BFCL_v4_multi_turn_{kind}.json"
-    entries = wheel.read_json_lines(file, f"data/{name}")
-    answers = {
-        answer["id"]: answer["ground_truth"] for answer in wheel.read_json_lines(file, f"data/possible_answer/{name}")
-    }
-    return entries, [answers[entry["id"]] for entry in entries]
+    name = FILE.format(kind)
+    entries, answers = (wheel.read_json_lines(file, f"data/{part}{name}") for part in ("", "possible_answer/"))
+    truth = {answer["id"]: answer["ground_truth"] for answer in answers}
+    return entries, [truth[entry["id"]] for entry in entries]
 
 
 def conversation(question: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[str, ...]:

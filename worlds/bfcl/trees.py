@@ -30,8 +30,7 @@ def copy_tree(system: Any) -> None:
         found.append((directory, fresh, inner))
         if directory.parent is not None:
             waiting.append(directory.parent)
-        for _, child in inner:
-            waiting.append(child)
+        waiting.extend(child for _, child in inner)
     held: dict[int, dict[str, Any]] = {}
     for directory, fresh, inner in found:
         fresh.name = directory.name

@@ -27,14 +27,10 @@ SHA256 = "3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a"
 DOWNLOAD_SECONDS = 300
 
 
-def cache_folder(cache: Path | None = None) -> Path:
-    """Where the wheel is kept: `cache`, else $RODS_CACHE, else ~/.cache/rods."""
-    return user_cache() if cache is None else cache
-
-
 def path(cache: Path | None = None) -> Path:
-    """The wheel in the cache, hash checked. Raises UserError when it is missing or is not the pinned file."""
-    file = cache_folder(cache) / FILE
+    """The wheel in `cache`, else $RODS_CACHE, else ~/.cache/rods, hash checked. Raises UserError when it is missing or
+    is not the pinned file."""
+    file = (cache or user_cache()) / FILE
     if not file.is_file():
         raise UserError("the BFCL data are not there", where=str(file), remedy="run `rods data bfcl` once")
     _check(file)
@@ -46,9 +42,8 @@ def fetch(cache: Path | None = None) -> Path:
 
     Raises UserError: no pip, no network, a file with another hash, a cache folder that cannot be written.
     """
-    folder = cache_folder(cache)
-    file = folder / FILE
-    if file.is_file():
+    folder = cache or user_cache()
+    if (file := folder / FILE).is_file():
         _check(file)
         return file
     try:
@@ -62,9 +57,8 @@ def fetch(cache: Path | None = None) -> Path:
             _check(fresh)
             fresh.replace(file)
     except OSError as error:
-        raise UserError(
-            f"cannot write the cache ({error.strerror})", where=str(folder), remedy="set RODS_CACHE to another folder"
-        ) from error
+        what = f"cannot write the cache ({error.strerror})"
+        raise UserError(what, where=str(folder), remedy="set RODS_CACHE to another folder") from error
     return file
 
 
@@ -85,8 +79,7 @@ _AGAIN = "delete the file and run `rods data bfcl` again"
 
 
 def _check(file: Path) -> None:
-    stat = file.stat()
-    _check_bytes(file, stat.st_size, stat.st_mtime_ns)
+    _check_bytes(file, (stat := file.stat()).st_size, stat.st_mtime_ns)
 
 
 @cached
@@ -94,9 +87,8 @@ def _check_bytes(file: Path, size: int, modified: int) -> None:
     """Hashes the file once a process, and again when its size or time changes."""
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     if digest != SHA256:
-        raise UserError(
-            f"SHA-256 is {digest}, expected {SHA256} for {PACKAGE} {VERSION}", where=str(file), remedy=_AGAIN
-        )
+        what = f"SHA-256 is {digest}, expected {SHA256} for {PACKAGE} {VERSION}"
+        raise UserError(what, where=str(file), remedy=_AGAIN)
 
 
 def _download(folder: Path) -> None:
@@ -105,13 +97,9 @@ def _download(folder: Path) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
-        raise UserError(
-            f"the download took longer than {DOWNLOAD_SECONDS} s", where=PACKAGE, remedy="check the network, try again"
-        ) from error
+        what = f"the download took longer than {DOWNLOAD_SECONDS} s"
+        raise UserError(what, where=PACKAGE, remedy="check the network, try again") from error
     if done.returncode != 0:
-        lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
-        raise UserError(
-            f"pip could not fetch {PACKAGE}=={VERSION}: {lines[-1].strip() if lines else 'no message'}",
-            where=str(folder.parent),
-            remedy=f"check the network and pip's index settings, or put {FILE} into that folder yourself",
-        )
+        said = done.stderr.strip().rpartition("\n")[2].strip() or "no message"
+        remedy = f"check the network and pip's index settings, or put {FILE} into that folder yourself"
+        raise UserError(f"pip could not fetch {PACKAGE}=={VERSION}: {said}", where=str(folder.parent), remedy=remedy)

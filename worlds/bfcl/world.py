@@ -54,6 +54,7 @@ class Bfcl:
 
     name = "bfcl"
     features = Features()
+    explain = staticmethod(explain)  # the rule that a refused call has broken, for hints (rods.family.feedback.hints)
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -63,7 +64,10 @@ class Bfcl:
             {
                 "wheel": wheel.SHA256,
                 "behaviour": BEHAVIOUR,
-                "tools": [[tool.group, tool.schema(), _bounds(tool)] for tool in self._tools.values()],
+                "tools": [
+                    [tool.group, tool.schema(), {one.name: dict(one.bounds) for one in tool.parameters if one.bounds}]
+                    for tool in self._tools.values()
+                ],
             }
         )
         self._bound = cache(self._bind)
@@ -82,10 +86,6 @@ class Bfcl:
         """The positional order of every tool's parameters."""
         return {name: tool.parameter_names for name, tool in self._tools.items()}
 
-    def explain(self, call: Call, result: Result) -> str:
-        """The rule that a refused call has broken, for hints (rods.family.feedback.hints)."""
-        return explain(call, result)
-
     def catalogue(self) -> Catalogue:
         """What `rods.composing` needs to write variants of these tasks."""
         if self._catalogue is None:
@@ -101,15 +101,8 @@ class Bfcl:
             key = state_json(state)
         except TypeError as error:
             raise ValueError(f"the state is not JSON: {error}") from error
-        return BfclWorld(self._built(key))
-
-    def warm(self) -> None:
-        """Starts the worker process now, so that the first call of many digits does not pay for it."""
-        self._worker.open()
-
-    def forget(self) -> None:
-        """Drops the objects kept for initial states (measurements of a cold start)."""
-        self._built.cache_clear()
+        initial = self._built(key)
+        return BfclWorld(initial, initial.objects)
 
     def _build(self, key: bytes) -> _Initial:
         state = orjson.loads(key)
@@ -117,8 +110,7 @@ class Bfcl:
         long_context = state.get("long_context", False)
         objects: dict[str, Any] = {}
         for name in state["classes"]:
-            instance = self.apis[name].type()
-            changed = state.get("objects", {}).get(name)
+            instance, changed = self.apis[name].type(), state.get("objects", {}).get(name)
             try:
                 if name not in STATELESS:
                     scenario = {} if changed is not None else state["config"].get(name, {})
@@ -175,9 +167,8 @@ class BfclWorld:
 
     __slots__ = ("_equal", "_initial", "_objects", "_owned")
 
-    def __init__(self, initial: _Initial) -> None:
-        self._initial = initial
-        self._objects = initial.objects.copy()
+    def __init__(self, initial: _Initial, objects: Mapping[str, Any]) -> None:
+        self._initial, self._objects = initial, dict(objects)
         self._owned: dict[str, set[str]] = {}  # classes whose object no other world holds, and what is owned in it
         self._equal: dict[str, Any] = {}  # per class, the other world's object last found equal
 
@@ -246,10 +237,6 @@ class BfclWorld:
             return Result(f"{PREFIX}a result of {len(text)} characters; at most {MAX_RESULT}", None, "too_large")
         return answer((text, None, error, None))
 
-    @property
-    def object_names(self) -> tuple[str, ...]:
-        return self._initial.classes
-
     def object(self, name: str) -> Any:
         """The API object of class `name`, to be read and never written."""
         return self._objects[name]
@@ -268,12 +255,7 @@ class BfclWorld:
 
     def fork(self) -> BfclWorld:
         self._owned.clear()
-        fresh = BfclWorld.__new__(BfclWorld)
-        fresh._initial = self._initial
-        fresh._objects = self._objects.copy()
-        fresh._owned = {}
-        fresh._equal = {}
-        return fresh
+        return BfclWorld(self._initial, self._objects)
 
     def same_state(self, other: Instance) -> bool:
         """The benchmark's state check, class by class (FACTS: public attributes, by Python's `!=`)."""
@@ -313,10 +295,6 @@ def check_state(state: Any) -> None:
         raise ValueError("'objects' must hold objects of the state's classes")
     if not isinstance(state.get("long_context", False), bool):
         raise ValueError("'long_context' must be true or false")
-
-
-def _bounds(tool: Tool) -> dict[str, Any]:
-    return {parameter.name: dict(parameter.bounds) for parameter in tool.parameters if parameter.bounds}
 
 
 @cache

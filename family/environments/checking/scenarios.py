@@ -114,12 +114,11 @@ def scenario_of(task: AnyTask) -> Scenario | None:
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """What the controls found: the `faults` for which the scenario is dropped, each with the name of its control; the
-    `mutants`, a call for each guard; and the calls of the witness without which all checks hold (`needless`)."""
+    """What the controls found: the `faults` for which the scenario is dropped, each with the name of its control, and
+    the `mutants`, a call for each guard."""
 
     faults: tuple[Fault, ...]
     mutants: tuple[Call, ...] = ()
-    needless: tuple[int, ...] = ()
 
 
 def as_task(
@@ -193,17 +192,14 @@ def _control(environment: Environment, scenario: Scenario, random_seed: int) -> 
             why = "what it takes was not there" if result is None else result.text
             faults.append(Fault(str(each.call), "", f"fails in the witness: {why}", "find another way", "witness"))
     after = [holds(end, check) for check in asked]
-    needless, alive = [], [before, after]
-    for number in range(len(scenario.witness)):
+    seen += [before, after]
+    for number, each in enumerate(scenario.witness):
         world = start.fork()
         played(world, scenario.witness, without=number)
-        alive.append([holds(world, check) for check in asked])
-        if not faults and all(after) and all(alive[-1]):
-            needless.append(number)
-            what = "can be left out, and all checks hold"
-            call = str(scenario.witness[number].call)
-            faults.append(Fault(call, "", what, "check what it does, or leave it out", "needless"))
-    seen += alive
+        seen.append([holds(world, check) for check in asked])
+        if not faults and all(after) and all(seen[-1]):
+            what, remedy = "can be left out, and all checks hold", "check what it does, or leave it out"
+            faults.append(Fault(str(each.call), "", what, remedy, "needless"))
     for number, check in enumerate(scenario.checks):
         answers = [world[number] for world in seen]
         if fault := _check_fault(answers, before[number], after[number]):
@@ -219,7 +215,7 @@ def _control(environment: Environment, scenario: Scenario, random_seed: int) -> 
             faults.append(Fault(str(guard), "", what, "guard what can be broken", "guard_without_mutant"))
         else:
             mutants.append(mutant)
-    return Validated(tuple(faults), tuple(mutants), tuple(needless))
+    return Validated(tuple(faults), tuple(mutants))
 
 
 def _check_fault(answers: Sequence[bool], before: bool, after: bool) -> tuple[str, str, str] | None:
@@ -242,11 +238,9 @@ def _mutant(environment: Environment, end: Instance, guard: Call, random_seed: i
     named = {*guard.name.split("_"), *WORD.findall(told.lower())}
     tools = [tool for tool in environment.tools().values() if not tool.reads]
     tools.sort(key=lambda tool: (-len(named & {*tool.name.split("_"), *tool.group.lower().split()}), tool.name))
-    for number in range(MUTANTS):
+    for number in range(MUTANTS if tools else 0):
         near = tools[: 2 if number < MUTANTS // 2 else len(tools)]
-        call = sampler.call(near[number % len(near)]) if near else None
-        if call is None:
-            return None
+        call = sampler.call(near[number % len(near)])
         world = end.fork()
         if world.call(call).error is None and not holds(world, guard):
             return call

@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 import copy
 import math
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rods.analysis.sampling import Sampler
@@ -142,32 +144,13 @@ def _runaways(probe: Probe) -> None:
 
 
 LONGEST_FILE = 200_000  # characters of a source
-# What may be imported, by name, and from where.
-ALLOWED: dict[str, frozenset[str]] = {
-    "__future__": frozenset({"annotations"}),
-    "dataclasses": frozenset({"dataclass", "field"}),
-    "typing": frozenset({"Annotated", "Any", "Literal", "NamedTuple", "TypedDict"}),
-    "collections": frozenset({"Counter", "defaultdict", "deque"}),
-    "collections.abc": frozenset({"Iterable", "Iterator", "Mapping", "Sequence"}),
-    "math": frozenset({"ceil", "floor", "isqrt"}),
-    "pydantic": frozenset({"Field"}),
-    "rods.environments.typed": frozenset({"ToolError", "TypedEnvironment"}),
-}
-NAMED = {"time": "clock", "datetime": "clock", "calendar": "clock", "zoneinfo": "clock", "uuid": "uuid"}
-NAMED |= {"random": "randomness", "secrets": "randomness", "numpy": "randomness"}
-FORBIDDEN = frozenset(
-    {"open", "eval", "exec", "compile", "getattr", "setattr", "delattr", "globals", "locals", "vars", "dir", "input"}
-    | {"print", "breakpoint", "help", "exit", "quit", "memoryview", "type", "object", "super"}
-)
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+ALLOWED: dict[str, list[str]] = {module: names.split() for module, names in _TABLES["allowed"].items()}
+NAMED = {module: control for control, modules in _TABLES["named"].items() for module in modules.split()}
+FORBIDDEN = frozenset(_TABLES["forbidden"].split())
+_MAKERS, _CHANGERS, _ORDERLESS, _ORDERED, _SETS = (set(names.split()) for names in _TABLES["collections"].values())
+_REMEDIES = {"imports": f"import only from {', '.join(ALLOWED)}", **_TABLES["remedies"]}
 _MUTABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
-_MAKERS = frozenset({"list", "dict", "set", "bytearray", "defaultdict", "Counter", "deque"})
-_CHANGERS = frozenset(
-    {"append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "add", "discard", "update"}
-    | {"setdefault", "popitem", "appendleft"}
-)
-_ORDERLESS = frozenset({"sorted", "len", "sum", "min", "max", "any", "all", "set", "frozenset"})
-_ORDERED = frozenset({"list", "tuple", "iter", "enumerate", "zip", "next", "map", "filter", "reversed", "str", "repr"})
-_SETTISH = frozenset({"union", "intersection", "difference", "symmetric_difference", "copy"})
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -183,15 +166,6 @@ def program_faults(source: str, where: str) -> list[Fault]:
     return [Fault(f"{where}:{line}", "", what, _REMEDIES[control], control) for line, control, what in found]
 
 
-_REMEDIES = {
-    "imports": f"import only from {', '.join(ALLOWED)}",
-    "clock": "keep the time in the state",
-    "uuid": "number things from a counter in the state",
-    "randomness": "draw nothing: whatever varies is in the state",
-    "builtins": "do without it",
-    "class_state": "keep all state in the world's own dataclass, made anew for each world",
-    "set_order": "sort it, or keep a dict or list instead",
-}
 Found = tuple[int, str, str]  # line, control, what
 
 
@@ -267,19 +241,18 @@ def _is_mutable(value: ast.expr | None) -> bool:
 
 def _sets(tree: ast.Module) -> Iterator[Found]:
     """Sets whose order is seen: iterated, listed, or given away."""
-    fields = {
-        node.target.id
+    kept = [
+        node
         for each in ast.walk(tree)
         if isinstance(each, ast.ClassDef)
         for node in each.body
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and _says_set(node.annotation)
-    }
+        if isinstance(node, ast.AnnAssign) and _says_set(node.annotation)
+    ]
+    for node in kept:
+        yield node.lineno, "set_order", "keeps a set in the state, which is written in any order"
+    fields = {node.target.id for node in kept if isinstance(node.target, ast.Name)}
     for each in ast.walk(tree):
-        if isinstance(each, ast.ClassDef):
-            for node in each.body:
-                if isinstance(node, ast.AnnAssign) and _says_set(node.annotation):
-                    yield node.lineno, "set_order", "keeps a set in the state, which is written in any order"
-        elif isinstance(each, Function):
+        if isinstance(each, Function):
             yield from _Sets(each, fields).found()
 
 
@@ -312,8 +285,6 @@ class _Sets:
                     self.names |= {node.target.id} if isinstance(node.target, ast.Name) else set()
 
     def is_set(self, node: ast.expr | None) -> bool:
-        if isinstance(node, (ast.Set, ast.SetComp)):
-            return True
         if isinstance(node, ast.Name):
             return node.id in self.names
         if isinstance(node, ast.Attribute):
@@ -322,11 +293,11 @@ class _Sets:
             return any(self.is_set(each) or _are_keys(each) for each in (node.left, node.right))
         if isinstance(node, ast.IfExp):
             return self.is_set(node.body) or self.is_set(node.orelse)
-        if isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Name):
-                return node.func.id in ("set", "frozenset")
-            return isinstance(node.func, ast.Attribute) and node.func.attr in _SETTISH and self.is_set(node.func.value)
-        return False
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            return node.func.attr in _SETS and self.is_set(node.func.value)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return node.func.id in ("set", "frozenset")
+        return isinstance(node, (ast.Set, ast.SetComp))
 
     def found(self) -> Iterator[Found]:
         harmless = {  # comprehensions that nobody sees the order of
@@ -351,10 +322,9 @@ class _Sets:
                 yield _line(node), "set_order", f"{self.function.name} {what}, whose order is no one's"
 
     def _call(self, node: ast.Call) -> str:
-        name = node.func.id if isinstance(node.func, ast.Name) else ""
-        method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        if (name in _ORDERED or method in ("join", "fromkeys", "extend")) and any(map(self.is_set, node.args)):
-            return "lists a set"
-        if method == "pop" and isinstance(node.func, ast.Attribute) and self.is_set(node.func.value):
-            return "takes one of a set"
-        return ""
+        listed = any(map(self.is_set, node.args))
+        if isinstance(node.func, ast.Attribute):
+            if node.func.attr == "pop" and self.is_set(node.func.value):
+                return "takes one of a set"
+            return "lists a set" if node.func.attr in ("join", "fromkeys", "extend") and listed else ""
+        return "lists a set" if isinstance(node.func, ast.Name) and node.func.id in _ORDERED and listed else ""

@@ -101,23 +101,18 @@ class Operation:
 def assembled(skeleton: Skeleton) -> str:
     """The source of a world of a skeleton (003 eq. 4)."""
     methods = [
-        check(operation.method())
-        if operation.role == "check"
-        else tool(class_name(plural(operation.noun)), operation.reads, operation.method())
-        for operation in operations(skeleton)
+        check(each.method()) if each.role == "check" else tool(class_name(plural(each.noun)), each.reads, each.method())
+        for each in operations(skeleton)
     ]
     return assemble(skeleton.about, state(skeleton), [*helpers(skeleton), *methods])
 
 
 def state(skeleton: Skeleton) -> str:
     """Types, records and the state."""
-    link, tables = skeleton.link, _tables(skeleton)
-    parts = [TYPES]
-    parts += [
-        f'{class_name(table.noun)}Key = Annotated[str, Field(pattern=r"^{prefix(table.noun)}[0-9]{{1,4}}$", '
-        "max_length=6)]\n"
-        for table in tables
-    ]
+    link, tables, parts = skeleton.link, _tables(skeleton), [TYPES]
+    for table in tables:
+        pattern = f'pattern=r"^{prefix(table.noun)}[0-9]{{1,4}}$", max_length=6'
+        parts.append(f"{class_name(table.noun)}Key = Annotated[str, Field({pattern})]\n")
     for kind in skeleton.kinds:
         fields = [f"{kind.label}: Label", *(f"{attribute.name}: {_type(attribute)}" for attribute in kind.attributes)]
         parts.append(_record(kind.noun, fields + ([f"{kind.at}: {class_name(kind.at)}Key"] if kind.at else [])))
@@ -209,18 +204,10 @@ def _each(what: str, skeleton: Skeleton, table: Kind | Linking) -> Iterator[tupl
     """Further values, and the slot of a value: one of each attribute or advance where that is asked for."""
     if what == "advance":
         for advance in skeleton.link.advances:
-            yield (
-                {
-                    **_worded(advance=advance.verb),
-                    "before": repr(advance.before),
-                    "before_listed": listed(advance.before),
-                    "before_words": listed([words(stage) for stage in advance.before]),
-                    "after": advance.after,
-                    "after_words": words(advance.after),
-                    **({"freed": skeleton.rules.stock} if advance.frees and skeleton.rules.stock else {}),
-                },
-                (),
-            )
+            more = _worded(advance=advance.verb, after=advance.after)
+            more |= {"before": repr(advance.before), "before_listed": listed(advance.before)}
+            more["before_words"] = listed([words(stage) for stage in advance.before])
+            yield more | ({"freed": skeleton.rules.stock} if advance.frees and skeleton.rules.stock else {}), ()
     elif what and isinstance(table, Kind):
         for attribute in table.attributes:
             if attribute.settable or what == "attribute":
@@ -263,12 +250,9 @@ def _values(skeleton: Skeleton, table: Kind | Linking) -> Values:
     values |= {"open": repr(link.open), **_worded(first=link.stages[0])}
     values |= {"phrase": link.phrase, "described": link.described}
     values["more"] = f", {link.extra.name}={link.extra.name}" if link.extra else ""
-    if skeleton.place:
-        values |= _named("place", skeleton.place.noun)
-    if any(kind.removable for kind in skeleton.kinds):
-        values["removing"] = True
-    if link.extra:
-        values |= _worded(extra=link.extra.name)
+    values |= _named("place", skeleton.place.noun) if skeleton.place else {}
+    values |= {"removing": True} if any(kind.removable for kind in skeleton.kinds) else {}
+    values |= _worded(extra=link.extra.name) if link.extra else {}
     if rules.limit is not None:
         values["limit"] = rules.limit
     if rules.barred:

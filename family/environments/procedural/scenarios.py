@@ -1,20 +1,25 @@
 """Draws scenarios in a world of a skeleton (003 §4 without a model): the witness is built call by call in the world
 itself, and says what is asked for and what is checked. Things are called by their labels, so that keys have to be
-looked up, which are calls of the witness, too. Requests may build on each other."""
+looked up, which are calls of the witness, too. Requests may build on each other. `grow` draws a world, controls it, and
+says which of its scenarios were dropped and why."""
 
 from __future__ import annotations
 
 import copy
 import random
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from rods.calls import Call
 from rods.canonical import keyed_random
+from rods.config import Sandbox
 from rods.conversations import Persona, Script
-from rods.environments.base import Environment, Instance, Tool
+from rods.environments import addressed
+from rods.environments.base import Environment, Tool
+from rods.environments.loading import Environments
 from rods.family.environments.checking.scenarios import (
     Scenario,
     ScenarioProfile,
@@ -26,9 +31,11 @@ from rods.family.environments.checking.scenarios import (
     reasons,
     validate,
 )
-from rods.family.environments.procedural.operations import Operation, documentation, operations
-from rods.family.environments.procedural.skeletons import Skeleton, draw_state, words
+from rods.family.environments.checking.worlds import check_world
+from rods.family.environments.procedural.operations import Operation, assembled, documentation, operations, plan
+from rods.family.environments.procedural.skeletons import Skeleton, draw_skeleton, draw_state, words
 from rods.tasks import OpenTask, Split
+from rods.worlds.checking import CheckReport
 
 Mode = Literal["told", "asked"]  # non-conversational and conversational (003 §4.3)
 REQUESTS = (1, 4)  # of a scenario, at least and at most
@@ -37,7 +44,10 @@ TRIES = 40  # drawings of a request that the world accepts
 LIKE_TRIES = 150  # drawings of a scenario that is like another one
 # How often a kind of change is drawn; links carry the rules.
 WEIGHTS = {"set": 3, "move": 2, "add": 1, "remove": 1, "open": 4, "advance": 4}
+ALTERED = ("witness", "shown", "requests", "touched")  # of a drawing, by a change that the world accepts
 OPENERS = ("Please see to the following: ", "I need this done: ", "Here is what has to happen: ")
+CONFINED = Sandbox(workers=1, seconds=10.0)  # a busy machine's clock is no fault of a world
+STATES = 2  # in which a world is controlled, beside the empty one
 MANNER = "Says one request at a time, and what it knows only when asked."
 
 
@@ -175,25 +185,20 @@ class _Drawing:
             arguments = self._arguments(operation)
             if arguments is None:
                 continue
-            key = str(arguments.get(operation.noun, ""))
-            about = operation.detail if role == "set" else role
+            key, about = str(arguments.get(operation.noun, "")), operation.detail if role == "set" else role
             if (key, about) in self.touched or (role == "remove" and any(key == other for other, _ in self.touched)):
                 continue
-            before = self.now
-            kept = self._kept() if self.like else None
+            before, kept = self.now, {name: copy.copy(getattr(self, name)) for name in ALTERED}
+            fork = self.instance.fork() if self.like else self.instance
             result = self.instance.call(Call(operation.name, arguments))
             if result.error is not None:
                 continue
             self.now = self.instance.snapshot()
             self._accepted(operation, arguments, result.value, before)
-            if self.like is None or kept is None or self._fits(self.like):
+            if self.like is None or self._fits(self.like):
                 return True
-            self.now, (self.instance, self.witness, self.shown, self.requests, self.touched) = before, kept
+            self.__dict__.update(kept, now=before, instance=fork)
         return False
-
-    def _kept(self) -> tuple[Instance, list[WitnessCall], dict[str, int], list[_Request], set[tuple[str, str]]]:
-        """What a change alters, as it is before."""
-        return self.instance.fork(), list(self.witness), dict(self.shown), list(self.requests), set(self.touched)
 
     def _left(self, like: ScenarioProfile, operation: Operation) -> bool:
         """Whether the profile has another change in the operation's group."""
@@ -246,26 +251,21 @@ class _Drawing:
         """The number of the call that has shown this key; where none has, one that does is added."""
         if key in self.shown:
             return self.shown[key]
+        takes: dict[str, int] = {}
         if noun in self.kinds:
-            kind = self.kinds[noun]
-            find = self._operation("find", noun)
-            label = before[kind.plural][key][kind.label]
-            looked = WitnessCall(Call(find.name, {kind.label: label}))
+            role, given = "find", {self.kinds[noun].label: self._called(noun, key, before)}
         else:
-            holder = before[self.tables[noun]][key][self.skeleton.holder.noun]
-            takes = {self.skeleton.holder.noun: self._looked_up(self.skeleton.holder.noun, holder, before)}
-            looked = WitnessCall(Call(self._operation("links", noun).name, {self.skeleton.holder.noun: holder}), takes)
-        self.witness.append(looked)
+            holder = self.skeleton.holder.noun
+            role, given = "links", {holder: before[self.tables[noun]][key][holder]}
+            takes[holder] = self._looked_up(holder, given[holder], before)
+        look_up = next(each for each in self.operations if (each.role, each.noun) == (role, noun))
+        self.witness.append(WitnessCall(Call(look_up.name, given), takes))
         self.shown[key] = len(self.witness) - 1
         return self.shown[key]
 
-    def _operation(self, role: str, noun: str) -> Operation:
-        return next(each for each in self.operations if (each.role, each.noun) == (role, noun))
-
     def _called(self, noun: str, key: str, state: Mapping[str, Any]) -> str:
         """The label of a thing."""
-        kind = self.kinds[noun]
-        return str(state[kind.plural][key][kind.label])
+        return str(state[self.tables[noun]][key][self.kinds[noun].label])
 
     def _ends(self, entry: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, str]:
         """The labels of the two that a link names."""
@@ -341,8 +341,7 @@ class _Drawing:
     def _guards(self, many: tuple[int, int]) -> list[Call]:
         """Of what is to stay as it is: attributes of others that a tool could change, and how many of a kind there
         are."""
-        found = []
-        touched = {key for key, _ in self.touched}
+        found, touched = [], {key for key, _ in self.touched}
         for kind in self.skeleton.kinds:
             settable = [attribute.name for attribute in kind.attributes if attribute.settable]
             for key, entry in self.state[kind.plural].items():
@@ -353,9 +352,69 @@ class _Drawing:
             count = len(self.state[table])
             if count == len(self.now[table]) and self.state[table].keys() == self.now[table].keys():
                 found.append(Call(f"{noun}_count_is", {"count": count}))
-        wanted = self.rng.randint(*many)
-        return self.rng.sample(found, min(wanted, len(found)))
+        return self.rng.sample(found, min(self.rng.randint(*many), len(found)))
 
 
 def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
+
+
+@dataclass(slots=True)
+class Grown:
+    """One world: its `name`, what its controls said (`report`), its tasks, and how many scenarios were dropped by the
+    control that they failed ("drawing": the world accepted too few changes)."""
+
+    name: str
+    skeleton: Skeleton
+    report: CheckReport
+    tasks: list[OpenTask] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+def drawn(
+    skeleton: Skeleton,
+    environment: Environment,
+    random_seed: int,
+    count: int,
+    requests: tuple[int, int] = REQUESTS,
+) -> Iterator[tuple[int, Scenario, Validated] | None]:
+    """`count` scenarios with what their controls found; None for one that could not be drawn."""
+    for number in range(count):
+        scenario = draw_scenario(skeleton, environment, random_seed, number, requests)
+        yield None if scenario is None else (number, scenario, validate(environment, scenario, random_seed))
+
+
+def grow(
+    folder: Path,
+    random_seed: int,
+    number: int,
+    scenarios: int,
+    modes: Sequence[Mode] = ("told",),
+    split: Split = "train",
+    sandbox: Sandbox = CONFINED,
+    requests: tuple[int, int] = REQUESTS,
+    topics: Sequence[str] = (),
+    small: bool = False,
+) -> Grown:
+    """World `number` of a random seed (`topics` and `small`: as in `draw_skeleton`), kept below `folder`, with the
+    tasks of those of its `scenarios` that pass all controls, in turn of the `modes`; none where the world itself fails
+    one. Each has at least and at most so many `requests`. Its code runs confined as `sandbox` says."""
+    skeleton = draw_skeleton(random_seed, number, topics, small)
+    name = addressed.keep(assembled(skeleton), folder)
+    place, states = f"{folder}/{name}", [draw_state(skeleton, random_seed, "control", each) for each in range(STATES)]
+    with Environments(sandbox) as environments:
+        grown = Grown(name, skeleton, check_world(place, plan(skeleton), states, environments, random_seed=random_seed))
+        if not grown.report.ok:
+            return grown
+        environment = environments.load(place)
+        for found in drawn(skeleton, environment, random_seed, scenarios, requests):
+            if found is None:
+                grown.dropped["drawing"] += 1
+            elif found[2].faults:
+                grown.dropped.update([next(reasons(found[2]))])
+            else:
+                origin: dict[str, Any] = {"random_seed": random_seed, "world": number, "scenario": found[0]}
+                origin |= {**({"topics": list(topics)} if topics else {}), **({"small": True} if small else {})}
+                mode = modes[found[0] % len(modes)]
+                grown.tasks.append(task(skeleton, environment, found[1], found[2], mode, split, origin))
+    return grown

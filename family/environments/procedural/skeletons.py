@@ -178,26 +178,21 @@ def draw_skeleton(random_seed: int, number: int, among: Sequence[str] = (), smal
 
 def _cut(skeleton: Skeleton, rng: random.Random) -> Skeleton:
     """The skeleton as a small one: of each kind one attribute with a few values (each has such a one) is left."""
-    kinds = []
-    for kind in (skeleton.holder, skeleton.item):
+    kinds, bars = list[Kind](), list[tuple[str, str] | None]()
+    for kind, bar in ((skeleton.holder, skeleton.rules.barred), (skeleton.item, skeleton.rules.unfit)):
         attribute = replace(rng.choice([one for one in kind.attributes if one.values]), settable=True)
         kinds.append(replace(kind, attributes=(attribute,), at="", removable=False))
-    bars = [
-        bar if bar and bar[0] == kind.attributes[0].name else None
-        for bar, kind in zip((skeleton.rules.barred, skeleton.rules.unfit), kinds, strict=True)
-    ]
+        bars.append(bar if bar and bar[0] == attribute.name else None)
     rules = Rules(limit=skeleton.rules.limit, barred=bars[0], unfit=bars[1])
     link = replace(skeleton.link, extra=None)
     return replace(skeleton, holder=kinds[0], item=kinds[1], place=None, link=link, rules=rules)
 
 
 def _kind(told: Mapping[str, Any], rng: random.Random, at: str = "", removable: bool = False) -> Kind:
-    choices = list(told["choices"].items())
-    kept = rng.sample(choices, rng.randint(1, len(choices)))
+    choices: Mapping[str, Sequence[str]] = told["choices"]
+    kept = rng.sample(list(choices), rng.randint(1, len(choices)))
     attributes = [
-        Attribute(name, tuple(values), settable=rng.random() < 0.8)
-        for name, values in choices
-        if (name, values) in kept
+        Attribute(name, tuple(values), settable=rng.random() < 0.8) for name, values in choices.items() if name in kept
     ]
     for name, (low, high) in told.get("numbers", {}).items():
         if rng.random() < 0.6:
@@ -216,7 +211,7 @@ def _with(kind: Kind, attribute: Attribute) -> Kind:
 def _bar(told: Mapping[str, Any], kind: Kind) -> tuple[str, str] | None:
     """The value that keeps a thing of this kind from being linked, where it has the attribute."""
     has = {attribute.name for attribute in kind.attributes}
-    return next(((name, value) for name, value in told.get("bars", {}).items() if name in has), None)
+    return next((bar for bar in told.get("bars", {}).items() if bar[0] in has), None)
 
 
 def _linking(told: Mapping[str, Any], rng: random.Random) -> Linking:
@@ -258,8 +253,7 @@ def draw_state(skeleton: Skeleton, random_seed: int, *keys: str | int) -> dict[s
     pairs = list(product(state[holders.plural], state[items.plural]))
     rng.shuffle(pairs)
     for holder, item in pairs[: rng.randint(*LINKS)]:
-        made = state[link.plural].values()
-        stage = rng.choice(link.stages)
+        made, stage = state[link.plural].values(), rng.choice(link.stages)
         held = sum(other[holders.noun] == holder and other["stage"] in link.open for other in made)
         if stage in link.open and rules.limit is not None and held >= rules.limit:
             continue

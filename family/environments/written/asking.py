@@ -15,7 +15,6 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import orjson
@@ -81,21 +80,20 @@ class CachedQuestioner:
 
     async def ask(self, question: Question[T]) -> T:
         """As `Asking.ask`."""
-        template, about = question.template, question.about
-        told = [template, load(template).hash, dict(question.fields), list(question.sections), question.number]
-        key = content_id(told)
+        template, about, version = question.template, question.about, load(question.template).hash
+        key = content_id([template, version, dict(question.fields), list(question.sections), question.number])
         if (known := self.record.answers.get(key)) is not None:
             return question.read(dict(known["answer"]))
         backbone = self.client.draw(keyed_random(self.random_seed, "writer", about))
-        tries, roles = self.settings.writing.tries, self.settings.writers
         answers: list[dict[str, Any]] = []
 
         def read(answer: dict[str, Any]) -> T:
             answers.append(answer)
             return question.read(dict(answer))
 
-        asked = {"key": key, "template": f"{template}@{load(template).hash}", "about": about}
+        asked = {"key": key, "template": f"{template}@{version}", "about": about}
         try:
+            tries, roles = self.settings.writing.tries, self.settings.writers
             questioner = Questioner(self.client, backbone, Account(about), tries, roles=roles)
             meant = await replace(question, read=read).put(questioner, self.random_seed, "sampling", key)
         except Unanswered as unanswered:
@@ -146,9 +144,7 @@ class WritingRecord:
             raise UserError(f"cannot be read: {error}", where=str(self.path), remedy=remedy) from error
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._file.close()
 
     def append(self, kind: str, **fields: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from rods.answers import AnswerForm
 from rods.asking import Unanswered
 from rods.calls import Call
-from rods.environments.base import Environment, Instance, Tool
+from rods.environments.base import Environment, Instance
 from rods.environments.workers.worker import Overrun
 from rods.errors import InfrastructureError
 from rods.family.environments.written.asking import CachedQuestioner, Question, together
@@ -47,8 +47,7 @@ async def assess(authors: CachedQuestioner, world: BuiltWorld, environment: Envi
     wrong = tuple(verdict for verdict in judged if verdict)
     found = Assessment(len(judged), len(judged) - len(wrong), wrong)
     if found.rounds < settings.rounds:
-        why = f"only {found.rounds} of {settings.rounds} rounds could be judged"
-        raise Dropped("world", ["unjudged"], [why])
+        raise Dropped("world", ["unjudged"], [f"only {found.rounds} of {settings.rounds} rounds could be judged"])
     if found.rounds and found.right / found.rounds < settings.threshold:
         why = f"{found.right} of {found.rounds} rounds were right, {settings.threshold:g} are wanted"
         raise Dropped("world", ["assessment"], [why, *wrong[:5]])
@@ -62,12 +61,17 @@ async def _chain(
     plan, program = world.program.plan, world.program
     instance = await asyncio.to_thread(environment.reset, world.states[number])
     tools = environment.tools()
+    form = AnswerForm({"tool": {"type": "string", "enum": list(tools)}, "arguments": {"type": "object"}})
     documents = "\n".join(as_json(tool.schema()) for tool in tools.values())
     recent, found = list[str](), list[str]()
+
+    def read(said: Mapping[str, Any]) -> Call:
+        return Call(said["tool"], said["arguments"])
+
     for at in range(2 * rounds):
         if len(found) == rounds:
             break
-        before = await asyncio.to_thread(instance.snapshot)
+        place, before = 1_000 * number + at, await asyncio.to_thread(instance.snapshot)
         fields = {
             "documentation": plan.documentation,
             "tools": documents,
@@ -76,7 +80,7 @@ async def _chain(
             "wanted": WANTED[at % 2],
         }
         try:
-            call = await _tested(authors, plan.topic, fields, tools, 1_000 * number + at)
+            call = await authors.ask(Question("world_tester", plan.topic, fields, form, read, number=place))
         except Unanswered:
             continue
         try:
@@ -97,24 +101,11 @@ async def _chain(
             "changes": "\n".join(changes(before, after))[:SHOWN] or "(nothing)",
         }
         try:
-            right, why = await authors.ask(
-                Question("world_checker", plan.topic, shown, CHECKER, _verdict, number=1_000 * number + at)
-            )
+            said = await authors.ask(Question("world_checker", plan.topic, shown, CHECKER, dict, number=place))
         except Unanswered:
             continue
-        found.append("" if right else f"{call}: {why}")
+        found.append("" if said["verdict"] == "right" else f"{call}: {str(said.get('reason', ''))[:300]}")
     return found
-
-
-async def _tested(
-    authors: CachedQuestioner, topic: str, fields: Mapping[str, str], tools: Mapping[str, Tool], number: int
-) -> Call:
-    form = AnswerForm({"tool": {"type": "string", "enum": list(tools)}, "arguments": {"type": "object"}})
-
-    def read(said: Mapping[str, Any]) -> Call:
-        return Call(said["tool"], said["arguments"])
-
-    return await authors.ask(Question("world_tester", topic, fields, form, read, number=number))
 
 
 def _made(instance: Instance, call: Call) -> tuple[str, str, dict[str, Any]]:
@@ -129,10 +120,6 @@ def _made(instance: Instance, call: Call) -> tuple[str, str, dict[str, Any]]:
     if result.error in NOT_EXECUTED:
         raise InfrastructureError(f"{call} could not be carried out: {result.text[:200]}")
     return (f"refused: {result.text}" if result.error else result.text)[:SHOWN], "", instance.snapshot()
-
-
-def _verdict(said: Mapping[str, Any]) -> tuple[bool, str]:
-    return said["verdict"] == "right", str(said.get("reason", ""))[:300]
 
 
 def changes(before: Any, after: Any, place: str = "") -> Iterator[str]:

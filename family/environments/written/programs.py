@@ -21,11 +21,10 @@ import orjson
 from rods.answers import AnswerForm, Unreadable, obj
 from rods.asking import Unanswered
 from rods.config import Sandbox
-from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, UserError
 from rods.family.environments.checking.worlds import check_world, program_faults
-from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram
+from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram, placed
 from rods.family.environments.written.asking import Asking, CachedQuestioner, Question, together
 from rods.worlds.checking import CheckReport, Fault
 
@@ -231,7 +230,7 @@ async def _stated(
     with tempfile.TemporaryDirectory() as scratch, Environments(sandbox) as environments:
 
         def place(state: str) -> str:
-            return f"{scratch}/{addressed.keep(WorldProgram(bare, state).source(), Path(scratch))}"
+            return placed(WorldProgram(bare, state).source(), Path(scratch))
 
         async def loads(state: str) -> None:
             try:
@@ -293,8 +292,7 @@ async def _tool(
 
 def _controlled(program: WorldProgram, states: Sequence[Mapping[str, Any]], sandbox: Sandbox) -> CheckReport:
     with tempfile.TemporaryDirectory() as scratch, Environments(sandbox) as environments:
-        name = addressed.keep(program.source(), Path(scratch))
-        return check_world(f"{scratch}/{name}", program.plan.signatures, states, environments)
+        return check_world(placed(program.source(), Path(scratch)), program.plan.signatures, states, environments)
 
 
 def _part(program: WorldProgram, fault: Fault) -> str:

@@ -133,9 +133,7 @@ async def write_scenario(
     topic, documentation = program.plan.topic, program.plan.documentation
     shape = (like.task, like.shape) if like else None
     resembling = {"seed": like.task, "shape": like.shape, "problem": like.problem} if like else NOTHING_LIKE
-    wanted = {"wanted": "", "kept": ""}
-    if like:
-        wanted = {"wanted": str(like.profile.checks), "kept": str(like.profile.guards)}
+    wanted = (str(like.profile.checks), str(like.profile.guards)) if like else ("", "")
     variant = ("variant",) if like else ()
     mend = ("mend",) if like and like.problem else ()
 
@@ -145,15 +143,11 @@ async def write_scenario(
         return said
 
     def read_list(said: dict[str, Any]) -> list[tuple[str, bool]]:
-        conditions = [(each, False) for each in said["conditions"]]
-        conditions += [(each, True) for each in said.get("kept", ())]
-        found = [sum(not kept for _, kept in conditions), sum(kept for _, kept in conditions)]
-        if like and found != [like.profile.checks, like.profile.guards]:
-            raise Unreadable(
-                f"there are {found[0]} conditions and {found[1]} to keep, "
-                f"{like.profile.checks} and {like.profile.guards} are wanted"
-            )
-        return conditions
+        conditions, keep = said["conditions"], said.get("kept", ())
+        if like and (len(conditions), len(keep)) != (like.profile.checks, like.profile.guards):
+            counted = f"there are {len(conditions)} conditions and {len(keep)} to keep"
+            raise Unreadable(f"{counted}, {like.profile.checks} and {like.profile.guards} are wanted")
+        return [*((each, False) for each in conditions), *((each, True) for each in keep)]
 
     try:
         state = await write_state(authors, program, environments, place, STATES + 1 + number, shape)
@@ -163,7 +157,7 @@ async def write_scenario(
         asked = {**told, "tools": tools, **resembling}
         said = await authors.ask(Question("scenario_task", topic, asked, TASK, read_task, sections=(*variant, *mend)))
         task = said["task"].strip()
-        asked = {**told, "task": task, **wanted}
+        asked = {**told, "task": task, "wanted": wanted[0], "kept": wanted[1]}
         conditions = await authors.ask(
             Question("scenario_checklist", topic, asked, CHECKLIST, read_list, sections=variant)
         )
@@ -218,17 +212,15 @@ async def find_witness(
 
 def _controlled(environment: Environment, scenario: WrittenScenario, witness: tuple[WitnessCall, ...]) -> DoneScenario:
     """Leaves out guards that no call breaks, which guard nothing. Raises Dropped."""
-    asked = scenario.asking(witness)
-    found = validate(environment, asked)
-    if found.faults and set(reasons(found)) == {"guard_without_mutant"}:
+    found = validate(environment, scenario.asking(witness))
+    if set(reasons(found)) == {"guard_without_mutant"}:
         idle = {fault.where for fault in found.faults}
         guards = {name: code for name, code in scenario.guards.items() if str(Call(name, {})) not in idle}
         scenario = replace(scenario, guards=guards)
-        asked = scenario.asking(witness)
-        found = validate(environment, asked)
+        found = validate(environment, scenario.asking(witness))
     if found.faults:
         raise Dropped("scenario", list(reasons(found)), [str(fault) for fault in found.faults])
-    return DoneScenario(scenario, asked, found)
+    return DoneScenario(scenario, scenario.asking(witness), found)
 
 
 def shortest(
@@ -304,9 +296,13 @@ async def _solved(
         "task": scenario.task,
     }
     calls, results, told = list[Call](), list[Result](), list[str]()
+
+    def read(said: Mapping[str, Any]) -> Call | None:
+        return None if said["next"] == FINISH else Call(said["next"], said.get("arguments", {}))
+
     for _ in range(authors.settings.writing.witness_calls):
         asked = {**fields, "calls": "\n".join(told) or "(none yet)"}
-        call = await authors.ask(Question("scenario_solver", program.plan.topic, asked, form, _next, number=attempt))
+        call = await authors.ask(Question("scenario_solver", program.plan.topic, asked, form, read, number=attempt))
         if call is None:
             break
         result = await asyncio.to_thread(instance.call, call)
@@ -317,10 +313,6 @@ async def _solved(
             calls.append(call)
             results.append(result)
     return calls, results
-
-
-def _next(said: Mapping[str, Any]) -> Call | None:
-    return None if said["next"] == FINISH else Call(said["next"], said.get("arguments", {}))
 
 
 def linked(task: str, calls: Sequence[Call], results: Sequence[Result]) -> list[WitnessCall]:

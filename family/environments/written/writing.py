@@ -21,9 +21,8 @@ from rods.conversations import Rubric, Script
 from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.family.environments.checking.worlds import LONGEST_FILE
-from rods.family.environments.procedural.growing import CONFINED
-from rods.family.environments.procedural.scenarios import Mode
-from rods.family.environments.programs import WorldProgram
+from rods.family.environments.procedural.scenarios import CONFINED, Mode
+from rods.family.environments.programs import WorldProgram, placed
 from rods.family.environments.written.asking import CachedQuestioner, Question, T, together
 from rods.family.environments.written.assessing import Assessment, assess
 from rods.family.environments.written.programs import BuiltWorld, Dropped, build
@@ -132,15 +131,13 @@ async def write_world(
         with Environments(order.sandbox) as environments:
             environment = environments.load(f"{folder}/{name}")
             modes = [order.modes[one.written.number % len(order.modes)] for one in done]
-            return name, [
-                written_task(world.program, environment, one, mode, split, models)
-                for one, mode in zip(done, modes, strict=True)
-            ]
+            told = zip(done, modes, strict=True)
+            return name, [written_task(world.program, environment, one, mode, split, models) for one, mode in told]
 
     try:
         world = await build(authors, topic, order.sandbox)
         with tempfile.TemporaryDirectory() as scratch, Environments(order.sandbox) as environments:
-            place, assessed = placed(world.program, Path(scratch)), Assessment(0, 0)
+            place, assessed = placed(world.program.source(), Path(scratch)), Assessment(0, 0)
             if authors.settings.writing.rounds:
                 assessed = await assess(authors, world, await asyncio.to_thread(environments.load, place))
             written.facts = {"tools": len(world.program.plan.tools), "rounds": assessed.rounds, "right": assessed.right}
@@ -149,7 +146,7 @@ async def write_world(
             )
             # all are played in one world that has the checks of all of them
             program = with_checks(world.program, scenarios)
-            environment = await asyncio.to_thread(environments.load, placed(program, Path(scratch)))
+            environment = await asyncio.to_thread(environments.load, placed(program.source(), Path(scratch)))
             done = await attempts(find_witness(authors, program, environment, each) for each in scenarios)
         written.name, written.tasks = await asyncio.to_thread(kept, world, done)
     except Dropped as given_up:
@@ -172,11 +169,6 @@ def with_checks(program: WorldProgram, scenarios: Sequence[WrittenScenario]) -> 
     """The program with the check functions of these scenarios."""
     every = [part for each in scenarios for part in (each.checks, each.guards)]
     return replace(program, checks={name: code for part in every for name, code in part.items()})
-
-
-def placed(program: WorldProgram, folder: Path) -> str:
-    """Writes a program below `folder`; what it is loaded by."""
-    return f"{folder}/{addressed.keep(program.source(), folder)}"
 
 
 FILTER = AnswerForm({"stateful": {"type": "string", "enum": ["yes", "no"]}})
@@ -227,8 +219,8 @@ def distinct(topics: Sequence[str], embeddings: Sequence[Embedding] | None, alik
         same = ""
         if embeddings is not None:
             same = next((topics[at] for at in kept if _cosine(embeddings[at], embeddings[number]) >= alike), "")
-        else:
-            task = _written_task(topic)
+        else:  # a topic as what the index compares: the text of a user, with a goal that no other topic has
+            task = OpenTask(EnvironmentRef("topic", ""), "base", Script((topic,)), Rubric((topic,)), ())
             if task.id in by_id:
                 same = topic
             elif (match := index.find(task)) is not None:
@@ -251,8 +243,3 @@ def _description(said: dict[str, str]) -> str:
 def _cosine(one: Embedding, other: Embedding) -> float:
     lengths = math.hypot(*one) * math.hypot(*other)
     return math.fsum(map(operator.mul, one, other)) / lengths if lengths and len(one) == len(other) else 0.0
-
-
-def _written_task(topic: str) -> OpenTask:
-    """A topic as what the index compares: the text of a user, with a goal that no other topic has."""
-    return OpenTask(EnvironmentRef("topic", ""), "base", Script((topic,)), Rubric((topic,)), ())

@@ -23,7 +23,6 @@ from rods.buffers.run.runfolder import POOL, usage
 from rods.console.main import run as rods
 from rods.errors import RefusedError, UserError
 from rods.family.feedback import verbs
-from rods.family.feedback.failures import FailedCall
 from rods.family.feedback.hints import Approved
 from rods.family.feedback.settings import DROPPED, FEEDBACK
 from rods.family.trials import model
@@ -68,13 +67,14 @@ class FailingTrainer(Trainer):
         rules = self.run.config.curriculum.stages[self.stage - 1]
         shown = interfaces.load(rules, "compact", {"feedback": self.epoch.opened.get("feedback")})
         rollouts = tuple(
-            replace(one, added={"failures": [self.failed(step + place + at).as_json() for at in range(3)]})
+            replace(one, added={"failures": [self.failed(step + place + at) for at in range(3)]})
             for place, one in enumerate(found.rollouts)
         )
         return replace(found, rollouts=rollouts, interface=shown.version, lineage=shown.lineage)
 
-    def failed(self, number: int) -> FailedCall:
-        return FailedCall(*self.failures[number % len(self.failures)])
+    def failed(self, number: int) -> dict[str, Any]:
+        tool, pattern = self.failures[number % len(self.failures)]
+        return {"tool": tool, "pattern": pattern, "count": 1, "shapes": {}}
 
 
 class Agents:

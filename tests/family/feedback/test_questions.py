@@ -39,13 +39,13 @@ def written(tasks: Sequence[Task], traces: Sequence[Trace]) -> list[ApprovedText
     truth, texts = GroundTruthValues(tasks), []
     client = StandInClient(StandIn(), Endpoint(model="none", urls=("http://localhost",), structured=False))
     found = {
-        (task.environment.name, one.tool, one.pattern): one
+        (task.environment.name, one["tool"], one["pattern"]): one
         for task, trace in zip(tasks, traces, strict=True)
         for one in failed_calls(calls_of(trace))
     }
     for (name, tool, pattern), one in found.items():
         world = load(name)
-        mined = MinedFailure(tool, pattern, 8, 8, shapes=[dict(one.shapes)])
+        mined = MinedFailure(tool, pattern, 8, 8, shapes=[one["shapes"]])
         asker = Asker(client, "", client.account("stand-in"), 1)
         made = asyncio.run(propose(asker, assignment(), world, world.tools()[tool], mined, ""))
         other = world.tools().get(made.remedy.tool) if made.remedy else None

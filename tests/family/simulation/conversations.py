@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from rods import dialects
@@ -14,7 +14,7 @@ from rods.episode.engine import Reply, Trace
 from rods.family.simulation.difficulty import Levels, levels
 from rods.family.simulation.generating import draw_task, open_task
 from rods.family.simulation.repository import shipped
-from rods.family.simulation.settings import DifficultyRules
+from rods.family.simulation.settings import DifficultyRules, Dimension
 from rods.players import Players
 from rods.tasks import OpenTask
 from tests.environments import ENVIRONMENTS
@@ -22,6 +22,14 @@ from tests.environments import ENVIRONMENTS
 TAGS = dialects.load("tags")
 WORLD = ENVIRONMENTS.load("repository")
 DONE = TAGS.answer("That is done.")
+# The dimensions that each ablation of 001 §4.3 keeps at the highest level.
+ABLATIONS: Mapping[str, tuple[Dimension, ...]] = {
+    "tool": ("tools", "calls"),
+    "turn": ("turns",),
+    "sys": ("system",),
+    "user": ("persona", "ambiguity"),
+    "crit": ("criteria",),
+}
 
 
 @cache

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from rods.family.simulation.difficulty import ABLATIONS, RANGES, SOFT, Difficulty, Faced, batch_mean, level, levels
+from rods.family.simulation.difficulty import RANGES, SOFT, Difficulty, Faced, batch_mean, level, levels
 from rods.family.simulation.settings import DIMENSIONS, DifficultyRules
+from tests.family.simulation.conversations import ABLATIONS
 
 HARD = DifficultyRules(soft=0.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from rods.errors import InfrastructureError, UserError
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.generating import Wanted
 from rods.family.simulation.ledger import Ledger, ToolAnswer
-from rods.family.simulation.models import ModelThread
+from rods.family.simulation.models import ModelGenerator, ModelThread
 from rods.family.simulation.players import simulation_of
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.world import RepositoryEnvironment
@@ -228,14 +228,14 @@ def test_a_model_thinks_up_tasks_of_a_step_together(stub: Stub) -> None:
     world = ENVIRONMENTS.load("repository")
     assert isinstance(world, RepositoryEnvironment)
     with models(stub, generator="model") as players:
-        draw = simulation_of(players).generator(world, 4)
+        draw = ModelGenerator(simulation_of(players), world, 4)
         tasks, again = draw(wanted), draw(wanted[:1])
         assert stub.counts()["most_in_flight"] == 4
         assert tasks[0] == again[0] and len({task.id for task in tasks}) == 4
         for task in tasks:
             assert isinstance(task, OpenTask)
             assert len(task.tools) == 3 and 1 <= len(task.goal_calls) <= 2
-            assert task.provenance["levels"] == given.as_json() and unjudgeable(world, task) == []
+            assert task.provenance["levels"] == asdict(given) and unjudgeable(world, task) == []
         stub.use(Script(answer=f"{ROLES}answer", faults={"not_json": 1.0}))
         stub.forget()
         with pytest.raises(InfrastructureError, match="simulated_task gave no answer that can be used in 4 tries"):

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from docs.generate.prompts import messages
 from rods.analysis.schemas import Checker
 from rods.answers import Unreadable
 from rods.calls import Call
+from rods.conversations import RUBRIC_LEVELS
+from rods.episode.engine import Outcome
 from rods.family.simulation import roles
 from rods.family.simulation.difficulty import RANGES, Levels
-from rods.family.simulation.generating import CRITERIA, DrawnTask, system_prompt
+from rods.family.simulation.generating import CRITERIA, DrawnTask, said
 from rods.family.simulation.ledger import ToolAnswer
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.roles import Assessment, Simulation, verdict
@@ -47,8 +51,8 @@ SENTINELS = {"intent": ("zebra",), "persona": ("okapi", "walrus"), "expected": (
 
 def sent(question: Simulation[Any]) -> str:
     """All that goes out, in either way of answering, with what the answer is held to."""
-    messages = [one for constrained in (True, False) for one in question.messages(constrained=constrained)]
-    return "\n".join(one["content"] for one in messages) + json.dumps(question.form.schema(300))
+    every = [one for constrained in (True, False) for one in messages(question, constrained=constrained)]
+    return "\n".join(one["content"] for one in every) + json.dumps(question.form.schema(300))
 
 
 def answered(question: Simulation[Any], **fields: Any) -> Any:
@@ -77,7 +81,7 @@ def test_every_level_has_its_words() -> None:
     assert set(CRITERIA) <= sections.keys() and len(CRITERIA) == RANGES["criteria"][1] + 1
     lengths = [len(sections[f"system_{level}"]) for level in range(4)]
     assert lengths == sorted(lengths, reverse=True) and lengths[0] > 1_000 > lengths[1] > 200 > lengths[2]
-    assert system_prompt(HARD).strip() == "You are a helpful assistant."
+    assert said("system_3").strip() == "You are a helpful assistant."
 
 
 RESULT = {**BOOKED, "booking_id": "BKG-12345", "bags": 0, "status": "confirmed", "total": 99.0}
@@ -138,9 +142,14 @@ def test_criteria_come_one_by_one() -> None:
 
 
 def test_without_a_call_nobody_is_asked() -> None:
-    assert roles.without_asking(0, malformed=False) == Assessment(-1, reason="no tool was called")
-    assert roles.without_asking(3, malformed=True) == Assessment(-1, reason="a reply could not be read")
-    assert roles.without_asking(1, malformed=False) is None
+    call, unread = SimpleNamespace(calls=["any"], error=None), SimpleNamespace(calls=[], error="no call")
+
+    def verdict(*steps: Any) -> Any:
+        return roles.without_asking(SimpleNamespace(turns=[SimpleNamespace(steps=steps)]))  # type: ignore[arg-type]
+
+    assert verdict(SimpleNamespace(calls=[], error=None)) == Outcome(0, RUBRIC_LEVELS, ("no tool was called",))
+    assert verdict(call, unread) == Outcome(0, RUBRIC_LEVELS, ("a reply could not be read",))
+    assert verdict(call) is None
 
 
 def errand(**other: Any) -> dict[str, Any]:

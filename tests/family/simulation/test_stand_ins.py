@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from bench.fixtures.llm_stub import roles as faulty
+from docs.generate.prompts import messages
 from rods import dialects
 from rods.answers import Unreadable
 from rods.calls import Call
@@ -31,7 +32,7 @@ SENSIBLE = StandIn().answer
 
 def ask(question: Simulation[T], *, constrained: bool = True, answer: Any = SENSIBLE) -> T:
     """The answer to a question as it goes over the wire. Raises Unreadable."""
-    request: dict[str, Any] = {"messages": question.messages(constrained=constrained)}
+    request: dict[str, Any] = {"messages": messages(question, constrained=constrained)}
     if constrained:
         schema = question.form.schema(300)
         request["response_format"] = {"type": "json_schema", "json_schema": {"schema": schema}}

@@ -68,4 +68,6 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path):
 
 def test_the_cache_folder_follows_the_environment_variable(tmp_path, monkeypatch):
     monkeypatch.setenv("RODS_CACHE", str(tmp_path))
-    assert wheel.cache_folder() == tmp_path
+    with pytest.raises(UserError, match="not there") as raised:
+        wheel.path()
+    assert raised.value.where == str(tmp_path / wheel.FILE)

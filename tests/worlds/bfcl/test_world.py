@@ -205,16 +205,17 @@ def test_tools_change_nothing_that_they_are_not_to_change(bfcl, tasks):
     called = set()
     for rollout in Mutations(tasks, 5).take(700):
         world = bfcl.reset(rollout.task.state)
+        names = world.snapshot()["classes"]
         for call in (call for turn in rollout.turns for step in turn for call in step):
             fork = world.fork()
-            before = {name: record(fork.object(name)) for name in world.object_names}
+            before = {name: record(fork.object(name)) for name in names}
             given = json.dumps(call.as_json())
-            own = {name: world.object(name) for name in world.object_names}
+            own = {name: world.object(name) for name in names}
             world.call(call)
-            assert {name: record(fork.object(name)) for name in world.object_names} == before, call
+            assert {name: record(fork.object(name)) for name in names} == before, call
             assert json.dumps(call.as_json()) == given
             if call.name in READING:
-                assert all(world.object(name) is own[name] for name in world.object_names), call
+                assert all(world.object(name) is own[name] for name in names), call
             called.add(call.name)
     assert len(called & CHANGED_IN_PLACE.keys()) > 40
     assert READING | CHANGED_IN_PLACE.keys() == bfcl.tools().keys()

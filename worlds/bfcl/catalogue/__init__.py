@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -41,10 +41,10 @@ def catalogue(groups: Mapping[str, str]) -> Catalogue:
         make_state=partial(make_state, groups),
         patch=partial(patch, groups),
         pad=pad,
-        topics=_topics,
+        topics=lambda rng: {"topic": rng.choice(WORDS.pools["topics"]), "friend": rng.choice(FIRST_NAMES)},
         lookups=READING & {tool for recipe in whole.recipes.values() for tool in recipe.tools},
         shown=SHOWN,
-        present=_present,
+        present=lambda state: state["classes"],
         repeated=0.1,
         misjudged=shared_mentions,
     )
@@ -130,15 +130,6 @@ def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, A
         if each.pad is not None and each.group in state["config"]:
             each.pad(state["config"][each.group], spoken, rng)
     return state
-
-
-def _present(state: Mapping[str, Any]) -> Collection[str]:
-    names: Collection[str] = state["classes"]
-    return names
-
-
-def _topics(rng: random.Random) -> dict[str, str]:
-    return {"topic": rng.choice(WORDS.pools["topics"]), "friend": rng.choice(FIRST_NAMES)}
 
 
 def _words(value: Any) -> Iterator[str]:

@@ -16,22 +16,20 @@ _LISTS = tuple(_rng.sample((*range(12, 480, 3), *_DECIMALS), _rng.randint(3, 5))
 
 
 def _partners(scene: Scene) -> list[Worded]:
-    old = scene.chosen["old"]
-    pairs = _TABLES.pools["unit_pairs"]
-    codes = [other for one, two in pairs for unit, other in ((one, two), (two, one)) if unit == old]
-    return [_IMPERIAL[code] for code in codes]
+    pairs = [either for one, two in _TABLES.pools["unit_pairs"] for either in ((one, two), (two, one))]
+    return [_IMPERIAL[other] for unit, other in pairs if unit == scene.chosen["old"]]
 
 
-def _not(scene: Scene, values: tuple[float, ...]) -> list[float]:
-    return [value for value in values if value not in scene.chosen.values()]
+def _other(*values: float) -> Domain:
+    return lambda scene: [value for value in values if value not in scene.chosen.values()]
 
 
 DOMAINS: Mapping[str, Domain] = {
     "numbers": lambda scene: _LISTS,
     "operand": lambda scene: (*range(12, 990, 7), *_DECIMALS[::3]),
-    "other_operand": lambda scene: _not(scene, (*range(3, 60, 4), *_DECIMALS[:12])),
+    "other_operand": _other(*range(3, 60, 4), *_DECIMALS[:12]),
     "base": lambda scene: range(2, 16),
-    "exponent": lambda scene: _not(scene, (2, 3, 4, 5, 6)),
+    "exponent": _other(2, 3, 4, 5, 6),
     "negative": lambda scene: [-value for value in (*range(13, 400, 11), *_DECIMALS[::4])],
     "decimal": lambda scene: [round(value * 1.2347 + 0.0061, 4) for value in _DECIMALS],
     "portion": lambda scene: range(11, 190, 4),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = WORDS.pools
 _STEMS, _FOLDERS = _POOLS["stems"], _POOLS["folders"]
 _NEW_STEMS, _NEW_FOLDERS = _POOLS["new_stems"], _POOLS["new_folders"]
 _WORD = re.compile(r"[A-Za-z]{4,}")
+_WORDS_OF_A_LINE = {"items": "items", "firm": "firms", "place": "places", "day": "weekdays", "month": "months"}
 
 
 def make(request: ScenarioRequest) -> dict[str, Any]:
@@ -105,18 +106,10 @@ class TreeMaker:
 
     def _line(self) -> str:
         person, other = self.rng.sample(FIRST_NAMES, 2)
-        return self.rng.choice(_POOLS["lines"]).format(
-            person=person,
-            other=other,
-            items=self.rng.choice(_NAMES["items"]),
-            firm=self.rng.choice(_NAMES["firms"]),
-            place=self.rng.choice(_NAMES["places"]),
-            day=self.rng.choice(_NAMES["weekdays"]),
-            month=self.rng.choice(_NAMES["months"]),
-            date=self.rng.randint(1, 28),
-            count=self.rng.randint(3, 48),
-            amount=self.rng.randint(12, 98) * 10,
-        )
+        line: str = self.rng.choice(_POOLS["lines"])
+        words = {name: self.rng.choice(_NAMES[pool]) for name, pool in _WORDS_OF_A_LINE.items()}
+        date, count, amount = self.rng.randint(1, 28), self.rng.randint(3, 48), self.rng.randint(12, 98) * 10
+        return line.format(person=person, other=other, date=date, count=count, amount=amount, **words)
 
     def _shuffled(self, pool: Sequence[str]) -> list[str]:
         """The pool in a random order, what the seed's state holds at the front (so that it is popped last)."""
@@ -239,31 +232,28 @@ def _folders(fit: Callable[[Folder], bool]) -> Domain:
     return lambda scene: [name for name, folder in current(scene.state).folders.items() if fit(folder)]
 
 
-def _new_files(scene: Scene) -> list[str]:
+def _new(scene: Scene, names: Iterable[str]) -> list[str]:
+    """Those of the names that nothing here or below has."""
     taken = set(current(scene.state).below())
+    return [name for name in names if name not in taken]
+
+
+def _of_topic(scene: Scene, names: Sequence[str], some: int) -> list[str]:
+    """The names, and the first few with a word of the story's topic."""
     topic = scene.narrative.get("topic", "").split()
-    stems = [*_NEW_STEMS, *(f"{topic[-1]}_{stem}" for stem in _NEW_STEMS[:9] if topic)]
-    return [name for stem in stems for ending in (".txt", ".md") if (name := stem + ending) not in taken]
+    return [*names, *(f"{topic[-1]}_{name}" for name in names[:some] if topic)]
 
 
 def _new_names(scene: Scene) -> list[str]:
     """New names for the chosen file, with its ending."""
     old = next((scene.chosen[slot] for slot in ("file", "first") if slot in scene.chosen), "")
     stem, dot, ending = old.rpartition(".")
-    taken = set(current(scene.state).below())
     ending = dot + ending if dot else ".txt"
     names = [f"{new}{ending}" for new in _NEW_STEMS]
     if stem:
         marks = ("final", "backup", "revised", "checked", "approved", "copy")
         names += [f"{stem}_{mark}{ending}" for mark in marks for _ in "ab"]
-    return [name for name in names if name not in taken]
-
-
-def _new_folders(scene: Scene) -> list[str]:
-    taken = set(current(scene.state).below())
-    topic = scene.narrative.get("topic", "").split()
-    names = [*_NEW_FOLDERS, *(f"{topic[-1]}_{name}" for name in _NEW_FOLDERS[:6] if topic)]
-    return [name for name in names if name not in taken]
+    return _new(scene, names)
 
 
 def _words_of(content: str) -> list[str]:
@@ -279,13 +269,8 @@ def _lone_patterns(scene: Scene) -> list[str]:
 
 def _parts(scene: Scene) -> list[str]:
     """Words in the names of what is here or below."""
-    return sorted(
-        {
-            word
-            for name in _shown(current(scene.state).below())
-            for word in _WORD.findall(name.rpartition(".")[0] or name)
-        }
-    )
+    stems = (name.rpartition(".")[0] or name for name in _shown(current(scene.state).below()))
+    return sorted({word for stem in stems for word in _WORD.findall(stem)})
 
 
 DOMAINS: Mapping[str, Domain] = {
@@ -299,9 +284,11 @@ DOMAINS: Mapping[str, Domain] = {
     "leaf": _folders(lambda folder: not folder.folders and len(folder.files) > 1),
     "lone_folder": _folders(lambda folder: not folder.folders and len(folder.files) == 1),
     "empty_folder": _folders(lambda folder: not folder.names()),
-    "new_file": _new_files,
+    "new_file": lambda scene: _new(
+        scene, (stem + ending for stem in _of_topic(scene, _NEW_STEMS, 9) for ending in (".txt", ".md"))
+    ),
     "new_name": _new_names,
-    "new_folder": _new_folders,
+    "new_folder": lambda scene: _new(scene, _of_topic(scene, _NEW_FOLDERS, 6)),
     "pattern": lambda scene: _words_of(current(scene.state).files[scene.chosen["text"]]),
     "known_pattern": lambda scene: _words_of(current(scene.state).files.get(scene.chosen.get("file", ""), "")),
     "lone_pattern": _lone_patterns,

@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from rods.composing.catalogue import Domain, Scene, Worded
+from rods.composing.catalogue import Domain, Scene
 from rods.worlds.bfcl.catalogue.scenario import FIRST_NAMES, ClassCatalogue, ScenarioRequest, day_of, record_of, tables
 
 GROUP = "TradingBot"
@@ -92,6 +92,11 @@ def _account(scene: Scene) -> Mapping[str, Any]:
     return record_of(scene.state, GROUP)
 
 
+def _balance(scene: Scene) -> float:
+    balance: float = _account(scene)["account_info"]["balance"]
+    return balance
+
+
 def _symbol(scene: Scene) -> str | None:
     """The stock that the recipe is about, where that is known already."""
     if "company" in scene.chosen:
@@ -109,7 +114,7 @@ def _price(scene: Scene) -> float:
 
 
 def _shares(scene: Scene) -> list[int]:
-    most = _account(scene)["account_info"]["balance"] / (_price(scene) * 1.1)
+    most = _balance(scene) / (_price(scene) * 1.1)
     return [count for count in (*range(5, 100, 5), 12, 18, 24, 36, 120, 150) if count <= most] or [1, 2, 3]
 
 
@@ -126,21 +131,6 @@ def _unwatched(scene: Scene) -> list[str]:
     return [symbol for symbol in record["stocks"] if symbol not in record["watch_list"]]
 
 
-def _baskets(scene: Scene) -> list[list[str]]:
-    symbols = list(_account(scene)["stocks"])
-    return [list(three) for three in itertools.combinations(symbols[::2], 3)]
-
-
-def _withdrawals(scene: Scene) -> list[int]:
-    balance = _account(scene)["account_info"]["balance"]
-    return [amount for amount in range(250, 9001, 250) if amount < balance / 4]
-
-
-def _later_days(scene: Scene) -> list[Worded]:
-    later = [day for day in _DAYS if str(day.value) > str(scene.chosen.get("start", ""))]
-    return later or [day_of(2024, 8, 31)]
-
-
 DOMAINS: Mapping[str, Domain] = {
     "symbol": lambda scene: list(_account(scene)["stocks"]),
     "other_symbol": lambda scene: [
@@ -150,16 +140,18 @@ DOMAINS: Mapping[str, Domain] = {
     "unwatched": _unwatched,
     "company": lambda scene: [name for name, code in SYMBOLS.items() if code in _account(scene)["stocks"]],
     "unwatched_company": lambda scene: [name for name, code in SYMBOLS.items() if code in _unwatched(scene)],
-    "basket": _baskets,
+    "basket": lambda scene: [list(three) for three in itertools.combinations(list(_account(scene)["stocks"])[::2], 3)],
     "low": lambda scene: range(50, 500, 50),
     "high": lambda scene: [high for high in range(150, 900, 50) if high >= scene.chosen.get("low", 0) + 100],
     "shares": _shares,
     "bid": _bids,
     "deposit": lambda scene: range(250, 9001, 250),
-    "withdrawal": _withdrawals,
+    "withdrawal": lambda scene: [amount for amount in range(250, 9001, 250) if amount < _balance(scene) / 4],
     "order_number": lambda scene: [int(each) for each in scene.state["config"][GROUP]["orders"]],
     "trader": lambda scene: [f"{name.lower()}_{word}" for name in FIRST_NAMES for word in ("trades", "invest")],
     "start": lambda scene: _DAYS,
-    "end": _later_days,
+    "end": lambda scene: (
+        [day for day in _DAYS if str(day.value) > str(scene.chosen.get("start", ""))] or [day_of(2024, 8, 31)]
+    ),
 }
 TRADING = ClassCatalogue(GROUP, _TABLES, DOMAINS, make, pad)

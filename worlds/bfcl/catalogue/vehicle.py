@@ -65,21 +65,13 @@ def _doors(scene: Scene, status: str) -> list[Worded]:
     return found
 
 
-def _room(scene: Scene) -> float:
-    level: float = car(scene.state)["fuelLevel"]
-    return 49 - level
-
-
 def _partners(town: Any) -> list[str]:
     return [one if other == town else other for one, other in _ROADS if town in (one, other)]
 
 
-def _town_of(zip_code: Any) -> str | None:
-    return next((town for town, code in ZIP_CODES.items() if code == zip_code), None)
-
-
-def _other_zips(scene: Scene) -> list[str]:
-    return [ZIP_CODES[town] for town in _partners(_town_of(scene.chosen.get("zip")))]
+def _towns_on(zip_code: Any) -> list[str]:
+    """The cities to which the car knows the distance from the one with this code."""
+    return _partners(next((town for town, code in ZIP_CODES.items() if code == zip_code), None))
 
 
 DOMAINS: Mapping[str, Domain] = {
@@ -88,13 +80,13 @@ DOMAINS: Mapping[str, Domain] = {
     "degrees": lambda scene: [float(each) / 2 if each % 2 else each // 2 for each in range(32, 54)],
     "fahrenheit": lambda scene: range(62, 81),
     "fan": lambda scene: range(15, 100, 5),
-    "gallons": lambda scene: [each for each in range(2, 31) if each <= _room(scene)],
-    "liters": lambda scene: [each for each in range(8, 130) if each * 0.264172 <= _room(scene)],
+    "gallons": lambda scene: [each for each in range(2, 31) if each <= 49 - car(scene.state)["fuelLevel"]],
+    "liters": lambda scene: [each for each in range(8, 130) if each * 0.264172 <= 49 - car(scene.state)["fuelLevel"]],
     "town": lambda scene: list(ZIP_CODES),
     "other_town": lambda scene: _partners(scene.chosen.get("town")),
-    "town_on": lambda scene: _partners(_town_of(scene.chosen.get("zone"))),
+    "town_on": lambda scene: _towns_on(scene.chosen.get("zone")),
     "zip": lambda scene: sorted({ZIP_CODES[town] for road in _ROADS for town in road}),
-    "other_zip": _other_zips,
+    "other_zip": lambda scene: [ZIP_CODES[town] for town in _towns_on(scene.chosen.get("zip"))],
     "distance": lambda scene: range(110, 900, 5),
     "speed": lambda scene: range(35, 100, 5),
     "gap": lambda scene: range(20, 130, 10),

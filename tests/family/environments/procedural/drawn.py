@@ -9,9 +9,8 @@ from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
 from rods.family.environments.checking.scenarios import Validated
-from rods.family.environments.procedural.growing import CONFINED
 from rods.family.environments.procedural.operations import assembled
-from rods.family.environments.procedural.scenarios import Mode, draw_scenario, task
+from rods.family.environments.procedural.scenarios import CONFINED, Mode, draw_scenario, task
 from rods.family.environments.procedural.skeletons import draw_skeleton
 from rods.tasks import OpenTask, Split, task_lines
 

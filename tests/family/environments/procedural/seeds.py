@@ -11,7 +11,7 @@ import pytest
 from rods.config import Sandbox
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
-from rods.family.environments.procedural.growing import grow
+from rods.family.environments.procedural.scenarios import grow
 from rods.tasks import OpenTask
 
 SLOW = Sandbox(workers=1, seconds=10.0)  # a busy machine's clock is no fault of a world

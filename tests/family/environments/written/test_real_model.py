@@ -19,11 +19,12 @@ import pytest
 from bench.fixtures.llm_stub import Script, Stub
 from rods.config import Endpoint, Operation, Role, Sandbox, WriterRoles, Writing
 from rods.environments.loading import Environments
+from rods.family.environments.programs import placed
 from rods.family.environments.written.asking import NAME, CachedQuestioner, WritingRecord
 from rods.family.environments.written.assessing import assess
 from rods.family.environments.written.programs import BuiltWorld, Dropped, build
 from rods.family.environments.written.scenarios import WrittenScenario, find_witness, write_scenario
-from rods.family.environments.written.writing import find_topics, placed, with_checks
+from rods.family.environments.written.writing import find_topics, with_checks
 from rods.llm import Client
 from rods.prompts import FOLDER
 
@@ -56,13 +57,14 @@ async def each_stage(
     world = sound or own
     assert isinstance(world, BuiltWorld)
     with Environments(SANDBOX) as environments:
-        place = placed(world.program, folder)
+        place = placed(world.program.source(), folder)
         await tried("assessment", assess(authors, world, environments.load(place)))
         written = await tried("scenario", write_scenario(authors, world.program, environments, place, 0))
         scenario = told or written
         assert isinstance(scenario, WrittenScenario)
         program = with_checks(world.program, [scenario])
-        await tried("witness", find_witness(authors, program, environments.load(placed(program, folder)), scenario))
+        checked = environments.load(placed(program.source(), folder))
+        await tried("witness", find_witness(authors, program, checked, scenario))
     return world, scenario, ended
 
 
