@@ -2,7 +2,6 @@
 
 import shutil
 from functools import cache
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
