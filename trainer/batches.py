@@ -53,7 +53,7 @@ def groups(
             return episode
         fields = [extension.rollout(episode, config, batch.stage) for extension in extensions()]
         added = {name: value for told in fields for name, value in told.items()}
-        return earned(episode, task, batch.reward, environments, added)
+        return earned(episode, task, batch.rules.reward, environments, added)
 
     return [batch.group(slot, [record(episode, slot.task) for episode in played[slot.index]]) for slot in batch.slots]
 

@@ -28,7 +28,7 @@ from rods.config import Stage
 from rods.episode.rewards import RANGES
 from rods.errors import RodsError
 from rods.interfaces import Interface
-from rods.observations import EpisodeReward, Group, Role, Rollout
+from rods.observations import Group, Role, Rollout
 from rods.tasks import AnyTask
 
 Stopping = Literal["finished", "signal", "step_limit"]
@@ -69,10 +69,6 @@ class Batch:
     dialect: str = "compact"
     shown: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def reward(self) -> EpisodeReward:
-        return self.rules.reward
-
     def hash(self) -> str:
         """The content id of the epoch's order, the step, its slots and what they show; the processes compare it."""
         slots = [[slot.task.id, slot.role, slot.head] for slot in self.slots]
@@ -85,7 +81,7 @@ class Batch:
 
     def group(self, slot: BatchSlot, rollouts: Sequence[Rollout]) -> Group:
         """What the slot's rollouts earned."""
-        kind, shown = self.reward, self.interface
+        kind, shown = self.rules.reward, self.interface
         return Group(
             slot.task.id,
             self.stage,

@@ -116,13 +116,13 @@ class SimulatedPolicy:
 
     def groups(self, batch: Batch) -> list[Group]:
         """The rollouts of a batch, one group a slot."""
-        seed, count, kind = self.config.random_seeds.rollouts, self.config.rollouts.rollouts_per_task, batch.reward
+        seed, count = self.config.random_seeds.rollouts, self.config.rollouts.rollouts_per_task
         followed = any(extension.follows(batch.rules) for extension in extensions())
         groups = []
         for slot in batch.slots:
             chance = turn_chance(slot.task, self.skill)
             drawn = [
-                rollout(slot.task, chance, kind, seed, batch.step, slot.index, index, head=slot.head)
+                rollout(slot.task, chance, batch.rules.reward, seed, batch.step, slot.index, index, head=slot.head)
                 for index in range(count)
             ]
             if followed:

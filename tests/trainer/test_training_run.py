@@ -74,7 +74,7 @@ def test_stages_choose_types_and_reward_and_epochs_run_on(tmp_path: Path) -> Non
         while run.stopping is None:
             seen += drive(run, policy, 1)
         assert run.stopping == "finished"
-    assert [(batch.epoch, batch.stage, batch.reward) for batch, _ in seen] == [
+    assert [(batch.epoch, batch.stage, batch.rules.reward) for batch, _ in seen] == [
         (0, 1, "format"),
         (1, 1, "format"),
         (2, 2, "progress"),
