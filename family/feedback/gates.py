@@ -260,8 +260,7 @@ def _witness(
     worlds = [environment.reset(task.state)]
     for call in calls:
         worlds.append(after := worlds[-1].fork())
-        known.add_arguments(call.arguments)
-        known.add_result(after.call(call))
+        known.add_all((*call.arguments.items(), *leaves(after.call(call).value)))
     for place, call in enumerate(calls):
         if call.name != tool.name:
             continue

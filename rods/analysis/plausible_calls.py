@@ -38,13 +38,9 @@ class KnownValues:
             self._seen.add(key)
             self.values.append((name, value))
 
-    def add_arguments(self, arguments: Mapping[str, Any]) -> None:
-        for name, value in arguments.items():
+    def add_all(self, values: Iterable[tuple[str, Any]]) -> None:
+        for name, value in values:
             self.add(name, value)
-
-    def add_result(self, result: Result) -> None:
-        for name, leaf in leaves(result.value):
-            self.add(name, leaf)
 
     def add_text(self, text: str) -> None:
         """What a text quotes, its numbers and what looks like a name."""
@@ -77,8 +73,7 @@ def shows(
     world = environment.reset(state)
     known = KnownValues()
     for call in calls:
-        known.add_arguments(call.arguments)
-        known.add_result(world.call(call))
+        known.add_all((*call.arguments.items(), *leaves(world.call(call).value)))
     for text in texts:
         known.add_text(text)
     tries = attempts(world, plausible(tools, known, SHOWN))

@@ -41,16 +41,14 @@ def tool_faults(name: str, tool: Tool) -> Iterator[tuple[str, str, str]]:
     for parameter in tool.parameters:
         if names.count(parameter.name) > 1:
             yield parameter.name, "is declared twice", "declare it once"
-        for what, remedy in _faults(limits(parameter)):
-            yield parameter.name, what, remedy
+        yield from ((parameter.name, *fault) for fault in _faults(limits(parameter)))
         if tool.bounded and (what := _unbounded(limits(parameter))):
             yield parameter.name, what, "add the bound, or declare the tool bounded=False so that it runs in a worker"
         default = parameter.default
         if not parameter.required and default is not None and not fits(parameter.schema, default):
             what = f"has the default {default!r}, which its schema does not allow"
             yield parameter.name, what, "correct one of the two"
-    for what, remedy in _faults(tool.result or {}):
-        yield "result", what, remedy
+    yield from (("result", *fault) for fault in _faults(tool.result or {}))
 
 
 def limits(parameter: Parameter) -> dict[str, Any]:

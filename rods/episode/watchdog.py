@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from queue import SimpleQueue
 from types import FrameType
 from typing import Any, TypeVar
@@ -91,26 +92,20 @@ class Lanes(Executor):
 
     def _work(self) -> None:
         while (call := self._waiting.get()) is not None and not self._ended.is_set():
-            if call.future.set_running_or_notify_cancel() and not self._carry_out(call):
-                return  # given up: another thread has this one's place
-
-    def _carry_out(self, call: _Call) -> bool:
-        call.began, _THREAD.call = time.monotonic(), call
-        with self._lock:
-            self._running.add(call)
-        try:
-            result, error = call.function(), None
-        except BaseException as raised:  # noqa: BLE001 - whoever awaits it is told
-            result, error = None, raised
-        with self._lock:
-            self._running.discard(call)
-            if call.given_up:
-                return False
-        if error is None:
-            call.future.set_result(result)
-        else:
-            call.future.set_exception(error)
-        return True
+            if not call.future.set_running_or_notify_cancel():
+                continue
+            call.began, _THREAD.call = time.monotonic(), call
+            with self._lock:
+                self._running.add(call)
+            try:
+                tell = partial(call.future.set_result, call.function())
+            except BaseException as error:  # noqa: BLE001 - whoever awaits it is told
+                tell = partial(call.future.set_exception, error)
+            with self._lock:
+                self._running.discard(call)
+                if call.given_up:
+                    return  # another thread has this one's place
+            tell()
 
     def _watch(self) -> None:
         while not self._ended.wait(min(1.0, self.patience / 4)):

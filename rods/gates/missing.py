@@ -184,14 +184,13 @@ class _Search:
         task, turn, call = served.task, served.turn, served.calls[place]
         self.tools, self.snapshots = served.tools, served.environment.features.snapshot
         self.known = KnownValues()
-        self.known.add_arguments(call.arguments)
+        self.known.add_all(call.arguments.items())
         for number in range(turn + 1):
             self.known.add_text(task.script[number])
             for index, earlier in enumerate(task.calls[number][: None if number < turn else place]):
-                self.known.add_arguments(earlier.arguments)
-                self.known.add_result(served.results[number][index])
+                self.known.add_all((*earlier.arguments.items(), *leaves(served.results[number][index].value)))
         for later in served.calls[place:]:
-            self.known.add_arguments(later.arguments)
+            self.known.add_all(later.arguments.items())
         self.world = world_before(served.environment, task, turn, place)
         self.target = self.world.fork()
         self.wanted = _information(call, self.target.call(call))
@@ -207,9 +206,7 @@ class _Search:
                 return str(tried.call)
         for tried in self._near(first):
             known = KnownValues()
-            known.add_result(tried.result)
-            for name, value in self.known.values:
-                known.add(name, value)
+            known.add_all((*leaves(tried.result.value), *self.known.values))
             for second in attempts(tried.world, plausible(self.tools, known, SECOND)):
                 if self._does(second, tried):
                     return f"{tried.call}, {second.call}"

@@ -12,16 +12,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from rods.calls import Call
+from rods.config import Stage
 from rods.environments.base import Environment, Result, Tool
 from rods.errors import UserError
 from rods.extension import NOTHING, extensions
 from rods.functions import made_by
-
-if TYPE_CHECKING:
-    from rods.config import Stage
 
 LONGEST_GUIDELINES = 2000  # characters that may stand in every system prompt of a stage
 
