@@ -359,7 +359,8 @@ def _misshapen(error: ValidationError, record: Any) -> Iterator[Found]:
         yield path, "must be text that is not blank", write
     else:
         wanted = SHAPE.at(error)["type"]
-        yield path, f"must be {KINDS[wanted if isinstance(wanted, str) else wanted[0]]}, not {_kind(value)}", write
+        given = next(words for type, words in KINDS.items() if fits({"type": type}, value))
+        yield path, f"must be {KINDS[wanted if isinstance(wanted, str) else wanted[0]]}, not {given}", write
 
 
 def _call_faults(turns: Sequence[Sequence[Any]]) -> Iterator[Found]:
@@ -405,7 +406,3 @@ def _repeats(where: str, names: Sequence[str]) -> Iterator[Found]:
     for index, name in enumerate(names):
         if name in names[:index]:
             yield f"{where}[{index}]", f"repeats {name!r}", "name each tool once"
-
-
-def _kind(value: Any) -> str:
-    return next(words for kind, words in KINDS.items() if fits({"type": kind}, value))
