@@ -271,9 +271,8 @@ class ProceduralScenarios:
             raise ComposeError("no_prompts", "its world was not drawn by chance, so nobody draws a scenario in it")
         mode: Mode = "asked" if isinstance(seed.user, Persona) else "told"
         try:
-            found, validated = draw_like(
-                skeleton, given.environment, _scenario(seed), mode, *given.key, same=given.same
-            )
+            scenario = _scenario(seed)
+            found, validated = draw_like(skeleton, given.environment, scenario, mode, *given.key, same=given.same)
         except LookupError as error:
             raise ComposeError("no_pattern", str(error)) from error
         origin = {name: seed.provenance[name] for name in ORIGIN if name in seed.provenance}

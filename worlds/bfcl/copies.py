@@ -87,7 +87,7 @@ class RecordedRandom:
         return number
 
 
-@lru_cache(4_096, typed=True)
+@lru_cache(16_384, typed=True)
 def _last_of(seed: int | float | str, draws: tuple[Draw, ...]) -> float:
     """The number that the last of these draws gives. It is kept: many episodes begin with the same draws, and seeding
     costs more than everything else."""

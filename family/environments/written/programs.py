@@ -101,17 +101,12 @@ async def write_state(
 
     seed, shape = like or ("", "")
     told = {"documentation": program.plan.documentation, "state": program.state, "number": str(number)}
-    return await authors.ask(
-        Question(
-            "scenario_state",
-            program.plan.topic,
-            {**told, "seed": seed, "shape": shape},
-            STATE,
-            lambda said: dict(said["state"]),
-            check=legal,
-            sections=("variant",) if like else (),
-        )
+    fields = {**told, "seed": seed, "shape": shape}
+    sections = ("variant",) if like else ()
+    asked = Question(
+        "scenario_state", program.plan.topic, fields, STATE, lambda said: dict(said["state"]), legal, sections
     )
+    return await authors.ask(asked)
 
 
 def parts_at_fault(program: WorldProgram, faults: Sequence[Fault]) -> dict[str, str]:
@@ -240,11 +235,8 @@ async def _stated(
                 raise Unreadable(f"loads: {str(error)[-400:]}") from None
 
         sections = ("mend",) if problem else ()
-        state = await authors.ask(
-            Question(
-                "world_state", plan.topic, fields, CODE, _read_state, check=loads, sections=sections, number=number
-            )
-        )
+        asked = Question("world_state", plan.topic, fields, CODE, _read_state, loads, sections, number)
+        state = await authors.ask(asked)
         written = replace(program, state=state)
         states = [await write_state(authors, written, environments, place(state), each + 1) for each in range(STATES)]
     return written, states
@@ -303,9 +295,8 @@ def _part(program: WorldProgram, fault: Fault) -> str:
     if (named := _TOOL.search(told)) and named[1] in program.tools:
         return named[1]
     if undefined := _UNDEFINED.search(told):
-        return next(
-            (name for name, code in program.tools.items() if re.search(rf"\b{undefined[1]}\b", code)), STATE_PART
-        )
+        using = (name for name, code in program.tools.items() if re.search(rf"\b{undefined[1]}\b", code))
+        return next(using, STATE_PART)
     if (line := fault.where.rpartition(":")[2]).isdigit():
         lines = program.source().splitlines()[: int(line)]
         above = [found[1] for each in lines if (found := re.match(r"def (\w+)\(", each))]

@@ -158,16 +158,12 @@ async def write_scenario(
         said = await authors.ask(Question("scenario_task", topic, asked, TASK, read_task, sections=(*variant, *mend)))
         task = said["task"].strip()
         asked = {**told, "task": task, "wanted": wanted[0], "kept": wanted[1]}
-        conditions = await authors.ask(
-            Question("scenario_checklist", topic, asked, CHECKLIST, read_list, sections=variant)
-        )
+        listed = Question("scenario_checklist", topic, asked, CHECKLIST, read_list, sections=variant)
+        conditions = await authors.ask(listed)
         names = [f"scenario_{number}_{'keeps' if kept else 'wants'}_{at}" for at, (_, kept) in enumerate(conditions, 1)]
-        codes = await together(
-            [
-                _check(authors, program, name, {"task": task, "condition": text, "when": WHEN[kept]}, as_json(state))
-                for name, (text, kept) in zip(names, conditions, strict=True)
-            ]
-        )
+        wishes = [{"task": task, "condition": text, "when": WHEN[kept]} for text, kept in conditions]
+        named = zip(names, wishes, strict=True)
+        codes = await together([_check(authors, program, name, wish, as_json(state)) for name, wish in named])
     except Unanswered as unanswered:
         raise Dropped("scenario", [control_of(unanswered)], [unanswered.why]) from None
     made = dict(zip(names, codes, strict=True))

@@ -183,10 +183,8 @@ async def infer_topics(authors: CachedQuestioner, texts: Sequence[str]) -> list[
     async def infer(number: int, text: str) -> str | None:
         about, fields = f"text {number}", {"task": text[:SHOWN]}
         try:
-            stateful = await authors.ask(
-                Question("topic_filter", about, fields, FILTER, lambda said: said["stateful"] == "yes")
-            )
-            if stateful:
+            filtering = Question("topic_filter", about, fields, FILTER, lambda said: said["stateful"] == "yes")
+            if await authors.ask(filtering):
                 return await authors.ask(Question("topic_inference", about, fields, INFERENCE, _description))
             why = "not_stateful"
         except Unanswered as unanswered:
