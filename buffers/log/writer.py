@@ -81,7 +81,9 @@ class LogWriter:
             )
         if 0 < self._part_bytes <= self.size:
             self.rotate()  # here, so that a part never ends inside a group
-        if not self._is_as_left():
+        with refusals(self.path):  # the path names no file: the folder was moved, or the log removed
+            found = self.path.stat()
+        if (found.st_size, found.st_dev, found.st_ino) != (self.size, *self._file):
             raise RefusedError(
                 "another process has written to this log",
                 where=str(self.path),
@@ -135,13 +137,6 @@ class LogWriter:
         found = os.fstat(self._descriptor)
         self._file = found.st_dev, found.st_ino
         return found.st_size
-
-    def _is_as_left(self) -> bool:
-        """Whether the path still names the file that is open, and nobody has added to it. Raises UserError where it
-        names none: the folder was moved, or the log removed."""
-        with refusals(self.path):
-            found = self.path.stat()
-        return found.st_size == self.size and (found.st_dev, found.st_ino) == self._file
 
     def _sync(self, data: bytes = b"") -> None:
         """Makes the live part durable; it must end in `data`, the bytes that were written last."""

@@ -185,15 +185,12 @@ def judge(found: dict[str, Any], alive: bool) -> Life:
             return "never started"
         return "stopped" if found.get("state") == "stopped" else "dead"
     patience = found.get("patience", STUCK)
-    if found.get("quiet", 0.0) > patience or found.get("still", 0.0) > patience or _silent(found) > SILENCE:
+    # Its last beat can be old only where its clock is the reader's own (a process that was halted, a dead disk).
+    here = ProcessLocation(found.get("host", ""), 0, found.get("boot_id", ""), "").this_machine
+    silent = here and "uptime" in found and time.monotonic() - found["uptime"] > SILENCE
+    if silent or found.get("quiet", 0.0) > patience or found.get("still", 0.0) > patience:
         return "stuck"
     return "idle" if found.get("state") in RESTING else "running"
-
-
-def _silent(found: dict[str, Any]) -> float:
-    """Seconds since the last beat, where the machine is the reader's own (a process that was halted, a dead disk)."""
-    here = ProcessLocation(found.get("host", ""), 0, found.get("boot_id", ""), "").this_machine
-    return time.monotonic() - float(found["uptime"]) if here and "uptime" in found else 0.0
 
 
 def _boot_id() -> str:
