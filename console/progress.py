@@ -208,8 +208,8 @@ class ProgressSample:
 
 
 class Progress:
-    """Follows one run. `step` is the last live step of the last poll, `shown` the versions of the interface; of
-    the last steps `recent` has reward, labels and dynamics, `last_updates` what the updates have shown."""
+    """Follows one run. `step` is the last live step of the last poll, `shown` the versions of the interface; of the
+    last steps `recent` has reward, labels and dynamics, `last_updates` what the updates have shown."""
 
     def __init__(self, path: Path) -> None:
         """Raises UserError where `path` is no run folder."""

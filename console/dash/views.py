@@ -112,17 +112,15 @@ def groups(follower: Follower, query: Query) -> dict[str, Any]:
             sorted({*follower.decisions["task"][len(follower.decisions) if behind else decided :].tolist()}), int
         )
         inside = np.isin(follower.decisions["kind"][follower.newest_decision.rows[moved]], INSIDE)
-        latest = follower.newest_group.rows[moved[inside]]
+        latest, active = follower.newest_group.rows[moved[inside]], follower.state.active
         return {
             "cursor": _cursor(follower, follower.groups),
             "decided": _last(follower.decisions),
             "reset": behind,
             "step": follower.state.last_step,
-            "active": len(follower.state.active),
+            "active": len(active),
             "left": [follower.ids[number] for number in moved[~inside]],
-            "dots": [
-                dot for dot in _dots(follower, np.append(latest[latest >= 0], rows)) if dot[0] in follower.state.active
-            ],
+            "dots": [dot for dot in _dots(follower, np.append(latest[latest >= 0], rows)) if dot[0] in active],
         }
 
 

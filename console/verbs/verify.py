@@ -58,7 +58,9 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
     if not as_json:
         print_lines([f"{run}: " + (f"{len(repairs)} to repair" if repairs else "nothing to recover")])
         print_lines(map(str, repairs), indent="  ")
-    done = bool(repairs) and (yes or _agreed())
+    if repairs and not yes and sys.stdin.isatty():
+        yes = input("do this? [y/N] ").strip().lower() in ("y", "yes")
+    done = bool(repairs) and yes
     aside = carry_out(opened, repairs) if done else None
     checkpoints = _set_checkpoints_aside(opened) if done else []
     report = checked(run) if done or not repairs else None
@@ -78,10 +80,6 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
     }
     print_result(as_json, result, lines)
     return EXIT_OK if report is not None and report.ok else EXIT_FAILED
-
-
-def _agreed() -> bool:
-    return sys.stdin.isatty() and input("do this? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _outlook(run: Run) -> str:
