@@ -98,20 +98,16 @@ def differences(
     return pairs
 
 
-def by_task(
-    measures: Sequence[str], rollouts: Iterable[tuple[str, Mapping[str, float]]]
-) -> dict[str, dict[str, float]]:
-    """The mean over the rollouts of each task, by measure and task. `rollouts`: the task of each, and what it scores in
-    those measures that it has."""
+def by_task(measures: Sequence[str], played: Iterable[tuple[str, Mapping[str, float]]]) -> dict[str, dict[str, float]]:
+    """The mean over the rollouts of each task, by measure and task. `played`: the task of each rollout, and what it
+    scores in those measures that it has."""
     values: dict[str, dict[str, list[float]]] = {measure: {} for measure in measures}
-    for task, scores in rollouts:
+    for task, scores in played:
         for measure in measures:
             if measure in scores:
                 values[measure].setdefault(task, []).append(scores[measure])
-    return {
-        measure: {task: math.fsum(scores) / len(scores) for task, scores in tasks.items()}
-        for measure, tasks in values.items()
-    }
+    means = ({task: math.fsum(scores) / len(scores) for task, scores in tasks.items()} for tasks in values.values())
+    return dict(zip(values, means, strict=True))
 
 
 def rollout_scores(rollouts: Iterable[tuple[str, Rollout]]) -> dict[str, dict[str, float]]:

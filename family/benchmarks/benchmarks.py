@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -77,6 +78,7 @@ class Benchmark(Protocol):
 
 
 Scores = dict[tuple[str, int], bool]
+_declared = partial(declared, "rods.family.benchmarks", "benchmark.toml")
 
 
 def opened(folder: Path) -> tuple[dict[str, Any], Settings, Benchmark | None]:
@@ -107,10 +109,6 @@ def _of_data(data: Mapping[str, Any], where: Path) -> Benchmark:
             return benchmark
     what = f"belongs to the data of {data.get('package')} {data.get('version')}: no benchmark of these is installed"
     raise RefusedError(what, where=str(where), remedy="install the folder of rods/family/benchmarks that scores them")
-
-
-def _declared() -> Mapping[str, Mapping[str, Any]]:
-    return declared("rods.family.benchmarks", "benchmark.toml")
 
 
 def _made(name: str) -> Benchmark:

@@ -216,10 +216,8 @@ async def rendered_template(model: str, bases: Sequence[str], *, keeps_reasoning
             if whole is None:
                 continue
             if keeps_reasoning and whole == await tokens(base, "Done."):
-                raise UserError(
-                    "the server's chat template leaves out earlier reasoning, which the policy was trained to read",
-                    where=base,
-                    remedy="serve it with --chat-template and one that keeps it, or score the local weights",
-                )
+                what = "the server's chat template leaves out earlier reasoning, which the policy was trained to read"
+                remedy = "serve it with --chat-template and one that keeps it, or score the local weights"
+                raise UserError(what, where=base, remedy=remedy)
             rendered.add(content_id(whole))
     return " and ".join(f"rendered {shown}" for shown in sorted(rendered)) or None

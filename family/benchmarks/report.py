@@ -86,10 +86,8 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         data = benchmark.about(found)
     calls = "native tool calls" if settings["form"] == "native" else "prompt mode"
     yield f"{settings['policy'].get('name', '?')}: {data}"
-    yield (
-        f"protocol {settings['protocol']}, {calls}, documents {settings['documents']}, {settings['samples']} "
-        f"sample(s) a task, temperature {settings['temperature']:g}"
-    )
+    played = f"{settings['samples']} sample(s) a task, temperature {settings['temperature']:g}"
+    yield f"protocol {settings['protocol']}, {calls}, documents {settings['documents']}, {played}"
     if not settings["policy"].get("states_data", True):
         yield "the recorded outputs do not say which data they belong to; only questions in their logs were compared"
     for part, scores in found["scores"].items():
@@ -170,10 +168,8 @@ def check(folder: Path, package: Path | None = None) -> dict[str, Any]:
 
 def checked_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """`check` as text."""
-    yield (
-        f"{found['equal']} of {found['episodes']} verdicts are those of the scorer of {found['data']['package']} "
-        f"{found['data']['version']} ({found['valid']} valid)"
-    )
+    package, valid = f"{found['data']['package']} {found['data']['version']}", found["valid"]
+    yield f"{found['equal']} of {found['episodes']} verdicts are those of the scorer of {package} ({valid} valid)"
     for name, sample, ours in found["different"]:
         yield f"  DIFFERS {name} (sample {sample}): ours says {'valid' if ours else 'invalid'}"
 

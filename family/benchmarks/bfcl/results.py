@@ -42,12 +42,10 @@ Recorded = tuple[str, Any, str]  # id of the task, result (a list of turns, or t
 def check_version(found: Mapping[str, Any], where: Path | str) -> None:
     """Raises RefusedError when `found` names other data than `DATA`."""
     if {key: found.get(key) for key in DATA} != DATA:
-        raise RefusedError(
-            f"belongs to the data of {found.get('package')} {found.get('version')}; "
-            f"this program scores {wheel.PACKAGE} {wheel.VERSION}, whose tasks differ",
-            where=str(where),
-            remedy="score it with the version that made it; scores of different data are never mixed",
-        )
+        theirs, ours = f"{found.get('package')} {found.get('version')}", f"{wheel.PACKAGE} {wheel.VERSION}"
+        what = f"belongs to the data of {theirs}; this program scores {ours}, whose tasks differ"
+        remedy = "score it with the version that made it; scores of different data are never mixed"
+        raise RefusedError(what, where=str(where), remedy=remedy)
 
 
 def write(folder: Path, model: str, entries: Iterable[tuple[str, Any]], form: Form) -> list[Path]:
