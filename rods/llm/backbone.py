@@ -13,8 +13,10 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+
+import aiofiles
+import aiofiles.os
 
 from rods.config import Endpoint, addresses, base_address
 from rods.errors import UserError
@@ -142,11 +144,12 @@ class Backbone:
             return False
         path = os.path.expanduser(self.settings.url_file)  # noqa: ASYNC240, PTH111 — asks no file system
         try:
-            stat = await asyncio.to_thread(os.stat, path)
+            stat = await aiofiles.os.stat(path)
             seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if seen == self._file_seen:
                 return False
-            bases = addresses(await asyncio.to_thread(Path(path).read_text, encoding="utf-8"))
+            async with aiofiles.open(path, encoding="utf-8") as file:
+                bases = addresses(await file.read())
         except (OSError, ValueError):
             return False
         self._file_seen = seen

@@ -7,12 +7,13 @@ it is an error, and what a server says is scrubbed of it, since servers do repea
 
 from __future__ import annotations
 
-import asyncio
 import os
 import resource
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import aiofiles
 
 from rods.config import Endpoint
 from rods.errors import UserError
@@ -62,7 +63,9 @@ async def read_key(endpoint: Endpoint) -> Key:
         return Key()
     path = os.path.expanduser(endpoint.key_file)  # noqa: ASYNC240, PTH111 — asks no file system
     try:
-        return _checked(await asyncio.to_thread(Path(path).read_text, encoding="utf-8"), path)
+        async with aiofiles.open(path, encoding="utf-8") as file:
+            text = await file.read()
+        return _checked(text, path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         what, remedy = f"the API key cannot be read ({reason})", "check operation.endpoints.key_file"
