@@ -28,7 +28,7 @@ SMOKE = "RODS_LLM_SMOKE"
 WHOLE = "RODS_WHOLE"  # set by `make test-all WHOLE=1`: nothing is tested by a part of it
 ROOT = Path(__file__).parent.parent
 _IMPORTS = re.compile(
-    r"^from ((?:rods\.worlds|rods\.evaluation|rods\.family|tests|bench)[\w.]*) import (.+)$", re.MULTILINE
+    r"^from ((?:rods\.worlds|rods\.evaluation|rods\.family|tests|bench|docs)[\w.]*) import (.+)$", re.MULTILINE
 )
 
 
