@@ -27,7 +27,7 @@ settings.load_profile("rods")
 SMOKE = "RODS_LLM_SMOKE"
 WHOLE = "RODS_WHOLE"  # set by `make test-all WHOLE=1`: nothing is tested by a part of it
 ROOT = Path(__file__).parent.parent
-_IMPORTS = re.compile(r"^from ((?:rods\.worlds|rods\.family|tests|bench)[\w.]*) import (.+)$", re.MULTILINE)
+_IMPORTS = re.compile(r"^from ((?:rods\.worlds|rods\.family|tests|bench|docs)[\w.]*) import (.+)$", re.MULTILINE)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
