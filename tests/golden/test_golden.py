@@ -18,7 +18,7 @@ from tests.golden.pins import PINS, golden, variants, written
 
 SHOWN = 5  # differing lines
 QUICK = ("verdicts_bfcl", "variants_bfcl_base", "tasks_bfcl")
-FIRST = 10  # variants of each file that are always written anew; the others with `make test-all WHOLE=1`
+FIRST = 5  # variants of each file that are always written anew; the others with `make test-all WHOLE=1`
 
 
 @pytest.mark.parametrize(

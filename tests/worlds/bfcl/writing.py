@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
+
+import orjson
+from filelock import FileLock
 
 from rods.config import Config
 from rods.daemon.authors.procedural import ProceduralAuthor
@@ -14,6 +19,8 @@ from rods.gates.similarity import SimilarityIndex, held_out_index
 from rods.tasks import TASK_TYPES, Task
 from rods.worlds.bfcl import fetch, tasks
 from tests.environments import load
+
+CACHE = Path(__file__).parents[3] / ".pytest_cache" / "bfcl_variants"
 
 
 def number(task: Task) -> int:
@@ -39,7 +46,18 @@ def held_out() -> SimilarityIndex:
 
 @cache
 def written() -> tuple[tuple[Task, Task | str], ...]:
-    return tuple((seed, variant(seed)) for seed in seeds())
+    """Each seed and its variant, or why there is none. They take most of a minute: workers of one run of pytest share
+    them, below pytest's cache."""
+    if not (run := os.environ.get("PYTEST_XDIST_TESTRUNUID")):
+        return tuple((seed, variant(seed)) for seed in seeds())
+    file = CACHE / f"{run}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(file.with_suffix(".lock")):
+        if not file.exists():
+            made = [each.as_json() if isinstance(each, Task) else each for each in map(variant, seeds())]
+            file.write_bytes(orjson.dumps(made))
+        known = orjson.loads(file.read_bytes())
+    return tuple(zip(seeds(), (each if isinstance(each, str) else Task.from_json(each) for each in known), strict=True))
 
 
 def variants() -> list[tuple[Task, Task]]:
