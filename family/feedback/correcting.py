@@ -24,7 +24,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
-from rods.daemon.authors.base import T, in_thread
+from rods.daemon.authors.base import in_thread
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.asking import Asker, Keyed
 from rods.daemon.writers import Writers
@@ -146,7 +146,7 @@ class Correcting:
         mined = failure.mined
         environment = self.run.environments.load(failure.environment)
         tool = environment.tools().get(mined.tool)
-        seen = await self._compute(lambda: self._brought_about(failure, environment, tool)) if tool else []
+        seen = await in_thread(self._threads, lambda: self._brought_about(failure, environment, tool)) if tool else []
         if tool is None or not seen:
             await self._give_up(failure, "it could not be brought about in the world of another task")
             return
@@ -190,10 +190,10 @@ class Correcting:
             await self._give_up(failure, "the generator holds that the refusal says enough")
             return
         text, remedy = proposal.text, proposal.remedy
-        faults = await self._compute(lambda: self._faults(failure, environment, tool, proposal))
+        faults = await in_thread(self._threads, lambda: self._faults(failure, environment, tool, proposal))
         if faults or remedy is None:
             raise _Objection("gates", "; ".join(faults), text)
-        mended = await self._compute(lambda: sum(mends(environment, refused, remedy) for refused in seen))
+        mended = await in_thread(self._threads, lambda: sum(mends(environment, refused, remedy) for refused in seen))
         if 2 * mended < len(seen):
             why = f"following it ({remedy.kind}) mends the call in {mended} of {len(seen)} other worlds"
             raise _Objection("probe", why, text)
@@ -259,9 +259,6 @@ class Correcting:
         if key not in self._environments:
             self._environments[key] = state.task(mined.tasks[0]).environment.name
         return RepeatedFailure(failure_id(self._environments[key], *key), self._environments[key], mined)
-
-    def _compute(self, function: Callable[[], T]) -> asyncio.Future[T]:
-        return in_thread(self._threads, function)
 
 
 CATEGORIES = [

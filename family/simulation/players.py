@@ -22,14 +22,7 @@ from rods.environments.base import Instance, Result
 from rods.environments.loading import Environments
 from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, Outcome, Trace
 from rods.errors import InfrastructureError, UserError
-from rods.family.simulation.models import (
-    Models,
-    ModelThread,
-    ModelUser,
-    ModelVerifier,
-    ModelWorld,
-    Stateless,
-)
+from rods.family.simulation.models import Models, ModelThread, ModelUser, ModelVerifier, ModelWorld, Stateless
 from rods.family.simulation.roles import without_asking
 from rods.family.simulation.verifying import ByRule, unjudged
 from rods.family.simulation.world import as_repository

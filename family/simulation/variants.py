@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from rods.analysis.containment import key_of
 from rods.analysis.sampling import Sampler
@@ -134,33 +135,18 @@ class ModelDrawer:
 Playing = Callable[[OpenTask], Job]  # an episode of the task as the run plays it, in a fresh world
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnShape:
+def shape_of(tools: Mapping[str, Tool], task: OpenTask) -> dict[str, Any]:
     """What a variant has like the root of its lineage: how many tools of each category, how many expected calls, the
-    levels of its user (turns, expertise, ambiguity of the first query) and of the system prompt, and the criteria."""
-
-    tools: Mapping[str, int]
-    calls: int
-    turns: int
-    persona: int
-    ambiguity: int
-    system: int
-    criteria: tuple[str, ...]
-
-
-def shape_of(tools: Mapping[str, Tool], task: OpenTask) -> DrawnShape:
-    """Raises KeyError for a tool that is not among `tools`, ValueError for a task that was not drawn."""
+    levels of its user (turns, expertise, ambiguity of the first query) and of the system prompt, and the criteria.
+    Raises KeyError for a tool that is not among `tools`, ValueError for a task that was not drawn."""
     levels = _levels(task)
     assert isinstance(task.goal, Rubric)
-    return DrawnShape(
-        dict(sorted(Counter(tools[name].group for name in task.tools).items())),
-        len(task.goal.calls),
-        levels.turns,
-        levels.persona,
-        levels.ambiguity,
-        levels.system,
-        task.goal.criteria,
-    )
+    return {
+        "tools": dict(sorted(Counter(tools[name].group for name in task.tools).items())),
+        "calls": len(task.goal.calls),
+        **{name: getattr(levels, name) for name in ("turns", "persona", "ambiguity", "system")},
+        "criteria": task.goal.criteria,
+    }
 
 
 def check_drawn(
@@ -219,11 +205,7 @@ def unlike(tools: Mapping[str, Tool], root: OpenTask, task: OpenTask) -> list[Re
         return [Reason(f"there is no tool {error}, so its shape is not known")]
     except ValueError as error:
         return [Reason(str(error))]
-    return [
-        Reason(f"{field.name}: {getattr(new, field.name)} instead of {getattr(old, field.name)}")
-        for field in fields(DrawnShape)
-        if getattr(new, field.name) != getattr(old, field.name)
-    ]
+    return [Reason(f"{name}: {now} instead of {old[name]}") for name, now in new.items() if now != old[name]]
 
 
 def failed(task: OpenTask, seen: Sequence[Result]) -> list[Reason]:
