@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
 from rods.daemon.authors.base import in_thread
 from rods.daemon.authors.llm import showing
-from rods.daemon.authors.llm.asking import Asker, Keyed
+from rods.daemon.authors.llm.asking import Asker, Chance, Keyed
 from rods.daemon.writers import Writers
 from rods.environments.base import Environment, Tool
 from rods.errors import InfrastructureError
@@ -67,18 +67,6 @@ class RepeatedFailure:
     def names(self) -> dict[str, str]:
         """What records name it by."""
         return {"environment": self.environment, "tool": self.mined.tool, "pattern": self.mined.pattern}
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """One attempt: what draws its chance."""
-
-    random_seed: int
-    failure: str
-    number: int
-
-    def rng(self, purpose: str) -> random.Random:
-        return keyed_random(self.random_seed, "feedback", self.failure, self.number, purpose)
 
 
 class _Objection(Exception):
@@ -174,7 +162,7 @@ class Correcting:
     ) -> None:
         """One text, from the question to its end. Raises _Objection, EndpointError and BudgetSpent."""
         asker = self._writers.asker(NAME, failure.id)
-        question = _Question(self.config.random_seeds.daemon, failure.id, number)
+        question = Chance(self.config.random_seeds.daemon, "feedback", failure.id, number)
         case = self.fold.cases[failure.id]
         told = OBJECTION.format(text=case.objected or "(nothing)", why=case.objection) if case.objection else ""
         try:
@@ -382,9 +370,7 @@ def _about(environment: Environment, tool: Tool, pattern: str) -> Mapping[str, s
 def _examples(asker: Asker, group: str) -> str:
     """Three to five examples for tools of this class; general ones where the class has none."""
     for name in (f"feedback_class_{group}", "feedback_class_any"):
-        try:
+        with suppress(ValueError, OSError):
             load(name)
-        except (FileNotFoundError, ValueError, OSError):
-            continue
-        return asker.template(name).text
+            return asker.template(name).text
     raise FileNotFoundError("prompts/feedback_class_any.txt")

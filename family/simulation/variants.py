@@ -4,12 +4,11 @@ intent of one can be reached is shown: its calls conform, their values are said,
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rods.analysis.containment import key_of
@@ -22,7 +21,7 @@ from rods.config import Gates
 from rods.conversations import Rubric
 from rods.daemon.authors.base import Asking, Assignment, TaskKind, WholeAuthor, in_thread
 from rods.daemon.authors.llm import prompt_hashes
-from rods.daemon.authors.llm.asking import Asker
+from rods.daemon.authors.llm.asking import Asker, Chance
 from rods.environments.base import Environment, Result, Tool, reference
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Trace
@@ -67,15 +66,9 @@ class DrawnKind(TaskKind[OpenTask]):
         return prompt_hashes(environment()) if asking.by_model else super().hashes(asking, environment, seed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chance:
-    """What one attempt at one variant is drawn by."""
-
-    key: tuple[int, str, int, int]
-
-    def rng(self, purpose: str) -> random.Random:
-        random_seed, pick, index, attempt = self.key
-        return keyed_random(random_seed, "drawn variant", pick, index, attempt, purpose)
+def _chance(given: Assignment[OpenTask]) -> Chance:
+    random_seed, *attempt = given.key
+    return Chance(random_seed, "drawn variant", *attempt)
 
 
 def _levels(task: OpenTask) -> Levels:
@@ -97,7 +90,7 @@ class ProceduralDrawer:
         return await in_thread(self.threads, lambda: self._drawn(given))
 
     def _drawn(self, given: Assignment[OpenTask]) -> OpenTask:
-        seed, rng, repository = given.seed, _Chance(given.key).rng("draw"), as_repository(given.environment).repository
+        seed, rng, repository = given.seed, _chance(given).rng("draw"), as_repository(given.environment).repository
         drawn = draw_like(repository, _levels(seed), seed.tools, len(seed.goal_calls), rng, same=given.same)
         if drawn is None:
             raise ComposeError("func_sample_failed", f"the tools drawn cannot be called {len(seed.goal_calls)} times")
@@ -112,7 +105,7 @@ class ModelDrawer:
         self.name, self.hashes = asker.backbone, asker.hashes
 
     async def write(self, given: Assignment[OpenTask]) -> OpenTask:
-        seed, chance, levels = given.seed, _Chance(given.key), _levels(given.seed)
+        seed, chance, levels = given.seed, _chance(given), _levels(given.seed)
         repository = as_repository(given.environment).repository
         chosen = [repository.tools[name] for name in seed.tools]
         if not given.same:
