@@ -67,8 +67,7 @@ class DrawnKind(TaskKind[OpenTask]):
 
 
 def _chance(given: Assignment[OpenTask]) -> Chance:
-    random_seed, *attempt = given.key
-    return Chance(random_seed, "drawn variant", *attempt)
+    return Chance(given.key[0], "drawn variant", *given.key[1:])
 
 
 def _levels(task: OpenTask) -> Levels:
