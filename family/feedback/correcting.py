@@ -321,7 +321,6 @@ async def propose(
     return await asker.ask_keyed(
         given,
         "feedback",
-        stage="feedback",
         fields={
             **_about(environment, tool, mined.pattern),
             "often": f"in {mined.rollouts} attempts at {len(mined.tasks)} tasks or more",
@@ -353,7 +352,6 @@ async def judge(
     return await asker.ask_keyed(
         given,
         "feedback_judge",
-        stage="feedback_judge",
         fields={**_about(environment, tool, pattern), "feedback": text, "remedy": advice},
         form=OPINION,
         read=read,

@@ -82,7 +82,6 @@ class Models:
         try:
             return await asker.ask(
                 question.role,
-                stage=question.role,
                 fields=fields,
                 sections=question.sections,
                 form=question.form,

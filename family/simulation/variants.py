@@ -83,7 +83,7 @@ class ProceduralDrawer:
 
     def __init__(self, threads: Executor) -> None:
         self.threads = threads
-        self.hashes: Mapping[str, str] = {"phrases": content_id(PHRASES.read_text(encoding="utf-8"))[:12]}
+        self.hashes: Mapping[str, str] = {"phrases": content_id(PHRASES)[:12]}
 
     async def write(self, given: Assignment[OpenTask]) -> OpenTask:
         return await in_thread(self.threads, lambda: self._drawn(given))
@@ -114,7 +114,6 @@ class ModelDrawer:
         drawn = await self.asker.ask_keyed(
             chance,
             question.role,
-            stage=question.role,
             fields=question.fields,
             sections=question.sections,
             form=question.form,
