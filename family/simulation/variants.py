@@ -60,7 +60,30 @@ class DrawnKind(TaskKind[OpenTask]):
         return ModelDrawer(asking.writing(pick, index)) if asking.by_model else ProceduralDrawer(asking.threads)
 
     def check(self, given: Assignment[OpenTask], task: OpenTask, gates: Gates, held_out: SimilarityIndex) -> Checked:
-        return check_drawn(given.environment, task, given.root, gates, self.playing, held_out)
+        """Asks every gate that is switched on and holds for a drawn task; witnesses come last, and only where nothing
+        else objects, since models may play in them. Raises InfrastructureError where one of these broke."""
+        environment, tools = given.environment, given.environment.tools()
+        strange = unknown(environment, task)
+        asked: list[tuple[Gate, list[Reason]]] = [
+            ("replay", foreign(environment, task) if gates.replay else []),
+            ("tools", strange if gates.tools else []),
+            ("arguments", unfit(environment, task, gates) if gates.arguments else []),
+            ("leaks", leaks(environment, task) if gates.leaks else []),
+            ("profile", unlike(tools, given.root, task) if gates.profile else []),
+            ("contamination", contamination(task, held_out) if gates.contamination else []),
+        ]
+        seen: tuple[Result, ...] = ()
+        if not strange and not any(reasons for _, reasons in asked):
+            if gates.replay or gates.witness:
+                trace = witness(self.playing(task), task.goal_calls)
+                seen = results_of(trace)
+            asked += [
+                ("replay", failed(task, seen) if gates.replay else []),
+                ("grounding", ungrounded(tools, task.user, task.goal_calls, seen) if gates.grounding else []),
+            ]
+            if gates.witness and not any(reasons for _, reasons in asked):
+                asked.append(("witness", misjudged(tools, task, self.playing, trace)))
+        return Checked((seen,), None, tuple(GateRejection(gate, tuple(why)) for gate, why in asked if why))
 
     def hashes(self, asking: Asking, environment: Callable[[], Environment], seed: OpenTask) -> Mapping[str, str]:
         return prompt_hashes(environment()) if asking.by_model else super().hashes(asking, environment, seed)
@@ -138,34 +161,6 @@ def shape_of(tools: Mapping[str, Tool], task: OpenTask) -> dict[str, Any]:
         **{name: getattr(levels, name) for name in ("turns", "persona", "ambiguity", "system")},
         "criteria": task.goal.criteria,
     }
-
-
-def check_drawn(
-    environment: Environment, task: OpenTask, root: OpenTask, gates: Gates, playing: Playing, held_out: SimilarityIndex
-) -> Checked:
-    """Asks every gate that is switched on and holds for a drawn task; witnesses come last, and only where nothing else
-    objects, since models may play in them. Raises InfrastructureError where one of these broke."""
-    strange = unknown(environment, task)
-    asked: list[tuple[Gate, list[Reason]]] = [
-        ("replay", foreign(environment, task) if gates.replay else []),
-        ("tools", strange if gates.tools else []),
-        ("arguments", unfit(environment, task, gates) if gates.arguments else []),
-        ("leaks", leaks(environment, task) if gates.leaks else []),
-        ("profile", unlike(environment.tools(), root, task) if gates.profile else []),
-        ("contamination", contamination(task, held_out) if gates.contamination else []),
-    ]
-    seen: tuple[Result, ...] = ()
-    if not strange and not any(reasons for _, reasons in asked):
-        if gates.replay or gates.witness:
-            trace = witness(playing(task), task.goal_calls)
-            seen = results_of(trace)
-        asked += [
-            ("replay", failed(task, seen) if gates.replay else []),
-            ("grounding", ungrounded(environment.tools(), task.user, task.goal_calls, seen) if gates.grounding else []),
-        ]
-        if gates.witness and not any(reasons for _, reasons in asked):
-            asked.append(("witness", misjudged(environment.tools(), task, playing, trace)))
-    return Checked((seen,), None, tuple(GateRejection(gate, tuple(why)) for gate, why in asked if why))
 
 
 def replayed_drawn(environment: Environment, task: OpenTask, job: Job) -> list[Reason]:
