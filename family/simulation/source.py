@@ -47,7 +47,7 @@ class DrawnSource:
 
     def __init__(self, run: Run, *, strict: bool = False) -> None:
         self.run, self.path = run, run.path / DRAWN
-        self._generate: Generator | None = None  # made when the first task is wanted
+        self.generate: Generator | None = None  # made when the first task is wanted
         self.seqs: dict[Place, int] = {}
         self._by_id: dict[str, int] = {}
         self._tail, self._records = Tail(self.path, strict=strict), Lookup(self.path)
@@ -84,10 +84,10 @@ class DrawnSource:
             if (step, slot, difficulty) not in self.seqs
         ]
         if wanted:
-            self._generate = self._generate or generator(config, self.run.players)
+            self.generate = self.generate or generator(config, self.run.players)
             records = [
                 record("drawn", step=step, slot=one.slot, difficulty=difficulty, task=task.as_json())
-                for one, task in zip(wanted, self._generate(wanted), strict=True)
+                for one, task in zip(wanted, self.generate(wanted), strict=True)
             ]
             with held():
                 self._writer = self._writer or LogWriter(self.path, part_bytes=config.operation.log_part_bytes)
