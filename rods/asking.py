@@ -52,7 +52,7 @@ class Questioner:
         self,
         template: str,
         *,
-        stage: str,
+        stage: str = "",
         fields: Mapping[str, str],
         sections: Sequence[str] = (),
         form: AnswerForm,
@@ -64,8 +64,8 @@ class Questioner:
     ) -> T:
         """What `read` makes of the answer's fields; it may raise Unreadable for what has the form but no sense.
         `check` then looks at what has to be computed, and may raise it too. `sections` of the template are added to the
-        question. `stage` names the role; `parts` are tokens that its answer needs beside the role's own; `random_seed`
-        gives each try its own.
+        question. `stage` names the role, where it has not the template's name; `parts` are tokens that its answer needs
+        beside the role's own; `random_seed` gives each try its own.
 
         The first try is constrained where the endpoint can do that. An answer that was cut short leads to the tagged
         form; one that could not be read is shown to the model with what was wrong, and it is asked again; a model
@@ -74,7 +74,7 @@ class Questioner:
         is asked the same with more room, which is no try. Raises Unanswered when no try succeeds, EndpointError,
         BudgetSpent.
         """
-        loaded = self.template(template)
+        stage, loaded = stage or template, self.template(template)
         constrained = self.client.constrains(self.backbone)  # whether answers are still believed to be held to a schema
         exchange: list[dict[str, str]] = []
         why, said = "", ""

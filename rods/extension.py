@@ -43,6 +43,7 @@ class StepFold(Protocol):
     def closing(self, groups: Sequence[Record]) -> dict[str, Any]:
         """The fields of this step's closing record, were it closed with these groups; `verify` derives them again.
         Called before `apply`, and changes nothing."""
+        return {}
 
     def state(self) -> Any:
         """The whole state as JSON, for `load`."""

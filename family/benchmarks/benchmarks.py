@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from rods.environments.registry import declared
 from rods.errors import RefusedError, UserError
 from rods.family.benchmarks.episodes import Maker
-from rods.family.benchmarks.folder import SETTINGS, Episode, Settings, recorded_settings
-from rods.family.benchmarks.protocol import Form
+from rods.family.benchmarks.folder import SETTINGS, Episode, Form, Settings, recorded_settings
 from rods.functions import named_function
 from rods.tasks import Task
 

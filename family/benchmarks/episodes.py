@@ -9,6 +9,9 @@ elsewhere.
 Rollouts, loss and local weights keep the reasoning in earlier replies, since their history is tokens that are never
 rendered again. Behind an endpoint the server renders the history, and the chat templates of some reasoning models leave
 earlier reasoning out: such a policy would be scored on other conversations than it was trained on, so it is refused.
+
+Native tool calls are kept as text: JSON {"content": text or null, "calls": [[name, arguments as text], …]}, their
+results a JSON list of texts.
 """
 
 from __future__ import annotations
@@ -16,18 +19,19 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import orjson
 
 from rods import dialects
 from rods.canonical import content_id, keyed_random
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode
-from rods.episode.engine import MAX_STEPS, NeedText, Reply, Trace
+from rods.episode.engine import MAX_STEPS, Message, NeedText, Reply, Trace
 from rods.episode.rewards import score
 from rods.errors import InfrastructureError, UserError
 from rods.evaluation import card
 from rods.family.benchmarks.folder import Episode, Settings
-from rods.family.benchmarks.protocol import NativeCalls, messages, reply_text
 from rods.llm import BudgetSpent, Client, Request
 from rods.players import Players
 from rods.tasks import AnyTask
@@ -221,3 +225,51 @@ async def rendered_template(model: str, bases: Sequence[str], *, keeps_reasoning
                 raise UserError(what, where=base, remedy=remedy)
             rendered.add(content_id(whole))
     return " and ".join(f"rendered {shown}" for shown in sorted(rendered)) or None
+
+
+@runtime_checkable
+class NativeCalls(Protocol):
+    """A dialect (rods.dialects.base) whose replies have the native form: its tools travel beside the messages."""
+
+    def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
+        """The tools of a request: those visible from the start, then those that have returned."""
+        ...
+
+
+def reply_text(content: str | None, calls: Sequence[tuple[str, str]]) -> str:
+    """A native reply in its text form."""
+    return orjson.dumps({"content": content, "calls": calls}).decode()
+
+
+def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
+    """A conversation of the native form as chat-completion messages. Calls whose arguments are no JSON object, which
+    servers would refuse to take back, are shown as the assistant's text, and their results as the user's."""
+    shown: list[dict[str, Any]] = []
+    for message in conversation:
+        if message.role == "assistant":
+            reply = orjson.loads(message.content)
+            calls = [
+                {"id": f"call_{len(shown)}_{index}", "type": "function", "function": {"name": name, "arguments": text}}
+                for index, (name, text) in enumerate(reply["calls"])
+            ]
+            content = reply["content"]
+            if not all(_is_object(text) for _, text in reply["calls"]):
+                lines = "\n".join(f"{name} {text}" for name, text in reply["calls"])
+                content, calls = "\n".join(filter(None, [content, lines])), []
+            shown.append({"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {}))
+        elif message.role == "tool":
+            texts, calls = orjson.loads(message.content), shown[-1].get("tool_calls", [])
+            if not calls:
+                shown.append({"role": "user", "content": "\n".join(texts)})
+            for call, text in zip(calls, texts, strict=False):
+                shown.append({"role": "tool", "tool_call_id": call["id"], "content": text})
+        elif message.content:
+            shown.append({"role": message.role, "content": message.content})
+    return shown
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(orjson.loads(text), dict)
+    except orjson.JSONDecodeError:
+        return False

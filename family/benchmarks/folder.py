@@ -23,7 +23,6 @@ from rods.buffers.log.writer import LogWriter
 from rods.canonical import keyed_random
 from rods.errors import RefusedError, UserError
 from rods.evaluation.card import Card
-from rods.family.benchmarks.protocol import Documents, Form
 from rods.files import read_regular
 from rods.tasks import HELD_OUT_SPLITS, SPLITS, TASK_TYPES, AnyTask, Split, TaskType
 
@@ -32,6 +31,8 @@ EPISODES = "episodes.jsonl"
 T = TypeVar("T", bound=AnyTask)
 Protocol = Literal["official", "tags", "hermes", "compact"]
 SystemPrompt = Literal["plain", "resourceful"]
+Form = Literal["prompt", "native"]  # calls written as text, or made through the server's function calling
+Documents = Literal["full", "signatures"]  # tool documents as the benchmark shows them, or one line a tool
 Part = Literal["held-out", "test", "validation", "train", "all"]
 COLDEST = 0.001  # the harness's own temperature
 PARTS: dict[Part, tuple[Split, ...]] = {

@@ -16,8 +16,7 @@ from rods.config import Budgets, Endpoint, Operation, read_config
 from rods.errors import UserError
 from rods.evaluation import heldout
 from rods.family.benchmarks.benchmarks import named
-from rods.family.benchmarks.folder import COLDEST, Part, Protocol, Settings, SystemPrompt
-from rods.family.benchmarks.protocol import Documents, Form
+from rods.family.benchmarks.folder import COLDEST, Documents, Form, Part, Protocol, Settings, SystemPrompt
 from rods.files import read_regular
 from rods.tasks import TASK_TYPES, TaskType
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,9 +24,9 @@ from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
-from rods.daemon.authors.base import T, in_thread
+from rods.daemon.authors.base import in_thread
 from rods.daemon.authors.llm import showing
-from rods.daemon.authors.llm.asking import Asker, Keyed
+from rods.daemon.authors.llm.asking import Asker, Chance, Keyed
 from rods.daemon.writers import Writers
 from rods.environments.base import Environment, Tool
 from rods.errors import InfrastructureError
@@ -67,18 +67,6 @@ class RepeatedFailure:
     def names(self) -> dict[str, str]:
         """What records name it by."""
         return {"environment": self.environment, "tool": self.mined.tool, "pattern": self.mined.pattern}
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """One attempt: what draws its chance."""
-
-    random_seed: int
-    failure: str
-    number: int
-
-    def rng(self, purpose: str) -> random.Random:
-        return keyed_random(self.random_seed, "feedback", self.failure, self.number, purpose)
 
 
 class _Objection(Exception):
@@ -146,7 +134,7 @@ class Correcting:
         mined = failure.mined
         environment = self.run.environments.load(failure.environment)
         tool = environment.tools().get(mined.tool)
-        seen = await self._compute(lambda: self._brought_about(failure, environment, tool)) if tool else []
+        seen = await in_thread(self._threads, lambda: self._brought_about(failure, environment, tool)) if tool else []
         if tool is None or not seen:
             await self._give_up(failure, "it could not be brought about in the world of another task")
             return
@@ -174,7 +162,7 @@ class Correcting:
     ) -> None:
         """One text, from the question to its end. Raises _Objection, EndpointError and BudgetSpent."""
         asker = self._writers.asker(NAME, failure.id)
-        question = _Question(self.config.random_seeds.daemon, failure.id, number)
+        question = Chance(self.config.random_seeds.daemon, "feedback", failure.id, number)
         case = self.fold.cases[failure.id]
         told = OBJECTION.format(text=case.objected or "(nothing)", why=case.objection) if case.objection else ""
         try:
@@ -190,10 +178,10 @@ class Correcting:
             await self._give_up(failure, "the generator holds that the refusal says enough")
             return
         text, remedy = proposal.text, proposal.remedy
-        faults = await self._compute(lambda: self._faults(failure, environment, tool, proposal))
+        faults = await in_thread(self._threads, lambda: self._faults(failure, environment, tool, proposal))
         if faults or remedy is None:
             raise _Objection("gates", "; ".join(faults), text)
-        mended = await self._compute(lambda: sum(mends(environment, refused, remedy) for refused in seen))
+        mended = await in_thread(self._threads, lambda: sum(mends(environment, refused, remedy) for refused in seen))
         if 2 * mended < len(seen):
             why = f"following it ({remedy.kind}) mends the call in {mended} of {len(seen)} other worlds"
             raise _Objection("probe", why, text)
@@ -259,9 +247,6 @@ class Correcting:
         if key not in self._environments:
             self._environments[key] = state.task(mined.tasks[0]).environment.name
         return RepeatedFailure(failure_id(self._environments[key], *key), self._environments[key], mined)
-
-    def _compute(self, function: Callable[[], T]) -> asyncio.Future[T]:
-        return in_thread(self._threads, function)
 
 
 CATEGORIES = [
@@ -336,7 +321,6 @@ async def propose(
     return await asker.ask_keyed(
         given,
         "feedback",
-        stage="feedback",
         fields={
             **_about(environment, tool, mined.pattern),
             "often": f"in {mined.rollouts} attempts at {len(mined.tasks)} tasks or more",
@@ -368,7 +352,6 @@ async def judge(
     return await asker.ask_keyed(
         given,
         "feedback_judge",
-        stage="feedback_judge",
         fields={**_about(environment, tool, pattern), "feedback": text, "remedy": advice},
         form=OPINION,
         read=read,
@@ -385,9 +368,7 @@ def _about(environment: Environment, tool: Tool, pattern: str) -> Mapping[str, s
 def _examples(asker: Asker, group: str) -> str:
     """Three to five examples for tools of this class; general ones where the class has none."""
     for name in (f"feedback_class_{group}", "feedback_class_any"):
-        try:
+        with suppress(ValueError, OSError):
             load(name)
-        except (FileNotFoundError, ValueError, OSError):
-            continue
-        return asker.template(name).text
+            return asker.template(name).text
     raise FileNotFoundError("prompts/feedback_class_any.txt")

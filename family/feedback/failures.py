@@ -19,6 +19,7 @@ from typing import Any
 from rods.analysis.containment import is_small
 from rods.calls import Call
 from rods.environments.base import Result
+from rods.extension import StepFold
 from rods.family.feedback.settings import Feedback
 
 # What a rollout's record holds of its failed calls: kinds, characters of a pattern, arguments, characters of a shape.
@@ -125,16 +126,12 @@ class MinedFailure:
     shapes: list[dict[str, str]] = field(default_factory=list)
 
 
-class Mining:
+class Mining(StepFold):
     """Counts failures; `apply` takes the groups of live steps in their order."""
 
     def __init__(self, rules: Feedback) -> None:
         self._rules = rules
         self._found: dict[tuple[str, str], MinedFailure] = {}
-
-    def closing(self, groups: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-        """Nothing stands in closing records."""
-        return {}
 
     def apply(self, step: int, groups: Iterable[Mapping[str, Any]]) -> None:
         """The group records of a closed step."""

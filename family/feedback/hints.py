@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -113,10 +113,6 @@ class Approved:
     in_place: bool = False
 
     @cached_property
-    def _by_key(self) -> Mapping[tuple[str, str, str], str]:
-        return {(text.environment, text.tool, text.pattern): text.text for text in self.texts}
-
-    @cached_property
     def version(self) -> str:
         """Names the texts and their form; it does not depend on the order in which they were approved."""
         parts = sorted([one.failure, one.text] for one in self.texts)
@@ -129,7 +125,8 @@ class Approved:
 
     def find(self, environment: str, tool: str, pattern: str) -> str:
         """The text for a kind of failure; empty where there is none."""
-        return self._by_key.get((environment, tool, pattern), "")
+        key = environment, tool, pattern
+        return next((one.text for one in self.texts if (one.environment, one.tool, one.pattern) == key), "")
 
 
 NOTHING_APPROVED = Approved()

@@ -60,7 +60,15 @@ def show(run: RunFolder, failure: Failure, /, *, as_json: Json = False) -> None:
 
 def drop(run: RunFolder, failure: Failure, /, *, why: Why = "", as_json: Json = False) -> None:
     """Take an approved text out of force, for good: from the next epoch on it is not shown. Nobody is asked again."""
-    case = withdraw(Run.open(run), failure, why)
+    opened = Run.open(run)
+    with Ownership(opened.path, DROPPED, "feedback"):
+        case = find(opened, failure)
+        if case.state != "approved":
+            what = f"failure {case.failure} has no text in force ({case.state.replace('_', ' ')})"
+            raise RefusedError(what, where=str(opened.path))
+        case.state, case.why = "dropped", why[:LONGEST]
+        with closing(LogWriter(opened.path / DROPPED)) as writer:
+            writer.append([record("dropped", failure=case.failure, why=case.why, time=round(time.time(), 3))])
     told = f"{case.failure[:8]} is not shown any more from the next epoch on: {case.text}"
     print_result(as_json, asdict(case), told)
 
@@ -107,21 +115,3 @@ def find(run: Run, failure: str) -> FeedbackCase:
         what = f"{len(found) or 'no'} kinds of failure have an id that begins with {failure!r}"
         raise UserError(what, where=str(run.path), remedy=f"`rods feedback list {run.path}` shows the ids")
     return found[0]
-
-
-def withdraw(run: Run, failure: str, why: str) -> FeedbackCase:
-    """Takes an approved text out of force from the next merge on that no start has made before, and for good. Raises
-    UserError for an unknown id, RefusedError for a text that is not in force."""
-    owned = Ownership(run.path, DROPPED, "feedback")
-    try:
-        case = find(run, failure)
-        if case.state != "approved":
-            what = f"failure {case.failure} has no text in force ({case.state.replace('_', ' ')})"
-            raise RefusedError(what, where=str(run.path))
-        why = why[:LONGEST]
-        with closing(LogWriter(run.path / DROPPED)) as writer:
-            writer.append([record("dropped", failure=case.failure, why=why, time=round(time.time(), 3))])
-        case.state, case.why = "dropped", why
-        return case
-    finally:
-        owned.release()

@@ -27,6 +27,7 @@ from statistics import fmean
 from typing import Any
 
 from rods.canonical import keyed_random, rounded
+from rods.extension import StepFold
 from rods.family.simulation.settings import DIMENSIONS, DifficultyRules, Dimension
 from rods.faults import INVALID_ENDS
 from rods.rules.zones import counted_and_truncated
@@ -129,7 +130,7 @@ class Faced:
     mean: float | None
 
 
-class Difficulty:
+class Difficulty(StepFold):
     """The fold. `value`: the difficulty of the next step's tasks; `faced`: the latest step that had any."""
 
     def __init__(self, rules: DifficultyRules) -> None:
@@ -158,10 +159,6 @@ class Difficulty:
             if rules.adaptive and mean is not None and not rules.down_below <= mean <= rules.up_above:
                 moved = self.value + (rules.step if mean > rules.up_above else -rules.step)
                 self.value = min(max(moved, LOWEST), HIGHEST)
-
-    def closing(self, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Adds nothing to the closing records of steps."""
-        return {}
 
     def as_json(self) -> dict[str, Any]:
         """For people: the difficulty that is next, the latest step with drawn tasks, and the levels that its difficulty

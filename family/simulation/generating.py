@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import date
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -34,7 +33,8 @@ from rods.family.simulation.tools import SimulatedTool, ToolRepository
 from rods.prompts import load
 from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split
 
-PHRASES = Path(__file__).parent / "phrases.toml"
+PHRASES = Path(__file__).with_name("phrases.toml").read_text(encoding="utf-8")
+_SAID = tomllib.loads(PHRASES)
 OPTIONAL = 0.35  # share of the optional arguments that a call gives
 SHARED = 0.7  # share of the identifiers that a call has in common with an earlier one of the task
 TRIES = 20  # drawings of tools until one of them can be called
@@ -254,11 +254,10 @@ def _with_user(
     requests = [_request(by_name[call.name]) for call in calls]
     # the calls are shared out evenly over the turns, the earlier ones taking more
     turns = [part.tolist() for part in np.array_split(range(len(calls)), min(len(calls), levels.expected_turns))]
-    phrases = _phrases()
     about = repository.categories[by_name[calls[0].name].group].rstrip(".")
-    greeting, who, doing = (rng.choice(choices) for choices in phrases["context"].values())
+    greeting, who, doing = (rng.choice(choices) for choices in _SAID["context"].values())
     context = f"{greeting} {who if greeting.endswith(',') else who[:1].upper() + who[1:]} {doing}."
-    opening = rng.choice(phrases["openings"][levels.persona]["clear"])
+    opening = rng.choice(_SAID["openings"][levels.persona]["clear"])
     first = turns[0]
     # the facts of each call that the first query says: all, or half when it is somewhat ambiguous
     shown = [list(known) for known in facts[: len(first)]]
@@ -276,7 +275,7 @@ def _with_user(
 
     if levels.ambiguity == 2:
         shown = [[] for _ in first]
-        hint, wish, close = (rng.choice(choices) for choices in phrases["vague"].values())
+        hint, wish, close = (rng.choice(choices) for choices in _SAID["vague"].values())
         text = f"{context} {hint.format(area=about[:1].lower() + about[1:])}, {wish} {close}"
     else:
         text = query()
@@ -287,8 +286,8 @@ def _with_user(
     heard = Text.of(text)
     hidden = [fact.topic for _, fact in unshown() if not fact.told_in(heard)]
     later = [", and then ".join(_said(requests[call], facts[call]) for call in turn) for turn in turns[1:]]
-    further = [rng.choice(phrases["further"]["clear"]).format(request=request) for request in later]
-    manner = phrases["manner"][levels.persona]
+    further = [rng.choice(_SAID["further"]["clear"]).format(request=request) for request in later]
+    manner = _SAID["manner"][levels.persona]
     wanted = "; ".join(requests)
     intent = "; ".join(_said(request, known) for request, known in zip(requests, facts, strict=True))
     return DrawnTask(
@@ -301,7 +300,7 @@ def _with_user(
         further=tuple(further),
         knows={WANTED: wanted, **{fact.topic: fact.text for known in facts for fact in known}},
         hidden=(WANTED, *hidden) if levels.ambiguity == 2 else tuple(hidden),
-        manner=f"The user is {rng.choice(phrases['people'])}. {manner['who']} The user {rng.choice(manner['talks'])}.",
+        manner=f"The user is {rng.choice(_SAID['people'])}. {manner['who']} The user {rng.choice(manner['talks'])}.",
         criteria=CRITERIA[: levels.criteria + 1],
     )
 
@@ -358,8 +357,3 @@ def _request(tool: Tool) -> str:
 def _said(request: str, facts: Sequence[_Fact]) -> str:
     told = ", ".join(f"{fact.label} {fact.text}" for fact in facts)
     return f"{request} ({told})" if told else request
-
-
-@cache
-def _phrases() -> dict[str, Any]:
-    return tomllib.loads(PHRASES.read_text(encoding="utf-8"))

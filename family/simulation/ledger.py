@@ -1,8 +1,7 @@
 """What a world of simulated tools is known to hold. The paper's tools are stateless (001, Limitations); a `Ledger`
 answers without the model where what was shown decides (`known`), and says what in an answer cannot be
 (`contradictions`). It holds nothing about a thing but what the policy was shown or has set itself. A list by equal
-fields that was answered once is *whole*: whatever matches is known from then on, as everything is in a world that
-begins `empty`."""
+fields that was answered once is *whole*: whatever matches is known from then on."""
 
 from __future__ import annotations
 
@@ -54,15 +53,14 @@ class _Thing:
 class Ledger:
     """The account of one episode. `tools` are those that it can meet; of calls of others nothing is known, and of tools
     whose effect is not known nothing but the form of their results. Whether something may be changed or removed is the
-    tool's to say. `empty`: whether the world holds nothing but what is created in it."""
+    tool's to say."""
 
-    def __init__(self, tools: Mapping[str, SimulatedTool], *, empty: bool = False) -> None:
+    def __init__(self, tools: Mapping[str, SimulatedTool]) -> None:
         self._tools = tools
         self._things: dict[tuple[str, Any], _Thing] = {}  # by entity and key, what was met last stands last
         self._whole: dict[str, list[dict[str, Any]]] = {}  # by entity: filters whose matches are all known
         self._looked_up: dict[bytes, ToolAnswer] = {}
         self._checker = cache(lambda name: Checker(tools[name].tool.result or {}))
-        self._empty = empty
 
     def known(self, call: Call) -> ToolAnswer | None:
         """The answer that follows from what is known; None where the tool has to be asked."""
@@ -229,7 +227,7 @@ class Ledger:
 
     def _is_whole(self, entity: str, filters: Fields) -> bool:
         """Whether everything that matches `filters` is known: a thing with these fields stood in a whole list."""
-        return self._empty or any(_matches(filters, one) for one in self._whole.get(entity, ()))
+        return any(_matches(filters, one) for one in self._whole.get(entity, ()))
 
     def _absent(self, call: Call, effect: Effect) -> ToolAnswer:
         return ToolAnswer("not_found", message=f"{_named(effect, call)} was not found")

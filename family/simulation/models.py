@@ -82,7 +82,6 @@ class Models:
         try:
             return await asker.ask(
                 question.role,
-                stage=question.role,
                 fields=fields,
                 sections=question.sections,
                 form=question.form,
@@ -140,12 +139,9 @@ class ModelWorld(Stateless):
     def results(self, need: NeedCalls) -> list[Result]:
         """Raises InfrastructureError where no answer can be had."""
         conversation = self.models.shown(need.messages)
-        return [self._result(call, conversation) for call in need.calls]
+        return [self.call(call, conversation) for call in need.calls]
 
-    def call(self, call: Call) -> Result:
-        return self._result(call, "")
-
-    def _result(self, call: Call, conversation: str) -> Result:
+    def call(self, call: Call, conversation: str = "") -> Result:
         refused, rewarding = self.documents.refusal(call), self.models.settings.turn_rewards
         if refused is not None:
             return refused._replace(reward=-1.0) if rewarding else refused

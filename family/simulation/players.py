@@ -5,7 +5,7 @@ all such processes have spent by now."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -20,16 +20,9 @@ from rods.config import Budgets
 from rods.conversations import Persona, Rubric, UserText
 from rods.environments.base import Instance, Result
 from rods.environments.loading import Environments
-from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, Outcome, Trace
+from rods.episode.engine import Exchange, NeedOutcome, Outcome, Trace
 from rods.errors import InfrastructureError, UserError
-from rods.family.simulation.models import (
-    Models,
-    ModelThread,
-    ModelUser,
-    ModelVerifier,
-    ModelWorld,
-    Stateless,
-)
+from rods.family.simulation.models import Models, ModelThread, ModelUser, ModelVerifier, ModelWorld, Stateless
 from rods.family.simulation.roles import without_asking
 from rods.family.simulation.verifying import ByRule, unjudged
 from rods.family.simulation.world import as_repository
@@ -163,9 +156,6 @@ class RecordedWorld(Stateless):
         steps = [step for turn in trace.turns for step in turn.steps]
         made = (pair for step in steps for pair in zip(step.calls, step.results, strict=True))
         self._left = [(call, result) for call, result in made if result.error != "unknown_tool"]
-
-    def results(self, need: NeedCalls) -> Sequence[Result]:
-        return [self.call(call) for call in need.calls]
 
     def call(self, call: Call) -> Result:
         if not self._left or self._left[0][0] != call:

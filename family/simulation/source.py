@@ -14,7 +14,6 @@ from rods.buffers.log.records import record
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.run import Run
-from rods.canonical import keyed_random
 from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
@@ -22,10 +21,10 @@ from rods.family.simulation.difficulty import Difficulty, levels
 from rods.family.simulation.generating import Generator, Wanted, draw_task, open_task
 from rods.family.simulation.models import ModelGenerator
 from rods.family.simulation.players import simulation_of
-from rods.family.simulation.settings import DRAWN, DifficultyRules
+from rods.family.simulation.settings import DRAWN
 from rods.family.simulation.world import RepositoryEnvironment
 from rods.players import Players
-from rods.tasks import AnyTask, OpenTask
+from rods.tasks import AnyTask
 
 if TYPE_CHECKING:
     from rods.buffers.audit.verify import Findings
@@ -42,12 +41,13 @@ def difficulty_of(observations: Observations) -> Difficulty:
 
 class DrawnSource:
     """A `rods.buffers.folds.sources.TaskSource`, which follows drawn.jsonl: in memory stay two numbers a task, the
-    contents on the disk. `generate` draws the tasks; it is made when the first is wanted."""
+    contents on the disk."""
 
     log = DRAWN
 
-    def __init__(self, run: Run, *, strict: bool = False, generate: Generator | None = None) -> None:
-        self.run, self.generate, self.path = run, generate, run.path / DRAWN
+    def __init__(self, run: Run, *, strict: bool = False) -> None:
+        self.run, self.path = run, run.path / DRAWN
+        self.generate: Generator | None = None  # made when the first task is wanted
         self.seqs: dict[Place, int] = {}
         self._by_id: dict[str, int] = {}
         self._tail, self._records = Tail(self.path, strict=strict), Lookup(self.path)
@@ -165,25 +165,3 @@ def verify_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
             findings.problem(where, f"its levels are not those of difficulty {difficulty}")
         elif again is not None and next(iter(again([wanted]))).id != task.id:
             findings.problem(where, "the generator draws another task there")
-
-
-def draw_tasks(
-    name: str, environments: Environments, train: int, held_out: int, difficulty: tuple[int, int], random_seed: int
-) -> list[OpenTask]:
-    """`train` originals, then `held_out` tasks apart from them, over the tools of the environment `name`, each of a
-    difficulty drawn evenly from the lowest to the highest given. No two are near duplicates, nor are they those that a
-    run draws with the same random seed. One in five held-out ones is for validation. Raises UserError, also where the
-    tools give no more that differ."""
-    from rods.worlds.desk.generator import data_set
-
-    environment, rules = drawn_from(name, environments), DifficultyRules()
-    named = reference(environment)
-
-    def draw(purpose: str, place: int) -> OpenTask:
-        rng = keyed_random(random_seed, "task file", purpose, place)
-        number, own_seed = rng.randint(*difficulty), rng.getrandbits(32)
-        given = levels(rules, number, own_seed, 0, place)
-        drawn = draw_task(environment.repository, given, own_seed, 0, place)
-        return open_task(drawn, named, provenance={"difficulty": number})
-
-    return data_set(train, held_out, draw)

@@ -82,10 +82,8 @@ def read_folder(folder: Path) -> ToolRepository:
     if not isinstance(categories, dict) or not all(isinstance(about, str) and about for about in categories.values()):
         remedy = 'write {"category": "what it is about"}'
         raise UserError("is no object of texts", where=str(folder / CATEGORIES), remedy=remedy)
-    found: list[SimulatedTool] = []
-    for path in sorted(folder.glob("*.json")):
-        if path.name != CATEGORIES:
-            found += _of_file(path, categories)
+    files = sorted(path for path in folder.glob("*.json") if path.name != CATEGORIES)
+    found = [one for path in files for one in _of_file(path, categories)]
     if not found:
         raise UserError("holds no tools", where=str(folder), remedy="put files of tools there, one a category")
     return ToolRepository(_named(found), categories)

@@ -4,12 +4,12 @@ intent of one can be reached is shown: its calls conform, their values are said,
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
+from typing import Any
 
 from rods.analysis.containment import key_of
 from rods.analysis.sampling import Sampler
@@ -21,7 +21,7 @@ from rods.config import Gates
 from rods.conversations import Rubric
 from rods.daemon.authors.base import Asking, Assignment, TaskKind, WholeAuthor, in_thread
 from rods.daemon.authors.llm import prompt_hashes
-from rods.daemon.authors.llm.asking import Asker
+from rods.daemon.authors.llm.asking import Asker, Chance
 from rods.environments.base import Environment, Result, Tool, reference
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Trace
@@ -60,21 +60,37 @@ class DrawnKind(TaskKind[OpenTask]):
         return ModelDrawer(asking.writing(pick, index)) if asking.by_model else ProceduralDrawer(asking.threads)
 
     def check(self, given: Assignment[OpenTask], task: OpenTask, gates: Gates, held_out: SimilarityIndex) -> Checked:
-        return check_drawn(given.environment, task, given.root, gates, self.playing, held_out)
+        """Asks every gate that is switched on and holds for a drawn task; witnesses come last, and only where nothing
+        else objects, since models may play in them. Raises InfrastructureError where one of these broke."""
+        environment, tools = given.environment, given.environment.tools()
+        strange = unknown(environment, task)
+        asked: list[tuple[Gate, list[Reason]]] = [
+            ("replay", foreign(environment, task) if gates.replay else []),
+            ("tools", strange if gates.tools else []),
+            ("arguments", unfit(environment, task, gates) if gates.arguments else []),
+            ("leaks", leaks(environment, task) if gates.leaks else []),
+            ("profile", unlike(tools, given.root, task) if gates.profile else []),
+            ("contamination", contamination(task, held_out) if gates.contamination else []),
+        ]
+        seen: tuple[Result, ...] = ()
+        if not strange and not any(reasons for _, reasons in asked):
+            if gates.replay or gates.witness:
+                trace = witness(self.playing(task), task.goal_calls)
+                seen = results_of(trace)
+            asked += [
+                ("replay", failed(task, seen) if gates.replay else []),
+                ("grounding", ungrounded(tools, task.user, task.goal_calls, seen) if gates.grounding else []),
+            ]
+            if gates.witness and not any(reasons for _, reasons in asked):
+                asked.append(("witness", misjudged(tools, task, self.playing, trace)))
+        return Checked((seen,), None, tuple(GateRejection(gate, tuple(why)) for gate, why in asked if why))
 
     def hashes(self, asking: Asking, environment: Callable[[], Environment], seed: OpenTask) -> Mapping[str, str]:
         return prompt_hashes(environment()) if asking.by_model else super().hashes(asking, environment, seed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chance:
-    """What one attempt at one variant is drawn by."""
-
-    key: tuple[int, str, int, int]
-
-    def rng(self, purpose: str) -> random.Random:
-        random_seed, pick, index, attempt = self.key
-        return keyed_random(random_seed, "drawn variant", pick, index, attempt, purpose)
+def _chance(given: Assignment[OpenTask]) -> Chance:
+    return Chance(given.key[0], "drawn variant", *given.key[1:])
 
 
 def _levels(task: OpenTask) -> Levels:
@@ -90,13 +106,13 @@ class ProceduralDrawer:
 
     def __init__(self, threads: Executor) -> None:
         self.threads = threads
-        self.hashes: Mapping[str, str] = {"phrases": content_id(PHRASES.read_text(encoding="utf-8"))[:12]}
+        self.hashes: Mapping[str, str] = {"phrases": content_id(PHRASES)[:12]}
 
     async def write(self, given: Assignment[OpenTask]) -> OpenTask:
         return await in_thread(self.threads, lambda: self._drawn(given))
 
     def _drawn(self, given: Assignment[OpenTask]) -> OpenTask:
-        seed, rng, repository = given.seed, _Chance(given.key).rng("draw"), as_repository(given.environment).repository
+        seed, rng, repository = given.seed, _chance(given).rng("draw"), as_repository(given.environment).repository
         drawn = draw_like(repository, _levels(seed), seed.tools, len(seed.goal_calls), rng, same=given.same)
         if drawn is None:
             raise ComposeError("func_sample_failed", f"the tools drawn cannot be called {len(seed.goal_calls)} times")
@@ -111,7 +127,7 @@ class ModelDrawer:
         self.name, self.hashes = asker.backbone, asker.hashes
 
     async def write(self, given: Assignment[OpenTask]) -> OpenTask:
-        seed, chance, levels = given.seed, _Chance(given.key), _levels(given.seed)
+        seed, chance, levels = given.seed, _chance(given), _levels(given.seed)
         repository = as_repository(given.environment).repository
         chosen = [repository.tools[name] for name in seed.tools]
         if not given.same:
@@ -121,7 +137,6 @@ class ModelDrawer:
         drawn = await self.asker.ask_keyed(
             chance,
             question.role,
-            stage=question.role,
             fields=question.fields,
             sections=question.sections,
             form=question.form,
@@ -134,61 +149,18 @@ class ModelDrawer:
 Playing = Callable[[OpenTask], Job]  # an episode of the task as the run plays it, in a fresh world
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnShape:
+def shape_of(tools: Mapping[str, Tool], task: OpenTask) -> dict[str, Any]:
     """What a variant has like the root of its lineage: how many tools of each category, how many expected calls, the
-    levels of its user (turns, expertise, ambiguity of the first query) and of the system prompt, and the criteria."""
-
-    tools: Mapping[str, int]
-    calls: int
-    turns: int
-    persona: int
-    ambiguity: int
-    system: int
-    criteria: tuple[str, ...]
-
-
-def shape_of(tools: Mapping[str, Tool], task: OpenTask) -> DrawnShape:
-    """Raises KeyError for a tool that is not among `tools`, ValueError for a task that was not drawn."""
+    levels of its user (turns, expertise, ambiguity of the first query) and of the system prompt, and the criteria.
+    Raises KeyError for a tool that is not among `tools`, ValueError for a task that was not drawn."""
     levels = _levels(task)
     assert isinstance(task.goal, Rubric)
-    return DrawnShape(
-        dict(sorted(Counter(tools[name].group for name in task.tools).items())),
-        len(task.goal.calls),
-        levels.turns,
-        levels.persona,
-        levels.ambiguity,
-        levels.system,
-        task.goal.criteria,
-    )
-
-
-def check_drawn(
-    environment: Environment, task: OpenTask, root: OpenTask, gates: Gates, playing: Playing, held_out: SimilarityIndex
-) -> Checked:
-    """Asks every gate that is switched on and holds for a drawn task; witnesses come last, and only where nothing else
-    objects, since models may play in them. Raises InfrastructureError where one of these broke."""
-    strange = unknown(environment, task)
-    asked: list[tuple[Gate, list[Reason]]] = [
-        ("replay", foreign(environment, task) if gates.replay else []),
-        ("tools", strange if gates.tools else []),
-        ("arguments", unfit(environment, task, gates) if gates.arguments else []),
-        ("leaks", leaks(environment, task) if gates.leaks else []),
-        ("profile", unlike(environment.tools(), root, task) if gates.profile else []),
-        ("contamination", contamination(task, held_out) if gates.contamination else []),
-    ]
-    seen: tuple[Result, ...] = ()
-    if not strange and not any(reasons for _, reasons in asked):
-        if gates.replay or gates.witness:
-            trace = witness(playing(task), task.goal_calls)
-            seen = results_of(trace)
-        asked += [
-            ("replay", failed(task, seen) if gates.replay else []),
-            ("grounding", ungrounded(environment.tools(), task.user, task.goal_calls, seen) if gates.grounding else []),
-        ]
-        if gates.witness and not any(reasons for _, reasons in asked):
-            asked.append(("witness", misjudged(environment.tools(), task, playing, trace)))
-    return Checked((seen,), None, tuple(GateRejection(gate, tuple(why)) for gate, why in asked if why))
+    return {
+        "tools": dict(sorted(Counter(tools[name].group for name in task.tools).items())),
+        "calls": len(task.goal.calls),
+        **{name: getattr(levels, name) for name in ("turns", "persona", "ambiguity", "system")},
+        "criteria": task.goal.criteria,
+    }
 
 
 def replayed_drawn(environment: Environment, task: OpenTask, job: Job) -> list[Reason]:
@@ -219,11 +191,7 @@ def unlike(tools: Mapping[str, Tool], root: OpenTask, task: OpenTask) -> list[Re
         return [Reason(f"there is no tool {error}, so its shape is not known")]
     except ValueError as error:
         return [Reason(str(error))]
-    return [
-        Reason(f"{field.name}: {getattr(new, field.name)} instead of {getattr(old, field.name)}")
-        for field in fields(DrawnShape)
-        if getattr(new, field.name) != getattr(old, field.name)
-    ]
+    return [Reason(f"{name}: {now} instead of {old[name]}") for name, now in new.items() if now != old[name]]
 
 
 def failed(task: OpenTask, seen: Sequence[Result]) -> list[Reason]:

@@ -8,8 +8,12 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
+from rods.canonical import keyed_random
 from rods.commands import Json
 from rods.console.verbs.data import write_tasks
+from rods.environments.base import reference
+from rods.family.simulation.settings import DifficultyRules
+from rods.tasks import OpenTask
 
 
 def draw_file(
@@ -28,8 +32,10 @@ def draw_file(
     """
     from rods.environments.loading import Environments
     from rods.errors import UserError
-    from rods.family.simulation.difficulty import HIGHEST, LOWEST
-    from rods.family.simulation.source import draw_tasks
+    from rods.family.simulation.difficulty import HIGHEST, LOWEST, levels
+    from rods.family.simulation.generating import draw_task, open_task
+    from rods.family.simulation.source import drawn_from
+    from rods.worlds.desk.generator import data_set
 
     low, _, high = difficulty.partition("-")
     numbers = [int(text) if text.isascii() and text.isdigit() else 0 for text in (low, high or low)]
@@ -39,6 +45,14 @@ def draw_file(
     if min(train, held_out) < 0 or train + held_out == 0:
         what = f"{train} training tasks and {held_out} held-out ones are asked for"
         raise UserError(what, where="--train, --held-out", remedy="give numbers of which one is above 0")
-    write_tasks(
-        draw_tasks(repository, Environments(), train, held_out, (numbers[0], numbers[1]), random_seed), out, as_json
-    )
+    environment = drawn_from(repository, Environments())
+
+    def draw(purpose: str, place: int) -> OpenTask:
+        """Of a difficulty drawn evenly from those asked for, and none that a run draws with the same random seed."""
+        rng = keyed_random(random_seed, "task file", purpose, place)
+        number, own_seed = rng.randint(*numbers), rng.getrandbits(32)
+        given = levels(DifficultyRules(), number, own_seed, 0, place)
+        drawn = draw_task(environment.repository, given, own_seed, 0, place)
+        return open_task(drawn, reference(environment), provenance={"difficulty": number})
+
+    write_tasks(data_set(train, held_out, draw), out, as_json)

@@ -9,11 +9,13 @@ import tomllib
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from rods.answers import AnswerForm
 from rods.asking import Questioner, Unanswered
+from rods.canonical import keyed_random
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError
 from rods.config import PipelineSettings, Roles
@@ -35,6 +37,16 @@ class Keyed(Protocol):
     def rng(self, purpose: str) -> random.Random:
         """A fresh generator, the same for the same purpose."""
         ...
+
+
+class Chance:
+    """One attempt, whose generators are those of `keyed_random` with these first arguments."""
+
+    def __init__(self, random_seed: int, of: str, *attempt: int | str) -> None:
+        self._drawn = partial(keyed_random, random_seed, of, *attempt)
+
+    def rng(self, purpose: str) -> random.Random:
+        return self._drawn(purpose)
 
 
 class Asker(Questioner):

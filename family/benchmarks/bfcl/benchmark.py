@@ -17,8 +17,7 @@ from rods.family.benchmarks.bfcl import results, scorer
 from rods.family.benchmarks.bfcl.decoding import decode, executed
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import harness
-from rods.family.benchmarks.folder import Episode, Settings
-from rods.family.benchmarks.protocol import Form
+from rods.family.benchmarks.folder import Episode, Form, Settings
 from rods.tasks import AnyTask, Task, scripted
 from rods.worlds import bfcl
 from rods.worlds.bfcl.verdicts import official_verdict, strict_verdict

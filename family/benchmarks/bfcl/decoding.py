@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rods.calls import Call
-from rods.family.benchmarks.protocol import Form
+from rods.family.benchmarks.folder import Form
 
 MAX_OUTPUT = 200_000  # characters; a longer output decodes to nothing
 _MAX_NUMBER = 1e300  # arithmetic beyond it is not computed

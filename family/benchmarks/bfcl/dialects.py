@@ -3,7 +3,7 @@
 An output that cannot be decoded, or decodes to no call, ends the turn; nothing is ever complained about. Run these
 with `Harness.steps` replies a turn and without `visible_only`: the official executor answers for hidden tools, too.
 
-Native replies are text, too (rods.family.benchmarks.protocol). A dialect serves one task, because the tools of its
+Native replies are text, too (rods.family.benchmarks.episodes). A dialect serves one task, because the tools of its
 classes decide how a call string is read.
 """
 
@@ -19,7 +19,8 @@ from rods.dialects.base import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
 from rods.family.benchmarks.bfcl.decoding import decode, executed, written
 from rods.family.benchmarks.bfcl.harness import Harness
-from rods.family.benchmarks.protocol import Documents, Form, reply_text
+from rods.family.benchmarks.episodes import reply_text
+from rods.family.benchmarks.folder import Documents, Form
 from rods.tasks import RETURN_SENTENCE
 
 

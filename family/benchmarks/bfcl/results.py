@@ -26,7 +26,7 @@ from rods.dialects.base import Dialect
 from rods.episode.engine import StepTrace, Trace
 from rods.errors import RefusedError, UserError
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
-from rods.family.benchmarks.protocol import Form
+from rods.family.benchmarks.folder import Form
 from rods.files import read_regular
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds.bfcl import wheel

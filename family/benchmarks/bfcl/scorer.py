@@ -29,7 +29,7 @@ from typing import Any
 from rods.environments.workers.worker import Order, Worker
 from rods.errors import UserError
 from rods.family.benchmarks.bfcl import results
-from rods.family.benchmarks.protocol import Form
+from rods.family.benchmarks.folder import Form
 from rods.files import read_regular
 from rods.worlds.bfcl import wheel
 

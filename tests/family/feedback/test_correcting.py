@@ -397,7 +397,7 @@ def test_a_drop_is_on_record_and_a_rewound_trainer_shows_what_it_showed(tmp_path
             first = shown(path)
         assert rods(["feedback", "drop", str(path), text.failure[:8], "--why", "too long"]) == 0
         with pytest.raises(RefusedError, match="no text in force"):
-            verbs.withdraw(run, text.failure, "")
+            verbs.drop(path, text.failure)
         with pytest.raises(UserError, match="no kinds of failure"):
             verbs.find(run, "zzz")
         with FailingTrainer(run, from_step=0) as trainer:

@@ -10,12 +10,11 @@ import pytest
 
 from rods.buffers.run.creation import open_or_create
 from rods.console.main import run as rods
-from rods.environments.loading import Environments
 from rods.errors import EXIT_OK, EXIT_USER
 from rods.family.simulation.difficulty import levels
 from rods.family.simulation.generating import Wanted
 from rods.family.simulation.settings import DifficultyRules
-from rods.family.simulation.source import draw_tasks, generator
+from rods.family.simulation.source import generator
 from rods.gates.similarity import overlaps
 from rods.tasks import OpenTask, read_tasks
 from tests.trainer.runs import write_config
@@ -66,7 +65,8 @@ ONE = {
 def test_what_cannot_be_drawn_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "categories.json").write_bytes(orjson.dumps({"lamps": "Lamps of a house."}))
     (tmp_path / "lamps.json").write_bytes(orjson.dumps(ONE))
-    assert len(draw_tasks(f"{tmp_path}/", Environments(), 2, 0, (1, 1), 0)) == 2
+    two = ["data", "draw", str(tmp_path / "two.jsonl"), "--train", "2", "--held-out", "0", "--difficulty", "1"]
+    assert rods([*two, "--repository", f"{tmp_path}/"]) == EXIT_OK
     for options, told in (
         (
             ["--repository", f"{tmp_path}/", "--train", "9", "--difficulty", "1"],

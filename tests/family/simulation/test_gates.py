@@ -13,6 +13,7 @@ from rods import dialects
 from rods.calls import Call
 from rods.config import Gates
 from rods.conversations import Persona, Rubric
+from rods.daemon.authors.base import Assignment
 from rods.environments.base import Instance, Result, reference
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedOutcome, Outcome
@@ -21,7 +22,7 @@ from rods.errors import InfrastructureError
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.generating import DrawnTask, draw_task, open_task
 from rods.family.simulation.repository import shipped
-from rods.family.simulation.variants import Playing, check_drawn, replayed_drawn, results_of, witness
+from rods.family.simulation.variants import DrawnKind, Playing, replayed_drawn, results_of, witness
 from rods.gates import varied
 from rods.gates.grounding import ungrounded
 from rods.gates.similarity import SimilarityIndex, duplicates
@@ -70,7 +71,8 @@ def refusals(
     **switches: bool,
 ) -> dict[str, str]:
     """The gates that refuse the candidate, and why."""
-    found = check_drawn(WORLD, candidate, root or candidate, Gates(**switches), play, index_of(held_out))
+    given = Assignment(WORLD, root or candidate, root or candidate, (0, "pick", 0, 0), Gates())
+    found = DrawnKind(play).check(given, candidate, Gates(**switches), index_of(held_out))
     return {one.gate: "; ".join(map(str, one.reasons)) for one in found.rejections}
 
 

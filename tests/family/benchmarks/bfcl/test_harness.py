@@ -11,7 +11,7 @@ from rods.episode.engine import Message
 from rods.family.benchmarks.bfcl.benchmark import EpisodeJudge
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import Harness, harness
-from rods.family.benchmarks.protocol import messages, reply_text
+from rods.family.benchmarks.episodes import messages, reply_text
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds.bfcl.world import Bfcl
 from tests.family.benchmarks.bfcl.official_prompts import TARGET
