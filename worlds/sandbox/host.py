@@ -47,23 +47,22 @@ def answer(request: list[Any]) -> Any:
 
 
 def _answer(do: str, *given: Any) -> Any:
-    if do == "prepare":
-        return _prepare()
-    if do == "load":
-        return _load(*given)
-    world, *rest = given
-    if do == "snapshot":
-        return _worlds[world].snapshot()
-    (other,) = rest
-    if do == "same":
-        return bool(_worlds[world].same_state(_worlds[other]))
-    if do == "reset":
-        _worlds[world] = _environment.reset(other)
-    elif do == "replay":
-        for tool, arguments in other:
-            _worlds[world].call(Call(tool, arguments))
-    elif do == "fork":
-        _worlds[other] = _worlds[world].fork()
+    match do, *given:
+        case "prepare", *_:
+            _prepare()
+        case "load", *named:
+            return _load(*named)
+        case "snapshot", world:
+            return _worlds[world].snapshot()
+        case "same", world, other:
+            return bool(_worlds[world].same_state(_worlds[other]))
+        case "reset", world, state:
+            _worlds[world] = _environment.reset(state)
+        case "replay", world, calls:
+            for tool, arguments in calls:
+                _worlds[world].call(Call(tool, arguments))
+        case "fork", world, new:
+            _worlds[new] = _worlds[world].fork()
     return None
 
 
