@@ -198,7 +198,11 @@ def serve_environment(name: Name, /, *, port: Port = 0, sessions: Sessions = 64)
     async def serve(environment: Environment) -> None:
         """Answers until a signal comes."""
         stopped, loop = asyncio.Event(), asyncio.get_running_loop()
-        on_signal(lambda number: loop.call_soon_threadsafe(stopped.set))
+
+        def stop(number: int) -> None:
+            loop.call_soon_threadsafe(stopped.set)
+
+        on_signal(stop)
         try:
             async with served(environment, port, sessions) as address:
                 print(address, flush=True)
