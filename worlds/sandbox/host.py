@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import make_dataclass
 from typing import Any
 
 import orjson
@@ -96,16 +96,11 @@ def _plain(tools: Mapping[str, Tool]) -> list[Any]:
     return listed
 
 
-@dataclass
-class _Anything:
-    number: int = 0
-
-
 def _prepare() -> None:
     """Imports what generated worlds are made of, before any of them is known: pydantic has some forty modules that it
     imports when it sees the first dataclass."""
     typed = importlib.import_module("rods.environments.typed")
-    typed.TypedEnvironment("", _Anything, behaviour=0)
+    typed.TypedEnvironment("", make_dataclass("Anything", [("number", int, 0)]), behaviour=0)
 
 
 def of(value: Any, kind: type) -> Any:
