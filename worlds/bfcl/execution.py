@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from rods.analysis.schemas import TYPES
 from rods.environments.base import Result, Tool
-from rods.worlds.bfcl.bounds import DIGITS_OF_AN_INTEGER, digits, impossible_power
+from rods.worlds.bfcl.bounds import DIGITS_OF_AN_INTEGER, UNBOUNDED, digits, impossible_power
 from rods.worlds.bfcl.classes import load_type
 from rods.worlds.bfcl.jsontext import value_of, write
 from rods.worlds.bfcl.ownership import READING, Take, takes
@@ -162,8 +162,7 @@ def _edited(value: dict[str, Any]) -> dict[str, Any]:
 
 
 _WRAPPERS: Mapping[str, Callable[[Method], Method]] = {
-    "logarithm": _precisely,
-    "square_root": _precisely,
+    **dict.fromkeys(UNBOUNDED, _precisely),
     "round_number": _changed(given=_rounding),
     "book_flight": _changed(said=_booked),
     "edit_ticket": _changed(said=_edited),

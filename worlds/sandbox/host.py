@@ -90,10 +90,9 @@ def _load(factory: str, source: str | None = None) -> dict[str, Any]:
     }
 
 
-def _plain(tools: Mapping[str, Tool]) -> list[Any]:
+def _plain(tools: Mapping[str, Tool]) -> orjson.Fragment:
     """As the parent process reads them."""
-    listed: list[Any] = orjson.loads(orjson.dumps(list(tools.items()), default=dict))
-    return listed
+    return orjson.Fragment(orjson.dumps(list(tools.items()), default=dict))
 
 
 def _prepare() -> None:
