@@ -103,10 +103,8 @@ def audit(tasks: Sequence[AnyTask], against: Sequence[tuple[str, Sequence[AnyTas
     leaks: list[Pair] = []
     repeats: list[Pair] = []
     for name, others in against:
-        measured, taught = held_out_index(others), SimilarityIndex()
-        for other in others:
-            if other.split not in HELD_OUT_SPLITS:
-                taught.add(other)
+        measured = held_out_index(others)
+        taught = SimilarityIndex(other for other in others if other.split not in HELD_OUT_SPLITS)
         for task in training:
             leaks += _pairs(task, _matches(measured, task), name)
         for task in tasks:

@@ -49,12 +49,14 @@ class SimilarityIndex:
     """Tasks, findable by similarity. `add`, `remove` and `find` cost what the task's own texts cost, not what the index
     holds, unless very many tasks share long phrases. Answers depend on what it holds, not on the order of adding."""
 
-    def __init__(self) -> None:
+    def __init__(self, tasks: Iterable[AnyTask] = ()) -> None:
         self._known: dict[str, tuple[set[int], list[int]]] = {}  # by task: its keys in `_exact`, its long queries
         self._exact: _Table[str] = {}  # hash of a ground truth, a state, or a short query with its calls → tasks
         self._long: dict[int, tuple[str, array[int]]] = {}  # a long query: its task, its gram hashes
         self._grams: _Table[int] = {}  # gram hash → the long queries that have it
         self._queries = 0  # long ones so far
+        for task in tasks:
+            self.add(task)
 
     def __len__(self) -> int:
         return len(self._known)
@@ -123,11 +125,7 @@ def duplicates(task: AnyTask, pool: SimilarityIndex) -> list[Reason]:
 
 def held_out_index(tasks: Iterable[AnyTask]) -> SimilarityIndex:
     """An index of those of `tasks` that belong to a held-out split."""
-    index = SimilarityIndex()
-    for task in tasks:
-        if task.split in HELD_OUT_SPLITS:
-            index.add(task)
-    return index
+    return SimilarityIndex(task for task in tasks if task.split in HELD_OUT_SPLITS)
 
 
 def contamination(task: AnyTask, held_out: SimilarityIndex) -> list[Reason]:

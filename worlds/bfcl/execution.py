@@ -13,8 +13,9 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rods.analysis.schemas import TYPES
 from rods.environments.base import Result, Tool
-from rods.worlds.bfcl.bounds import DIGITS_OF_AN_INTEGER, digits, impossible_power
+from rods.worlds.bfcl.bounds import DIGITS_OF_AN_INTEGER, UNBOUNDED, digits, impossible_power
 from rods.worlds.bfcl.classes import load_type
 from rods.worlds.bfcl.jsontext import value_of, write
 from rods.worlds.bfcl.ownership import READING, Take, takes
@@ -44,20 +45,13 @@ class BoundTool(NamedTuple):
 
 def bound_tool(kind: type, tool: Tool, precise: Before, write: Callable[[dict[str, Any]], str]) -> BoundTool:
     """`precise` answers the calls of tools that compute with any number of digits, or returns None."""
-    before: dict[str, Before] = {
-        "power": _power,
-        "find": _recursive,
-        "du": _recursive,
-        "logarithm": precise,
-        "square_root": precise,
-    }
     function = getattr(kind, tool.name)
     return BoundTool(
         tool,
         tool.group,
         _WRAPPERS[tool.name](function) if tool.name in _WRAPPERS else function,
         None if tool.name in READING else takes(tool.name),
-        before.get(tool.name),
+        _BEFORE.get(tool.name) if tool.bounded else precise,
         write,
     )
 
@@ -77,16 +71,6 @@ class Answer(Result):
 answer: Callable[[tuple[str, None, str | None, None]], Result] = partial(tuple.__new__, Answer)
 
 
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-}
-
-
 def kind_of_error(tool: Tool, arguments: Mapping[str, Any], problem: Exception) -> str:
     """The kind of error: the arguments do not fit the document, or the tool refused."""
     if isinstance(problem, ValueError) and str(problem).startswith("Exceeds the limit"):
@@ -98,7 +82,7 @@ def kind_of_error(tool: Tool, arguments: Mapping[str, Any], problem: Exception) 
         if name not in arguments:
             if parameter.required:
                 return "bad_arguments"
-        elif type(arguments[name]) not in _TYPES[parameter.schema["type"]]:
+        elif type(arguments[name]) not in TYPES[parameter.schema["type"]]:
             return "bad_arguments"
     return "tool"
 
@@ -114,6 +98,9 @@ def _recursive(bound: BoundTool, target: Any, arguments: Mapping[str, Any]) -> R
     if too_many_paths(target.root) or too_many_paths(target._current_dir):
         return Result(f"{PREFIX}maximum recursion depth exceeded", None, "bounds")
     return None
+
+
+_BEFORE: Mapping[str, Before] = {"power": _power, "find": _recursive, "du": _recursive}
 
 
 def _precisely(method: Method) -> Method:
@@ -175,8 +162,7 @@ def _edited(value: dict[str, Any]) -> dict[str, Any]:
 
 
 _WRAPPERS: Mapping[str, Callable[[Method], Method]] = {
-    "logarithm": _precisely,
-    "square_root": _precisely,
+    **dict.fromkeys(UNBOUNDED, _precisely),
     "round_number": _changed(given=_rounding),
     "book_flight": _changed(said=_booked),
     "edit_ticket": _changed(said=_edited),

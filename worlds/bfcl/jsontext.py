@@ -87,16 +87,13 @@ def _refuse(constant: str) -> Any:
 
 
 def _encoder() -> Callable[[Any], str]:
-    """One call of CPython's C encoder with the settings of `json.dumps`; the standard encoder elsewhere."""
-    make: Any = getattr(json.encoder, "c_make_encoder", None)
-    escape: Any = getattr(json.encoder, "c_encode_basestring_ascii", None)
-    if make is None or escape is None:
-        return json.JSONEncoder().encode
+    """One call of CPython's C encoder with the settings of `json.dumps`."""
+    make = vars(json.encoder)["c_make_encoder"]
 
     def refuse(value: Any) -> Any:
         raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
-    chunks = make(None, refuse, escape, None, ": ", ", ", False, False, True)
+    chunks = make(None, refuse, _quote, None, ": ", ", ", False, False, True)
     join = "".join
     return lambda value: join(chunks(value, 0))
 

@@ -49,35 +49,31 @@ def _take(effect: str) -> Take:
     return _attribute(effect, copy_plain, effect)
 
 
-def _take_directories(target: Any, owned: set[str], arguments: Mapping[str, Any]) -> None:
-    if "directories" not in owned:
-        owned.add("directories")
-        copy_tree(target)
+def _once(copied: Callable[[Any], None], part: str, whole: str = "") -> Take:
+    """Has `copied` put copies into a target, unless the world owns this `part` of it, or the `whole` that has it."""
 
+    def take(target: Any, owned: set[str], arguments: Mapping[str, Any]) -> None:
+        if part not in owned and whole not in owned:
+            owned.add(part)
+            copied(target)
 
-def _take_everything(target: Any, owned: set[str], arguments: Mapping[str, Any]) -> None:
-    if EVERYTHING not in owned:
-        owned.add(EVERYTHING)
-        target.__dict__.update(copy_plain(target.__dict__))
+    return take
 
 
 _PARTS: Mapping[str, Take] = {
-    "directories": _take_directories,
+    "directories": _once(copy_tree, "directories"),
     "file": lambda target, owned, arguments: own_file(target, arguments.get("file_name")),
-    EVERYTHING: _take_everything,
+    EVERYTHING: _once(lambda target: target.__dict__.update(copy_plain(target.__dict__)), EVERYTHING),
 }
 
 
 def _attribute(name: str, copied: Callable[[Any], Any], part: str) -> Take:
     """Puts what `copied` makes of attribute `name` into its place, unless the world owns all of it, or this `part`."""
 
-    def take(target: Any, owned: set[str], arguments: Mapping[str, Any]) -> None:
-        if name not in owned and part not in owned:
-            owned.add(part)
-            attributes = target.__dict__
-            attributes[name] = copied(attributes[name])
+    def put(target: Any) -> None:
+        target.__dict__[name] = copied(target.__dict__[name])
 
-    return take
+    return _once(put, part, name)
 
 
 def _entry(name: str, argument: str) -> Take:

@@ -17,29 +17,19 @@ MAX_PATHS = 20_000  # recursive tools (find, du) are refused in a graph with mor
 def copy_tree(system: Any) -> None:
     """Gives `system` directories of its own; the files are still shared."""
     kind = type(system.root)
-    new = object.__new__
-    copies: dict[int, Any] = {}
-    found: list[tuple[Any, Any, list[tuple[str, Any]]]] = []  # directory, its copy, the directories that it holds
-    waiting = [system._current_dir, system.root]
-    while waiting:
-        directory = waiting.pop()
-        if id(directory) in copies:
-            continue
-        fresh = copies[id(directory)] = new(kind)
-        inner = [item for item in directory.contents.items() if type(item[1]) is kind]
-        found.append((directory, fresh, inner))
-        if directory.parent is not None:
-            waiting.append(directory.parent)
-        waiting.extend(child for _, child in inner)
+    directories = list(_directories(system))
+    copies = {id(directory): object.__new__(kind) for directory in directories}
     held: dict[int, dict[str, Any]] = {}
-    for directory, fresh, inner in found:
+    for directory in directories:
+        fresh = copies[id(directory)]
         fresh.name = directory.name
         fresh.parent = None if directory.parent is None else copies[id(directory.parent)]
         contents = held.get(id(directory.contents))
         if contents is None:  # a moved directory shares its dict with the one it left behind
             contents = held[id(directory.contents)] = directory.contents.copy()
-            for name, child in inner:
-                contents[name] = copies[id(child)]
+            for name, item in contents.items():
+                if type(item) is kind:
+                    contents[name] = copies[id(item)]
         fresh.contents = contents
     system.root = copies[id(system.root)]
     system._current_dir = copies[id(system._current_dir)]

@@ -28,14 +28,16 @@ def fetch_bfcl(*, out: Out = None, as_json: Json = False) -> None:
     if out is not None:
         out.write_bytes(task_lines(tasks))
     splits, types = Counter(task.split for task in tasks), Counter(task.type for task in tasks)
-    if as_json:
-        facts = {"wheel": str(file), "version": wheel.VERSION, "sha256": wheel.SHA256}
-        _print_json({**facts, "tasks": len(tasks), "splits": splits, "types": types, "out": out})
-        return
+    facts: dict[str, Any] = {"wheel": str(file), "version": wheel.VERSION, "sha256": wheel.SHA256}
+    facts |= {"tasks": len(tasks), "splits": splits, "types": types, "out": out}
     held_out = len(tasks) - splits["train"]
-    print(f"{wheel.PACKAGE} {wheel.VERSION}: {len(tasks)} tasks, {splits['train']} to train on, {held_out} held out")
-    print(f"  {', '.join(f'{count} {kind}' for kind, count in types.items())}")
-    print(f"  kept in {file}" + (f"; written to {out}" if out else ""))
+    _print(
+        as_json,
+        facts,
+        f"{wheel.PACKAGE} {wheel.VERSION}: {len(tasks)} tasks, {splits['train']} to train on, {held_out} held out",
+        f"  {', '.join(f'{count} {kind}' for kind, count in types.items())}",
+        f"  kept in {file}" + (f"; written to {out}" if out else ""),
+    )
 
 
 def export_bfcl(
@@ -50,10 +52,8 @@ def export_bfcl(
     from rods.worlds.bfcl import export
 
     counts = export.write(list(read_tasks(file)), folder)
-    if as_json:
-        _print_json({"folder": folder, "tasks": counts.total(), "types": counts})
-        return
-    print(f"{counts.total()} tasks in {folder}: {', '.join(f'{count} {kind}' for kind, count in counts.items())}")
+    told = f"{counts.total()} tasks in {folder}: {', '.join(f'{count} {kind}' for kind, count in counts.items())}"
+    _print(as_json, {"folder": folder, "tasks": counts.total(), "types": counts}, told)
 
 
 def import_bfcl(
@@ -69,11 +69,8 @@ def import_bfcl(
 
     tasks = export.read(folder)
     write_task_file(tasks, out)
-    if as_json:
-        _print_json({"tasks": len(tasks), "out": out})
-        return
-    print(f"{len(tasks)} tasks in {out}")
+    _print(as_json, {"tasks": len(tasks), "out": out}, f"{len(tasks)} tasks in {out}")
 
 
-def _print_json(found: dict[str, Any]) -> None:
-    print(orjson.dumps(found, default=str).decode())
+def _print(as_json: bool, facts: dict[str, Any], *lines: str) -> None:
+    print(orjson.dumps(facts, default=str).decode() if as_json else "\n".join(lines))

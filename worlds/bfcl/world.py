@@ -21,7 +21,7 @@ from rods.canonical import content_id
 from rods.composing.catalogue import Catalogue
 from rods.environments.base import Features, Instance, Result, Tool
 from rods.environments.workers.worker import Order, Overrun, Worker
-from rods.errors import InfrastructureError, UserError
+from rods.errors import InfrastructureError
 from rods.tasks import state_json
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.bounds import (
@@ -297,14 +297,9 @@ def check_state(state: Any) -> None:
         raise ValueError("'long_context' must be true or false")
 
 
-@cache
-def _environment(file: Path) -> Bfcl:
-    return Bfcl(file)
+_environment = cache(Bfcl)
 
 
 def environment(cache: Path | None = None) -> Bfcl:
     """The environment over the fetched wheel, made once a process. Raises UserError when the data are missing."""
-    try:
-        return _environment(wheel.path(cache))
-    except ModuleNotFoundError as error:
-        raise UserError(f"no module {error.name!r}", where="environment 'bfcl'", remedy="pip install mpmath") from error
+    return _environment(wheel.path(cache))

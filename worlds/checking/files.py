@@ -7,6 +7,7 @@ at the first; what it refuses and nothing here explains is passed on in its own 
 from __future__ import annotations
 
 import difflib
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -37,37 +38,14 @@ from rods.worlds.checking import CheckReport, Fault
 
 PLANS = 3  # searches for the plan of a variant
 Found = tuple[str, str, str]  # field, what, remedy
-EXAMPLES = {
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+KINDS: dict[str, str] = _TABLES["kinds"]
+EXAMPLES: dict[str, str] = {
     "schema": f'"schema": {SCHEMA}',
-    "environment": '"environment": {"name": …, "hash": …} (`rods data rehash` writes the hash)',
     "type": f'"type": one of {", ".join(TASK_TYPES)}',
-    "state": '"state": {…}, or leave it out',
-    "provenance": '"provenance": {…}, or leave it out',
-    "user": '"user": {"script": ["first turn\'s text", …]}',
-    "goal": '"goal": {"calls": [[{"name": …, "arguments": {…}}, …], …]}, [] where no call is right',
-    "tools": '"tools": {"names": […]}, and for what returns in a later turn "held_out": {"3": ["sort"]}',
+    **_TABLES["examples"],
 }
-KINDS = {
-    "null": "null",
-    "boolean": "true or false",
-    "number": "a number",
-    "string": "text",
-    "array": "a list",
-    "object": "an object",
-}
-TEXT = {"type": "string", "pattern": r"\S"}
-NAMES = {"type": "array", "items": TEXT}
-HELD_OUT = {**NAMES, "minItems": 1}
-
-
-def _record(properties: dict[str, Any], otherwise: Sequence[str] = ()) -> dict[str, Any]:
-    """The schema of an object with just these fields, unless it has one of those that say it `otherwise`."""
-    fields = {"required": list(properties), "additionalProperties": False, "properties": properties}
-    other = {"anyOf": [{"required": [name]} for name in otherwise]}
-    return {"type": "object", **({"if": other, "else": fields} if otherwise else fields)}
-
-
-SHAPE = Checker(  # of a record, as far as one field can be looked at without another
+SHAPE = Checker(
     {
         "type": "object",
         "required": ["schema", "environment", "type", "user", "goal", "tools"],
@@ -77,15 +55,7 @@ SHAPE = Checker(  # of a record, as far as one field can be looked at without an
             "schema": {"enum": [SCHEMA, OPEN_SCHEMA]},
             "type": {"enum": list(TASK_TYPES)},
             "split": {"enum": list(SPLITS)},
-            "state": {"type": ["object", "null"]},
-            "provenance": {"type": ["object", "null"]},
-            "environment": _record({"name": {"type": "string"}, "hash": {"type": "string"}}),
-            "user": _record({"script": {**NAMES, "minItems": 1}}, otherwise=["persona"]),
-            "goal": _record({"calls": {"type": "array", "items": {"type": "array"}}}, otherwise=["checks", "rubric"]),
-            "tools": {
-                **_record({"names": NAMES, "held_out": {"type": "object", "additionalProperties": HELD_OUT}}),
-                "required": ["names"],
-            },
+            **_TABLES["shape"],
         },
     }
 )

@@ -11,16 +11,14 @@ from pathlib import Path
 
 _WORDS: dict[str, list[str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 
-DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday")
 HOURS = tuple(range(8, 18))
-TEAMS = ("sales", "design", "legal", "support", "press", "research")
-ROOMS = ("oak", "pine", "birch", "maple", "cedar", "elm", "willow", "ash")
-FOLDERS = ("drafts", "archive", "public", "private", "shared", "old", "urgent", "weekly")
-ACCOUNTS = ("cash", "savings", "payroll", "travel", "office", "reserve", "events", "taxes")
-
 ADDRESSES = tuple(f"box{number}" for number in range(10, 40))
-NAMES, TOPICS, FILES = (tuple(_WORDS[name]) for name in ("names", "topics", "files"))
-VENDORS, TEXTS = tuple(_WORDS["vendors"]), tuple(_WORDS["texts"])
+DAYS, TEAMS, ROOMS, FOLDERS, ACCOUNTS = (
+    tuple(_WORDS[name]) for name in ("days", "teams", "rooms", "folders", "accounts")
+)
+NAMES, TOPICS, FILES, VENDORS, TEXTS = (
+    tuple(_WORDS[name]) for name in ("names", "topics", "files", "vendors", "texts")
+)
 AMOUNTS = tuple(range(20, 401, 20))  # what users move, bills ask
 BALANCES = tuple(range(200, 801, 40))  # what accounts hold at first
 FIRST_IDS = range(10, 24)  # numbers of what exists at the start: m12, e20, i19

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
+from rods.analysis.containment import leaves
 from rods.composing.catalogue import Recipe
 from rods.composing.records import ComposeError, Draft
 from rods.worlds.desk import pools
@@ -23,7 +25,7 @@ def make_state(
 ) -> dict[str, Any]:
     """A world with the classes that the recipes call, and none of the names that `avoid` holds."""
     groups = {REGISTRY[tool].tool.group for recipe in recipes for tool in recipe.tools}
-    maker = StateMaker(rng, set(), avoided=_words(avoid) if avoid else set())
+    maker = StateMaker(rng, set(), avoided=_words(avoid or {}))
     topic = narrative.get("topic") if rng.random() < TOPICAL else None
     state: dict[str, Any] = {"today": rng.choice(pools.DAYS)}
     if "contacts" in groups:
@@ -84,18 +86,15 @@ def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, A
     return state
 
 
+@dataclass
 class StateMaker:
     """Makes entries from the pools. Names and ids in `taken` are never used, names in `avoided` only when no
     others are left; `closed` are teams, folders and days that get nothing new."""
 
-    def __init__(
-        self,
-        rng: random.Random,
-        taken: set[str],
-        closed: frozenset[str] = frozenset(),
-        avoided: set[str] | None = None,
-    ) -> None:
-        self.rng, self.taken, self.closed, self.avoided = rng, taken, closed, avoided or set()
+    rng: random.Random
+    taken: set[str]
+    closed: frozenset[str] = frozenset()
+    avoided: Set[str] = frozenset()
 
     def contacts(self, count: int) -> dict[str, Any]:
         names, addresses = self._some(pools.NAMES, count), self._some(pools.ADDRESSES, count)
@@ -214,8 +213,4 @@ def _freed(state: Mapping[str, Any], day: str, hour: int, rng: random.Random) ->
 
 def _words(value: Any) -> set[str]:
     """Every key and text in a state, names of teams, folders and days included."""
-    if isinstance(value, Mapping):
-        return set(value) | {word for item in value.values() for word in _words(item)}
-    if isinstance(value, list):
-        return {word for item in value for word in _words(item)}
-    return {value} if isinstance(value, str) else set()
+    return {leaf for _, leaf in leaves(value, keys=True) if isinstance(leaf, str)}

@@ -94,13 +94,10 @@ def asked(given: Description, tools: Sequence[Mapping[str, Any]], about: Mapping
     offered = [tool for tool in tools if tool["name"] not in given.without]
     said = [tool["name"] for tool in offered if tool.get("annotations", {}).get("readOnlyHint")]
     reads, probes = list(dict.fromkeys([*said, *given.reads])), given.probes
-    if probes is None and not given.compared:
+    if probes is None:
         bare = [tool["name"] for tool in offered if tool["name"] in reads and not tool["inputSchema"].get("required")]
-        probes = [f"{name}()" for name in bare]
-        if not probes and len(reads) < len(offered):
-            probes = None
-    elif probes is None:
-        probes = []
+        shown = bool(given.compared) or len(reads) >= len(offered)
+        probes = [f"{name}()" for name in bare if not given.compared] or ([] if shown else None)
     return given.model_copy(
         update={"reads": reads, "probes": probes, "tools": list(map(dict, tools)), "server": dict(about)}
     )

@@ -255,8 +255,8 @@ class Pool:
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            while self._waiting:
-                self._waiting.pop().end()
+        while self._end_one():
+            pass
 
 
 @cache

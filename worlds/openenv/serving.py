@@ -1,4 +1,5 @@
-"""An environment of ours as an OpenEnv server: its tools are called by OpenEnv's actions of tools, a session a world.
+"""An environment of ours as an OpenEnv server (`rods env serve`): its tools are called by OpenEnv's actions of tools, a
+session a world.
 
 What a tool says is the `result` of an observation, a text; what it refuses is its `error`, with the text as message.
 `reset` takes the state as `state`, as tasks have it. No rewards: tasks and their goals stay with whoever trains.
@@ -11,15 +12,19 @@ import contextlib
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 from aiohttp import WSMsgType, web
+from cyclopts import Parameter
+from cyclopts.types import PositiveInt, UInt16
 
 from rods.calls import Call
 from rods.environments.base import Environment, Instance
-from rods.errors import InfrastructureError, Unsupported
+from rods.environments.loading import Environments
+from rods.errors import InfrastructureError, Unsupported, UserError
 from rods.faults import WRONG_ARGUMENTS
+from rods.signals import on_signal
 from rods.worlds.openenv.sessions import LARGEST, RefusedStep
 
 _KINDS = {"unknown_tool": "tool_not_found", "hidden_tool": "tool_not_found", "timeout": "timeout"}
@@ -177,3 +182,34 @@ async def served(environment: Environment, port: int, sessions: int) -> AsyncIte
         yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
+
+
+Name = Annotated[str, Parameter(help="Any environment, named as tasks name it.")]
+Port = Annotated[UInt16, Parameter(help="The port on 127.0.0.1; 0 takes a free one.")]
+Sessions = Annotated[PositiveInt, Parameter(help="How many worlds live at once; a further session is refused.")]
+
+
+def serve_environment(name: Name, /, *, port: Port = 0, sessions: Sessions = 64) -> None:
+    """Serve an environment with OpenEnv's protocol until Ctrl-C: a WebSocket, a world (docs/openenv.md).
+
+    Its tools are called by OpenEnv's actions of tools, `reset` takes a task's state as `state`. Prints the address.
+    """
+
+    async def serve(environment: Environment) -> None:
+        """Answers until a signal comes."""
+        stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def stop(number: int) -> None:
+            loop.call_soon_threadsafe(stopped.set)
+
+        on_signal(stop)
+        try:
+            async with served(environment, port, sessions) as address:
+                print(address, flush=True)
+                await stopped.wait()
+        except OSError as error:
+            what = f"cannot listen there ({error.strerror})"
+            raise UserError(what, where=f"port {port}", remedy="leave out --port: a free one is taken") from error
+
+    with Environments() as environments:
+        asyncio.run(serve(environments.load(name)))

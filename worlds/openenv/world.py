@@ -11,7 +11,6 @@ import itertools
 import threading
 import time
 import weakref
-from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -83,7 +82,7 @@ class OpenEnvironment:
         self._tools = {record["name"]: tool_of(record, group) for record in described.offered()}
         self._checks = {} if REWARDED.name in self._tools else {REWARDED.name: REWARDED}
         self._alone: bool | None = None  # not known before it is needed
-        self._worlds: OrderedDict[int, weakref.ref[OpenEnvWorld]] = OrderedDict()  # the one called last is the last
+        self._worlds = weakref.WeakValueDictionary[int, OpenEnvWorld]()  # the one called last is the last
         self._order = threading.Lock()  # held for a moment
         self._opening = threading.Lock()  # held while a session is got
         self._held = False  # the tools were seen to be the pinned ones
@@ -120,8 +119,8 @@ class OpenEnvironment:
     def called(self, world: OpenEnvWorld) -> None:
         """Notes that `world` is the one called last."""
         with self._order:
-            self._worlds[id(world)] = weakref.ref(world)
-            self._worlds.move_to_end(id(world))
+            self._worlds.pop(id(world), None)
+            self._worlds[id(world)] = world
 
     def close(self) -> None:
         for world in self._living():
@@ -154,11 +153,7 @@ class OpenEnvironment:
     def _living(self) -> list[OpenEnvWorld]:
         """Worlds that have a session, the one called longest ago first."""
         with self._order:
-            worlds = {key: each() for key, each in self._worlds.items()}
-            for key, world in worlds.items():
-                if world is None or not world.lives:
-                    del self._worlds[key]
-        return [world for world in worlds.values() if world is not None and world.lives]
+            return [world for world in self._worlds.values() if world.lives]
 
 
 class OpenEnvWorld(OnlyCalled):

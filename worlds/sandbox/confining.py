@@ -44,7 +44,7 @@ _SCOPES = 0b11  # abstract sockets and signals
 
 
 def confine(order: dict[str, Any], memory: int) -> None:
-    """`order`: {"readable": paths, "writable": paths, "threads": a socket to `threads` in the parent}.
+    """`order`: {"readable": paths, "writable": paths, "threads": a socket to `count_threads` in the parent}.
     Raises OSError for what this kernel should be able to do and refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PDEATHSIG, 9, 0, 0, 0)
@@ -77,7 +77,7 @@ def _limit(kind: int, value: int) -> None:
 
 
 def _have_threads_counted(handover: int) -> bool:
-    """Whether the parent is asked about each new thread from now on (`threads`), by what it gets through `handover`."""
+    """Whether the parent is asked about each new thread from now on (`count_threads`), through `handover`."""
     with socket.socket(fileno=handover) as parent:
         try:
             listener = seccomp.listen_for_threads() if seccomp.available() else -1

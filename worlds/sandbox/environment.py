@@ -188,7 +188,8 @@ class ConfinedWorld:
             answer = self._ask("call", self._number, call.name, call.arguments)
             if type(answer) is list and 1 <= len(answer) <= 3:
                 text, value, error = (*answer, None, None)[:3]
-                if type(text) is str and (error is None or _is_failure(text, error)):
+                known = type(error) is str and error in CALL_ERRORS
+                if type(text) is str and (error is None or (known and len(text) <= _FAILURE)):
                     self._calls.append([call.name, call.arguments])
                     return Result(text, value, error)
             raise self._cell.disbelieve("call")
@@ -242,7 +243,3 @@ class ConfinedWorld:
             cell.ask(generation, until, "replay", self._number, self._calls, seconds=patience)
         self._generation = generation
         cell.living.add(self._number)
-
-
-def _is_failure(text: str, error: Any) -> bool:
-    return type(error) is str and error in CALL_ERRORS and len(text) <= _FAILURE

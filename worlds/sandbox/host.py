@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import make_dataclass
 from typing import Any
 
 import orjson
@@ -47,23 +47,22 @@ def answer(request: list[Any]) -> Any:
 
 
 def _answer(do: str, *given: Any) -> Any:
-    if do == "prepare":
-        return _prepare()
-    if do == "load":
-        return _load(*given)
-    world, *rest = given
-    if do == "snapshot":
-        return _worlds[world].snapshot()
-    (other,) = rest
-    if do == "same":
-        return bool(_worlds[world].same_state(_worlds[other]))
-    if do == "reset":
-        _worlds[world] = _environment.reset(other)
-    elif do == "replay":
-        for tool, arguments in other:
-            _worlds[world].call(Call(tool, arguments))
-    elif do == "fork":
-        _worlds[other] = _worlds[world].fork()
+    match do, *given:
+        case "prepare", *_:
+            _prepare()
+        case "load", *named:
+            return _load(*named)
+        case "snapshot", world:
+            return _worlds[world].snapshot()
+        case "same", world, other:
+            return bool(_worlds[world].same_state(_worlds[other]))
+        case "reset", world, state:
+            _worlds[world] = _environment.reset(state)
+        case "replay", world, calls:
+            for tool, arguments in calls:
+                _worlds[world].call(Call(tool, arguments))
+        case "fork", world, new:
+            _worlds[new] = _worlds[world].fork()
     return None
 
 
@@ -91,22 +90,16 @@ def _load(factory: str, source: str | None = None) -> dict[str, Any]:
     }
 
 
-def _plain(tools: Mapping[str, Tool]) -> list[Any]:
+def _plain(tools: Mapping[str, Tool]) -> orjson.Fragment:
     """As the parent process reads them."""
-    listed: list[Any] = orjson.loads(orjson.dumps(list(tools.items()), default=dict))
-    return listed
-
-
-@dataclass
-class _Anything:
-    number: int = 0
+    return orjson.Fragment(orjson.dumps(list(tools.items()), default=dict))
 
 
 def _prepare() -> None:
     """Imports what generated worlds are made of, before any of them is known: pydantic has some forty modules that it
     imports when it sees the first dataclass."""
     typed = importlib.import_module("rods.environments.typed")
-    typed.TypedEnvironment("", _Anything, behaviour=0)
+    typed.TypedEnvironment("", make_dataclass("Anything", [("number", int, 0)]), behaviour=0)
 
 
 def of(value: Any, kind: type) -> Any:

@@ -41,7 +41,8 @@ def available() -> bool:
 
 def listen_for_threads() -> int:
     """From now on each `clone` of this process waits for an answer of whoever holds the descriptor that is returned
-    (`threads`). Needs `no_new_privs`. Raises OSError when the kernel has no such thing, or somebody listens already."""
+    (`count_threads`). Needs `no_new_privs`. Raises OSError when the kernel has no such thing, or somebody listens
+    already."""
     column, machine = _MACHINES[platform.machine()]
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rods.composing.catalogue import Domain, Recipe, Worded
+from rods.composing.catalogue import Domain, Recipe, Scene, Worded
 from rods.composing.recipes import RecipeTables, read
 
 
@@ -61,7 +61,6 @@ def day_of(year: int, month: int, day: int) -> Worded:
     return Worded(f"{year}-{month:02d}-{day:02d}", f"{MONTHS[month - 1]} {day}, {year}")
 
 
-def record_of(state: Mapping[str, Any], group: str) -> Mapping[str, Any]:
-    """The object of class `group` in a state or a snapshot: what has changed since the start, else its scenario."""
-    found: Mapping[str, Any] = state.get("objects", {}).get(group) or state["config"][group]
-    return found
+def object_of(group: str) -> Callable[[Scene], Mapping[str, Any]]:
+    """What gives the object of class `group` in a scene: what has changed since the start, else its scenario."""
+    return lambda scene: scene.state.get("objects", {}).get(group) or scene.state["config"][group]

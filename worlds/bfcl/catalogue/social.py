@@ -13,12 +13,13 @@ from rods.worlds.bfcl.catalogue.scenario import (
     LAST_NAMES,
     ClassCatalogue,
     ScenarioRequest,
-    record_of,
+    object_of,
     tables,
 )
 
 MESSAGE_API, TWITTER_API, TICKET_API = "MessageAPI", "TwitterAPI", "TicketAPI"
 _MESSAGES, _TWEETS, _TICKETS = tables("messages"), tables("tweets"), tables("tickets")
+_workspace, _feed, _queue = map(object_of, (MESSAGE_API, TWITTER_API, TICKET_API))
 _HANDLES: tuple[str, ...] = _TWEETS.pools["handles"]
 _TAGS: tuple[str, ...] = _TWEETS.pools["tags"]
 _TAG_LISTS = [[tag] for tag in _TAGS] + [[one, two] for one, two in zip(_TAGS, _TAGS[4:], strict=False)]
@@ -110,14 +111,14 @@ def make_queue(request: ScenarioRequest) -> dict[str, Any]:
 
 
 def _users(scene: Scene) -> dict[str, str]:
-    users: dict[str, str] = record_of(scene.state, MESSAGE_API)["user_map"]
+    users: dict[str, str] = _workspace(scene)["user_map"]
     return users
 
 
 def _colleagues(scene: Scene) -> list[str]:
     """Everybody else by name; the first of all is oneself while nobody is logged in."""
     users = _users(scene)
-    me = record_of(scene.state, MESSAGE_API)["current_user"] or next(iter(users.values()))
+    me = _workspace(scene)["current_user"] or next(iter(users.values()))
     return [name for name, number in users.items() if number != me]
 
 
@@ -128,12 +129,12 @@ def _colleague_ids(scene: Scene) -> list[str]:
 
 def _receivers(scene: Scene) -> set[str]:
     """Ids of those to whom a message was sent."""
-    return {receiver for message in record_of(scene.state, MESSAGE_API)["inbox"] for receiver in message}
+    return {receiver for message in _workspace(scene)["inbox"] for receiver in message}
 
 
 def _keywords(scene: Scene) -> list[str]:
     """Words of the messages."""
-    texts = [text for message in record_of(scene.state, MESSAGE_API)["inbox"] for text in message.values()]
+    texts = [text for message in _workspace(scene)["inbox"] for text in message.values()]
     return sorted({word for text in texts for word in str(text).split() if len(word) > 4 and word.isalpha()})
 
 
@@ -144,18 +145,18 @@ def _timeline(scene: Scene) -> Mapping[str, Any]:
 
 
 def _mention_lists(scene: Scene) -> list[list[str]]:
-    handles = [f"@{name}" for name in _HANDLES if name != record_of(scene.state, TWITTER_API)["username"]]
+    handles = [f"@{name}" for name in _HANDLES if name != _feed(scene)["username"]]
     return [[handle] for handle in handles] + [[one, two] for one, two in zip(handles, handles[3:], strict=False)]
 
 
 def _unfollowed(scene: Scene) -> list[str]:
-    record = record_of(scene.state, TWITTER_API)
+    record = _feed(scene)
     return [name for name in _HANDLES if name not in record["following_list"] and name != record["username"]]
 
 
 def _tickets(scene: Scene) -> list[int]:
     """Numbers of the tickets that were open from the start and are still."""
-    now = {ticket["id"]: ticket["status"] for ticket in record_of(scene.state, TICKET_API)["ticket_queue"]}
+    now = {ticket["id"]: ticket["status"] for ticket in _queue(scene)["ticket_queue"]}
     return [one["id"] for one in scene.state["config"][TICKET_API]["ticket_queue"] if now.get(one["id"]) == "Open"]
 
 
@@ -175,14 +176,14 @@ MESSAGE_DOMAINS: Mapping[str, Domain] = {
     "keyword": _keywords,
 }
 TWEET_DOMAINS: Mapping[str, Domain] = {
-    "handle": lambda scene: [record_of(scene.state, TWITTER_API)["username"]],
-    "twitter_password": lambda scene: [record_of(scene.state, TWITTER_API)["password"]],
+    "handle": lambda scene: [_feed(scene)["username"]],
+    "twitter_password": lambda scene: [_feed(scene)["password"]],
     "tags": lambda scene: _TAG_LISTS,
     "mentions": _mention_lists,
     "tweet_number": lambda scene: list(map(int, _timeline(scene))),
     "hashtag": lambda scene: sorted({tag for tweet in _timeline(scene).values() for tag in tweet["tags"]}),
     "unfollowed": _unfollowed,
-    "followed": lambda scene: list(record_of(scene.state, TWITTER_API)["following_list"]),
+    "followed": lambda scene: list(_feed(scene)["following_list"]),
     "author": lambda scene: sorted({tweet["username"] for tweet in _timeline(scene).values()}),
 }
 TICKET_DOMAINS: Mapping[str, Domain] = {

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from rods.composing.catalogue import Domain, Scene
-from rods.worlds.bfcl.catalogue.scenario import FIRST_NAMES, ClassCatalogue, ScenarioRequest, day_of, record_of, tables
+from rods.worlds.bfcl.catalogue.scenario import FIRST_NAMES, ClassCatalogue, ScenarioRequest, day_of, object_of, tables
 
 GROUP = "TradingBot"
 _TABLES = tables("trading")
+_account = object_of(GROUP)
 SYMBOLS: Mapping[str, str] = _TABLES.pools["symbols"]
 PRICES: Mapping[str, int] = _TABLES.pools["prices"]
 _DAYS = [day_of(2024, month, day) for month in range(1, 9) for day in (1, 5, 10, 15, 20, 25)]
@@ -86,10 +87,6 @@ def _transaction(rng: random.Random) -> dict[str, Any]:
         "amount": float(rng.randrange(200, 5000, 50)),
         "timestamp": f"{day} {time}",
     }
-
-
-def _account(scene: Scene) -> Mapping[str, Any]:
-    return record_of(scene.state, GROUP)
 
 
 def _balance(scene: Scene) -> float:

@@ -13,12 +13,13 @@ from rods.worlds.bfcl.catalogue.scenario import (
     ClassCatalogue,
     ScenarioRequest,
     day_of,
-    record_of,
+    object_of,
     tables,
 )
 
 GROUP = "TravelAPI"
 _TABLES = tables("travel")
+_account = object_of(GROUP)
 AIRPORTS: Mapping[str, str] = _TABLES.pools["airports"]
 _IN_ORDER: tuple[str, ...] = _TABLES.pools["airports_in_order"]
 _CURRENCIES: Mapping[str, Any] = _TABLES.pools["currencies"]
@@ -103,10 +104,6 @@ _BIRTHDAYS = [
     for year in range(1958, 2001, 3)
     for month, day in ((1, 17), (3, 4), (5, 22), (8, 9), (10, 30), (12, 6))
 ]
-
-
-def _account(scene: Scene) -> Mapping[str, Any]:
-    return record_of(scene.state, GROUP)
 
 
 def _goals(scene: Scene) -> Sequence[str]:
