@@ -21,7 +21,7 @@ from rods.canonical import keyed_random
 from rods.environments import addressed
 from rods.environments.base import Tool, checks
 from rods.environments.loading import Environments
-from rods.errors import RodsError
+from rods.errors import BrokenEnvironment
 from rods.worlds.checking import CheckReport, Fault
 from rods.worlds.checking.environments import Probe, probe_state, script
 from rods.worlds.checking.runaway import LONGEST, attempts
@@ -41,14 +41,15 @@ def check_world(
 ) -> CheckReport:
     """Controls the world called `name` (`rods.environments.addressed`), which was to have the tools and checks of
     `plan` (names, and their parameters in order), in its empty state and in `states`, where all of its tools are to be
-    of use. Raises UserError when its file is not there, or is another one."""
+    of use. Raises UserError when its file is not there, or is another one, or it cannot be confined as is demanded, and
+    InfrastructureError where the machinery broke."""
     file = name.rpartition(":")[0]
     if faults := program_faults(addressed.source_of(name, environments.folders), file):
         return CheckReport(name, tuple(faults))
     try:
         environment = environments.load(name)
         offered = {**environment.tools(), **checks(environment)}
-    except RodsError as error:
+    except BrokenEnvironment as error:
         return CheckReport(name, (Fault(file, "", str(error), "correct it", "loads"),))
     if not name.endswith(environment.name) or addressed.address_of(environment.name) is None:
         what = f"calls itself {environment.name}"
@@ -106,7 +107,7 @@ def _checks(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
             call = sampler.call(check)
             try:
                 result = instance.call(call)
-            except RodsError as error:
+            except BrokenEnvironment as error:
                 control = "pure_checks" if "changed the state" in str(error) else "errors"
                 probe.fault(check.name, "", f"raised on {call}: {str(error)[:200]}", "answer true or false", control)
                 break

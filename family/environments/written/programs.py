@@ -22,7 +22,7 @@ from rods.answers import AnswerForm, Unreadable, obj
 from rods.asking import Unanswered
 from rods.config import Sandbox
 from rods.environments.loading import Environments
-from rods.errors import InfrastructureError, UserError
+from rods.errors import BrokenEnvironment
 from rods.family.environments.checking.worlds import check_world, program_faults
 from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram, placed
 from rods.family.environments.written.asking import Asking, CachedQuestioner, Question, together
@@ -231,7 +231,7 @@ async def _stated(
             try:
                 world = await asyncio.to_thread(environments.load, place(state))
                 await asyncio.to_thread(world.reset, None)
-            except (InfrastructureError, UserError, ValueError) as error:
+            except (BrokenEnvironment, ValueError) as error:
                 raise Unreadable(f"loads: {str(error)[-400:]}") from None
 
         sections = ("mend",) if problem else ()
