@@ -1,5 +1,5 @@
-"""`rods data select`: which worlds of a file of tasks are trained on: so many, others than in another file, those most or least like the
-held-out worlds, tasks of one mode (003 §5.1, §5.3 to §5.5).
+"""`rods data select`: which worlds of a file of tasks are trained on: so many, others than in another file, those most
+or least like the held-out worlds, tasks of one mode (003 §5.1, §5.3 to §5.5).
 
 Held-out tasks stay as they are, so that what is trained on different selections is scored on the same. How alike two
 worlds are is the cosine of the words of their tools' names and of their tasks' documentation (`system`), each word

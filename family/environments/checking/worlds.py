@@ -8,7 +8,6 @@ no call runs away."""
 from __future__ import annotations
 
 import ast
-import copy
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -101,7 +100,7 @@ def _checks(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
     probe.control = "checks"
     sampler = Sampler(keyed_random(random_seed, "checks", probe.environment.name))
     sampler.learn("", state)
-    instance = probe.reset(copy.deepcopy(state))
+    instance = probe.fresh(state)
     for check in checks(probe.environment).values():
         for _ in range(3):
             call = sampler.call(check)
@@ -124,7 +123,7 @@ def _reach(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
         rng = keyed_random(random_seed, "reach", probe.environment.name, tool)
         sampler = Sampler(rng)
         sampler.learn("", state)
-        instance = probe.reset(copy.deepcopy(state))
+        instance = probe.fresh(state)
         for _ in range(REACH):
             if tool in probe.reached:
                 break
@@ -201,16 +200,12 @@ def _line(node: ast.AST) -> int:
 def _shared(tree: ast.Module) -> Iterator[Found]:
     """State that worlds would share: of the module, of a class, or in a default."""
     module_names = {each.name for each in tree.body if isinstance(each, (ast.ClassDef, Function))}
+    module_names.update(*map(_given_names, tree.body))
     bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
     for body in bodies:
         for statement in body:
             if isinstance(statement, (ast.Assign, ast.AnnAssign)) and _is_mutable(statement.value):
                 yield statement.lineno, "class_state", "keeps something that can be changed outside of the state"
-    for statement in tree.body:
-        if isinstance(statement, ast.Assign):
-            module_names |= {each.id for each in statement.targets if isinstance(each, ast.Name)}
-        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            module_names.add(statement.target.id)
     for node in ast.walk(tree):
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             yield node.lineno, "class_state", f"changes {', '.join(node.names)} outside of its function"
@@ -235,6 +230,15 @@ def _written(function: Function, module_names: set[str]) -> Iterator[Found]:
             yield _line(node), "class_state", f"{function.name} changes {changed.id}, which all worlds share"
 
 
+_GIVING = (ast.Assign, ast.AnnAssign, ast.NamedExpr)
+
+
+def _given_names(node: ast.AST) -> set[str]:
+    """The names that are given a value here."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, _GIVING) else []
+    return {each.id for each in targets if isinstance(each, ast.Name)}
+
+
 def _is_mutable(value: ast.expr | None) -> bool:
     made = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in _MAKERS
     return made or isinstance(value, _MUTABLE)
@@ -251,7 +255,7 @@ def _sets(tree: ast.Module) -> Iterator[Found]:
     ]
     for node in kept:
         yield node.lineno, "set_order", "keeps a set in the state, which is written in any order"
-    fields = {node.target.id for node in kept if isinstance(node.target, ast.Name)}
+    fields = set[str]().union(*map(_given_names, kept))
     for each in ast.walk(tree):
         if isinstance(each, Function):
             yield from _Sets(each, fields).found()
@@ -278,12 +282,9 @@ class _Sets:
         size = -1
         while size != (size := len(self.names)):  # names that are given names
             for node in ast.walk(function):
-                if isinstance(node, ast.Assign) and self.is_set(node.value):
-                    self.names |= {each.id for each in node.targets if isinstance(each, ast.Name)}
-                elif isinstance(node, ast.NamedExpr) and self.is_set(node.value):
-                    self.names.add(node.target.id)
-                elif isinstance(node, ast.AnnAssign) and (_says_set(node.annotation) or self.is_set(node.value)):
-                    self.names |= {node.target.id} if isinstance(node.target, ast.Name) else set()
+                said = isinstance(node, ast.AnnAssign) and _says_set(node.annotation)
+                if said or (isinstance(node, _GIVING) and self.is_set(node.value)):
+                    self.names |= _given_names(node)
 
     def is_set(self, node: ast.expr | None) -> bool:
         if isinstance(node, ast.Name):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rods.answers import AnswerForm
@@ -25,18 +24,10 @@ SHOWN = 6_000  # characters of a state, a result or a change
 CHECKER = AnswerForm({"verdict": {"type": "string", "enum": ["right", "wrong"]}})
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
-    """Of `rounds` that could be judged, so many were `right`; `wrong` says what was wrong with the others."""
-
-    rounds: int
-    right: int
-    wrong: tuple[str, ...] = ()
-
-
-async def assess(authors: CachedQuestioner, world: BuiltWorld, environment: Environment) -> Assessment:
-    """Plays the rounds of the assessment in the states of `world`, at the same time. Raises Dropped where the share of
-    right ones is under the threshold, or half of all rounds could not be judged; EndpointError, BudgetSpent."""
+async def assess(authors: CachedQuestioner, world: BuiltWorld, environment: Environment) -> list[str]:
+    """Plays the rounds of the assessment in the states of `world`, at the same time; what was wrong with each, "" for a
+    right one. Raises Dropped where the share of right ones is under the threshold, or half of all rounds could not be
+    judged; EndpointError, BudgetSpent."""
     settings = authors.settings.writing
     chains = len(world.states)
     shares = [settings.rounds // chains + (at < settings.rounds % chains) for at in range(chains)]
@@ -44,14 +35,13 @@ async def assess(authors: CachedQuestioner, world: BuiltWorld, environment: Envi
         [_chain(authors, world, environment, at, rounds) for at, rounds in enumerate(shares) if rounds]
     )
     judged = [verdict for chain in played for verdict in chain]
-    wrong = tuple(verdict for verdict in judged if verdict)
-    found = Assessment(len(judged), len(judged) - len(wrong), wrong)
-    if found.rounds < settings.rounds:
-        raise Dropped("world", ["unjudged"], [f"only {found.rounds} of {settings.rounds} rounds could be judged"])
-    if found.rounds and found.right / found.rounds < settings.threshold:
-        why = f"{found.right} of {found.rounds} rounds were right, {settings.threshold:g} are wanted"
-        raise Dropped("world", ["assessment"], [why, *wrong[:5]])
-    return found
+    rounds, right = len(judged), judged.count("")
+    if rounds < settings.rounds:
+        raise Dropped("world", ["unjudged"], [f"only {rounds} of {settings.rounds} rounds could be judged"])
+    if rounds and right / rounds < settings.threshold:
+        why = f"{right} of {rounds} rounds were right, {settings.threshold:g} are wanted"
+        raise Dropped("world", ["assessment"], [why, *filter(None, judged)][:6])
+    return judged
 
 
 async def _chain(

@@ -54,7 +54,6 @@ class BuiltWorld:
 
     program: WorldProgram
     states: tuple[dict[str, Any], ...]
-    report: CheckReport
 
 
 async def build(authors: CachedQuestioner, topic: str, sandbox: Sandbox) -> BuiltWorld:
@@ -74,7 +73,7 @@ async def build(authors: CachedQuestioner, topic: str, sandbox: Sandbox) -> Buil
             program = replace(program, tools={**program.tools, **written})
             report = await asyncio.to_thread(_controlled, program, states, sandbox)
             if report.ok:
-                return BuiltWorld(program, tuple(states), report)
+                return BuiltWorld(program, tuple(states))
             problems = parts_at_fault(program, report.faults)
             authors.record.append("refused", about=topic, faults=[each.as_json() for each in report.faults])
     except Unanswered as unanswered:

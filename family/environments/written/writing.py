@@ -24,7 +24,7 @@ from rods.family.environments.checking.worlds import LONGEST_FILE
 from rods.family.environments.procedural.scenarios import CONFINED, Mode
 from rods.family.environments.programs import WorldProgram, placed
 from rods.family.environments.written.asking import CachedQuestioner, Question, T, together
-from rods.family.environments.written.assessing import Assessment, assess
+from rods.family.environments.written.assessing import assess
 from rods.family.environments.written.programs import BuiltWorld, Dropped, build
 from rods.family.environments.written.scenarios import (
     DoneScenario,
@@ -137,10 +137,11 @@ async def write_world(
     try:
         world = await build(authors, topic, order.sandbox)
         with tempfile.TemporaryDirectory() as scratch, Environments(order.sandbox) as environments:
-            place, assessed = placed(world.program.source(), Path(scratch)), Assessment(0, 0)
+            place, judged = placed(world.program.source(), Path(scratch)), list[str]()
             if authors.settings.writing.rounds:
-                assessed = await assess(authors, world, await asyncio.to_thread(environments.load, place))
-            written.facts = {"tools": len(world.program.plan.tools), "rounds": assessed.rounds, "right": assessed.right}
+                judged = await assess(authors, world, await asyncio.to_thread(environments.load, place))
+            tools = len(world.program.plan.tools)
+            written.facts = {"tools": tools, "rounds": len(judged), "right": judged.count("")}
             scenarios = await attempts(
                 write_scenario(authors, world.program, environments, place, at) for at in range(order.scenarios)
             )

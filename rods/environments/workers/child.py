@@ -118,8 +118,8 @@ class Child:
             self.process.stderr.close()
 
     def load(self, request: bytes, seconds: float) -> None:
-        """A second opening request, to one that is ready: code of others to load. Raises BrokenEnvironment where that is
-        at fault, else InfrastructureError; it has ended then."""
+        """A second opening request, to one that is ready: to load others' code. Raises BrokenEnvironment where that
+        is at fault, else InfrastructureError; it has ended then."""
         self._open(lambda: self._ask(request, seconds, _OPENING_BYTES), BrokenEnvironment)
         self.loaded = True
 
