@@ -152,6 +152,7 @@ _MAKERS, _CHANGERS, _ORDERLESS, _ORDERED, _SETS = (set(names.split()) for names 
 _REMEDIES = {"imports": f"import only from {', '.join(ALLOWED)}", **_TABLES["remedies"]}
 _MUTABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+OneTarget = ast.AnnAssign | ast.NamedExpr
 
 
 def program_faults(source: str, where: str) -> list[Fault]:
@@ -230,12 +231,9 @@ def _written(function: Function, module_names: set[str]) -> Iterator[Found]:
             yield _line(node), "class_state", f"{function.name} changes {changed.id}, which all worlds share"
 
 
-_GIVING = (ast.Assign, ast.AnnAssign, ast.NamedExpr)
-
-
 def _given_names(node: ast.AST) -> set[str]:
     """The names that are given a value here."""
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, _GIVING) else []
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, OneTarget) else []
     return {each.id for each in targets if isinstance(each, ast.Name)}
 
 
@@ -283,7 +281,7 @@ class _Sets:
         while size != (size := len(self.names)):  # names that are given names
             for node in ast.walk(function):
                 said = isinstance(node, ast.AnnAssign) and _says_set(node.annotation)
-                if said or (isinstance(node, _GIVING) and self.is_set(node.value)):
+                if said or (isinstance(node, (ast.Assign, OneTarget)) and self.is_set(node.value)):
                     self.names |= _given_names(node)
 
     def is_set(self, node: ast.expr | None) -> bool:

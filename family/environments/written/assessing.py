@@ -21,7 +21,6 @@ from rods.faults import NOT_EXECUTED
 WANTED = ("one that ought to succeed", "one that ought to be refused, though its arguments have the right types")
 RECENT = 8  # calls that the tester is reminded of
 SHOWN = 6_000  # characters of a state, a result or a change
-CHECKER = AnswerForm({"verdict": {"type": "string", "enum": ["right", "wrong"]}})
 
 
 async def assess(authors: CachedQuestioner, world: BuiltWorld, environment: Environment) -> list[str]:
@@ -70,7 +69,7 @@ async def _chain(
             "wanted": WANTED[at % 2],
         }
         try:
-            call = await authors.ask(Question("world_tester", plan.topic, fields, form, read, number=place))
+            call = await authors.ask(Question("world_tester", plan.topic, fields, read, number=place, form=form))
         except Unanswered:
             continue
         try:
@@ -91,7 +90,7 @@ async def _chain(
             "changes": "\n".join(changes(before, after))[:SHOWN] or "(nothing)",
         }
         try:
-            said = await authors.ask(Question("world_checker", plan.topic, shown, CHECKER, dict, number=place))
+            said = await authors.ask(Question("world_checker", plan.topic, shown, dict, number=place))
         except Unanswered:
             continue
         found.append("" if said["verdict"] == "right" else f"{call}: {str(said.get('reason', ''))[:300]}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rods.answers import AnswerForm, Unreadable
+from rods.answers import Unreadable
 from rods.asking import Unanswered
 from rods.canonical import content_id
 from rods.config import Sandbox
@@ -172,8 +172,6 @@ def with_checks(program: WorldProgram, scenarios: Sequence[WrittenScenario]) -> 
     return replace(program, checks={name: code for part in every for name, code in part.items()})
 
 
-FILTER = AnswerForm({"stateful": {"type": "string", "enum": ["yes", "no"]}})
-INFERENCE = AnswerForm({"description": {"type": "string", "minLength": 1, "maxLength": 1_000}})
 SHOWN = 4_000  # characters of a task
 Embedding = Sequence[float]
 
@@ -184,9 +182,9 @@ async def infer_topics(authors: CachedQuestioner, texts: Sequence[str]) -> list[
     async def infer(number: int, text: str) -> str | None:
         about, fields = f"text {number}", {"task": text[:SHOWN]}
         try:
-            filtering = Question("topic_filter", about, fields, FILTER, lambda said: said["stateful"] == "yes")
+            filtering = Question("topic_filter", about, fields, lambda said: said["stateful"] == "yes")
             if await authors.ask(filtering):
-                return await authors.ask(Question("topic_inference", about, fields, INFERENCE, _description))
+                return await authors.ask(Question("topic_inference", about, fields, _description))
             why = "not_stateful"
         except Unanswered as unanswered:
             why = f"unanswered: {unanswered.why}"

@@ -103,7 +103,7 @@ def test_machinery_that_breaks_is_no_fault_of_the_world(breaks, tmp_path: Path, 
             raise InfrastructureError("a worker process was killed")
         return made(world, called)
 
-    monkeypatch.setattr(*((Environments, "load") if breaks == "load" else (ConfinedWorld, "call")), broken)
+    monkeypatch.setattr(Environments if breaks == "load" else ConfinedWorld, breaks, broken)
     with pytest.raises(InfrastructureError, match="was killed"):
         checked(SOURCE, tmp_path)
 
