@@ -6,9 +6,11 @@ roles are asked about a seed, beside the author of variants.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +44,13 @@ class Asked:
     chance: random.Random
     again: bool
     lent: Lent
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Its field of this name; empty where it was cut."""
+        with suppress(ValueError):
+            return dict(json.loads(self.fields["state"]))
+        return {}
 
 
 @dataclass(frozen=True, slots=True)

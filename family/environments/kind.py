@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +26,6 @@ from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, RefusedError
 from rods.family.environments.checking.scenarios import (
     Scenario,
-    ScenarioProfile,
     changed_by,
     played,
     profile,
@@ -135,14 +134,10 @@ def replayed_scenario(environment: Environment, task: OpenTask) -> list[Reason]:
 def unlike(tools: Mapping[str, Tool], root: OpenTask, task: OpenTask) -> list[Reason]:
     """How the task differs from its root in what variants keep."""
     try:
-        old, new = (profile(tools, _scenario(one), asked=isinstance(one.user, Persona)) for one in (root, task))
+        old, new = (asdict(profile(tools, _scenario(one), asked=isinstance(one.user, Persona))) for one in (root, task))
     except KeyError as error:
         return [Reason(f"there is no tool {error}, so its profile is not known")]
-    return [
-        Reason(f"{field.name}: {getattr(new, field.name)} instead of {getattr(old, field.name)}")
-        for field in fields(ScenarioProfile)
-        if getattr(new, field.name) != getattr(old, field.name)
-    ]
+    return [Reason(f"{name}: {new[name]} instead of {value}") for name, value in old.items() if new[name] != value]
 
 
 def _scenario(task: OpenTask) -> Scenario:

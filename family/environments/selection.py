@@ -1,5 +1,5 @@
-"""Which worlds of a file of tasks are trained on: so many, others than in another file, those most or least like the
-held-out worlds, tasks of one mode (003 §5.1, §5.3 to §5.5).
+"""`rods data select`: which worlds of a file of tasks are trained on: so many, others than in another file, those most
+or least like the held-out worlds, tasks of one mode (003 §5.1, §5.3 to §5.5).
 
 Held-out tasks stay as they are, so that what is trained on different selections is scored on the same. How alike two
 worlds are is the cosine of the words of their tools' names and of their tasks' documentation (`system`), each word
@@ -13,16 +13,46 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 
 from rods.canonical import keyed_random
+from rods.commands import Json
+from rods.console.output import RandomSeed
+from rods.console.verbs.data import write_tasks
 from rods.conversations import Script
 from rods.errors import UserError
-from rods.tasks import HELD_OUT_SPLITS, AnyTask, OpenTask
+from rods.tasks import HELD_OUT_SPLITS, AnyTask, OpenTask, read_tasks
 
 Alike = Literal["most", "least"]
 ConversationMode = Literal["told", "asked"]
 WORD = re.compile(r"[a-z]+")
+
+
+def select_tasks(
+    file: Annotated[Path, Parameter(help="A JSONL file of tasks in many worlds.")],
+    out: Annotated[Path, Parameter(help="The JSONL file of tasks to write.")],
+    /,
+    *,
+    worlds: Annotated[NonNegativeInt, Parameter(help="In how many worlds training tasks are kept; 0: all.")] = 0,
+    without: Annotated[Path | None, Parameter(help="Another such file: no world that it trains on.")] = None,
+    mode: Annotated[
+        ConversationMode | None, Parameter(help="Only tasks whose user says all at once, or is asked.")
+    ] = None,
+    alike: Annotated[
+        Alike | None, Parameter(help="The worlds most or least like the held-out, not drawn ones.")
+    ] = None,
+    random_seed: RandomSeed = 0,
+    as_json: Json = False,
+) -> None:
+    """Choose the worlds of a file that are trained on. Held-out tasks are kept as they are."""
+    other = () if without is None else read_tasks(without)
+    tasks = list(read_tasks(file))
+    chosen = select(tasks, worlds=worlds, without=other, mode=mode, alike=alike, random_seed=random_seed)
+    write_tasks(chosen, out, as_json)
 
 
 def select(
@@ -41,29 +71,20 @@ def select(
     at once, or is asked. Raises UserError where there are not so many worlds, or none is held out to compare with.
     """
     barred = {task.environment.name for task in without if task.split not in HELD_OUT_SPLITS}
-    held_out = [task for task in tasks if task.split in HELD_OUT_SPLITS]
-    given = [
-        task
-        for task in tasks
-        if task.split not in HELD_OUT_SPLITS
-        and task.environment.name not in barred
-        and (mode is None or _mode(task) == mode)
-    ]
+    trained = [task for task in tasks if task.split not in HELD_OUT_SPLITS and task.environment.name not in barred]
+    given = [task for task in trained if mode is None or _mode(task) == mode]
     names = sorted({task.environment.name for task in given})
     if not names or len(names) < worlds:
-        raise UserError(
-            f"{len(names)} worlds have such training tasks, {worlds or 'some'} are asked for",
-            where="--worlds",
-            remedy="ask for fewer, or generate more",
-        )
+        what = f"{len(names)} worlds have such training tasks, {worlds or 'some'} are asked for"
+        raise UserError(what, where="--worlds", remedy="ask for fewer, or generate more")
     if alike is None:
         names.sort(key=lambda name: keyed_random(random_seed, "worlds", name).random())
     else:
         found = likeness(tasks)
         names.sort(key=lambda name: (-found[name] if alike == "most" else found[name], name))
     chosen = set(names[: worlds or None])
-    kept = {task.id for task in given if task.environment.name in chosen} | {task.id for task in held_out}
-    return [task for task in tasks if task.id in kept]
+    kept = {task.id for task in given if task.environment.name in chosen}
+    return [task for task in tasks if task.id in kept or task.split in HELD_OUT_SPLITS]
 
 
 def likeness(tasks: Sequence[AnyTask]) -> dict[str, float]:

@@ -98,7 +98,7 @@ def tried_call(asked: Asked) -> Answer:
     """Any call; one that is to be refused knows nothing of the state."""
     sampler = Sampler(asked.chance)
     if "refused" not in asked.fields["wanted"]:
-        sampler.learn("", _json(asked.fields["state"]))
+        sampler.learn("", asked.state)
     call = sampler.call(asked.chance.choice([_tool(json.loads(each)) for each in asked.fields["tools"].splitlines()]))
     return {"tool": call.name, "arguments": dict(call.arguments)}
 
@@ -228,13 +228,6 @@ def _tool(document: dict[str, Any]) -> Tool:
         Parameter(name, schema, required=name in taken["required"]) for name, schema in taken["properties"].items()
     ]
     return Tool(document["name"], "any", document["description"], tuple(parameters))
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:  # cut
-        return {}
 
 
 ROLES = {

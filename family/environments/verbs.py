@@ -1,4 +1,4 @@
-"""`rods env generate`: worlds that are drawn by chance, controlled, and the tasks in them; and which are trained on."""
+"""`rods env generate`: worlds that are drawn by chance, controlled, and the tasks in them; and `rods env write`."""
 
 from __future__ import annotations
 
@@ -37,33 +37,6 @@ def made_so(mode: Conversation, lowest_tier: LowestTier) -> tuple[tuple[Mode, ..
     from rods.family.environments.procedural.scenarios import CONFINED
 
     return ("told", "asked") if mode == "both" else (mode,), CONFINED.model_copy(update={"lowest_tier": lowest_tier})
-
-
-def select_tasks(
-    file: Annotated[Path, Parameter(help="A JSONL file of tasks in many worlds.")],
-    out: Annotated[Path, Parameter(help="The JSONL file of tasks to write.")],
-    /,
-    *,
-    worlds: Annotated[NonNegativeInt, Parameter(help="In how many worlds training tasks are kept; 0: all.")] = 0,
-    without: Annotated[Path | None, Parameter(help="Another such file: no world that it trains on.")] = None,
-    mode: Annotated[
-        Literal["told", "asked"] | None, Parameter(help="Only tasks whose user says all at once, or is asked.")
-    ] = None,
-    alike: Annotated[
-        Literal["most", "least"] | None, Parameter(help="The worlds most or least like the held-out, not drawn ones.")
-    ] = None,
-    random_seed: RandomSeed = 0,
-    as_json: Json = False,
-) -> None:
-    """Choose the worlds of a file that are trained on. Held-out tasks are kept as they are."""
-    from rods.console.verbs.data import write_tasks
-    from rods.family.environments.selection import select
-    from rods.tasks import read_tasks
-
-    other = () if without is None else tuple(read_tasks(without))
-    tasks = list(read_tasks(file))
-    chosen = select(tasks, worlds=worlds, without=other, mode=mode, alike=alike, random_seed=random_seed)
-    write_tasks(chosen, out, as_json)
 
 
 def generate_worlds(

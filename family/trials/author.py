@@ -12,7 +12,6 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -87,8 +86,7 @@ def values(asked: Asked) -> Answer:
 def world(asked: Asked) -> Answer:
     """The same world with other names: of what looks like one and stands nowhere else, the last word is new, unless
     the request says that it may not stand there."""
-    state = _state(asked)
-    counts = Counter(leaf for _, leaf in leaves(state, keys=True) if isinstance(leaf, str))
+    counts = Counter(leaf for _, leaf in leaves(asked.state, keys=True) if isinstance(leaf, str))
     names = [word + ending for ending in ENDINGS for word in asked.chance.sample(WORDS, len(WORDS))]
     fresh = iter([name for name in names if name not in counts])
     allowed = [(path, Checker(json.loads(words))) for path, words in ALLOWED.findall(asked.fields["allowed"])]
@@ -106,12 +104,12 @@ def world(asked: Asked) -> Answer:
         fits = all(each.fits(other) for path, each in allowed if fnmatchcase(".".join(where), path))
         return other if fits else part
 
-    return {"state": _changes(state, renamed(state))}
+    return {"state": _changes(asked.state, renamed(asked.state))}
 
 
 def patch(asked: Asked) -> Answer:
     """One of the usual remedies: a switch that is off, something closed, an amount that is low."""
-    changes = [{"path": path, "value": value} for path, value in _remedies(_state(asked))]
+    changes = [{"path": path, "value": value} for path, value in _remedies(asked.state)]
     return {"patch": [asked.chance.choice(changes)] if changes else [{"path": "nothing", "value": 0}]}
 
 
@@ -182,12 +180,6 @@ def leave_open(asked: Asked) -> Answer:
             return {"choice": number, "request": request, "supply": " ".join((f"I mean {words}, of course.", *rest))}
     number, value = found[0]
     return {"choice": number, "request": "Please do what I have in mind.", "supply": f"I mean {value}, of course."}
-
-
-def _state(asked: Asked) -> dict[str, Any]:
-    with suppress(ValueError):  # cut
-        return dict(json.loads(asked.fields["state"]))
-    return {}
 
 
 def _changes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def _synthesis(url: str, model: str, seeds: int, keep: Path, file: Path | None, 
     print(f"kept in {made.path}: the same command goes on after a stop", file=sys.stderr)
     asyncio.run(synthesis.synthesise(made, watch=synthesis.telling()))
     figures = synthesis.SynthesisTrial(made).as_json()
-    print_result(as_json, figures, synthesis.yield_table({model: figures, **synthesis.references()}))
+    print_result(as_json, figures, synthesis.yield_table({model: figures, **synthesis.REFERENCES}))
     return EXIT_OK if figures["accepted"] else EXIT_FAILED
 
 
@@ -292,16 +292,14 @@ async def _get(url: str, connect_seconds: float = 5.0, headers: Mapping[str, str
 def check_endpoints(config: Config) -> dict[str, list[Finding]]:
     """The findings about the endpoints of `config`, those that write, those that play and those that roll out, by kind
     and name, asked at the same time."""
-    asked: list[tuple[str, Endpoint, Config | None]] = [
-        *(("endpoint", one, None) for one in config.operation.endpoints),
-        *(("player", one, None) for one in config.operation.players),
-        *(("rollout server", one, config) for one in config.operation.rollout_servers),
-    ]
+    asked: dict[str, tuple[Endpoint, Config | None]] = {
+        f"{kind} {one.name or one.model}": (one, config if kind == "rollout server" else None)
+        for kind, group in (("endpoint", "endpoints"), ("player", "players"), ("rollout server", "rollout_servers"))
+        for one in getattr(config.operation, group)
+    }
     logs.configure("rods", "error")  # a finding says it all
 
-    async def ask() -> dict[str, list[Finding]]:
-        found = await asyncio.gather(*(check_endpoint(endpoint, whole) for _, endpoint, whole in asked))
-        names = [f"{kind} {endpoint.name or endpoint.model}" for kind, endpoint, _ in asked]
-        return dict(zip(names, found, strict=True))
+    async def ask() -> list[list[Finding]]:
+        return await asyncio.gather(*(check_endpoint(*about) for about in asked.values()))
 
-    return asyncio.run(ask())
+    return dict(zip(asked, asyncio.run(ask()), strict=True))

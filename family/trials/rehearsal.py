@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 from cyclopts import Parameter
@@ -176,15 +176,13 @@ def prompts(run: RunFolder, seed: TaskId, /, *, tagged: Tagged = False, as_json:
         asking = rehearse(opened.config, environment, task, root, structured=structured)
     rehearsal = asyncio.run(asking)
     procedural = opened.config.pipeline.author == "procedural"
-    result = {"missing": rehearsal.missing, "prompts": list(map(as_record, rehearsal.questions))}
-    print_result(as_json, result, _lines(rehearsal, procedural))
-
-
-def as_record(asked: Request) -> dict[str, Any]:
-    """A prompt with its settings."""
     settings = ("max_tokens", "temperature", "top_p", "thinking", "messages", "schema")
-    own = {"role": asked.stage, "template": asked.template, "when": when(asked), "tokens_in": tokens(asked)}
-    return own | {name: getattr(asked, name) for name in settings}
+    records = [
+        {"role": asked.stage, "template": asked.template, "when": when(asked), "tokens_in": tokens(asked)}
+        | {name: getattr(asked, name) for name in settings}
+        for asked in rehearsal.questions
+    ]
+    print_result(as_json, {"missing": rehearsal.missing, "prompts": records}, _lines(rehearsal, procedural))
 
 
 def tokens(asked: Request) -> int:

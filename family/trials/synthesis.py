@@ -45,7 +45,8 @@ from rods.worlds.sources import load_tasks
 
 BATCH = 20  # tasks a step at most, all of which are picked
 SOLVED = (0, 1) * 2  # of its turns, by the rollouts of a group: they disagree
-REFERENCES = Path(__file__).with_suffix(".json")  # what two known models reached, as `--json` prints it
+# The yields of two known models, by name, as `--json` prints them: to lay another one's beside.
+REFERENCES: dict[str, dict[str, Any]] = orjson.loads(Path(__file__).with_suffix(".json").read_bytes())
 UNFIT = re.compile(r"[^\w.-]+")
 
 
@@ -140,10 +141,6 @@ class SynthesisTrial:
     def records(self, log: str, kind: str) -> list[Record]:
         return [record for record in RunState(self.run).records(log) if record["kind"] == kind]
 
-    @property
-    def variants(self) -> list[Task]:
-        return [Task.from_json(record["task"]) for record in self.records(EXPANDED, "expanded")]
-
     def executable(self) -> set[str]:
         """The picks for which some candidate had a ground truth that runs: its calls, made again here in a fresh world
         of its own, all succeed. What words, judge or neighbours then said against it does not count."""
@@ -203,12 +200,6 @@ def _stage(calls: list[Record]) -> dict[str, Any]:
         **{name: round(fmean(call[name] for call in calls)) for name in ("tokens_in", "tokens_out")},
         "seconds": round(fmean(call["seconds"] for call in calls), 2),
     }
-
-
-def references() -> dict[str, dict[str, Any]]:
-    """The yields of two known models, by name: to lay another one's beside."""
-    yields: dict[str, dict[str, Any]] = orjson.loads(REFERENCES.read_bytes())
-    return yields
 
 
 def yield_table(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

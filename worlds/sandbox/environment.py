@@ -54,7 +54,7 @@ class Sandboxed:
 
     `spares` (by default as many again) wait to replace lost processes: with the environment loaded, or with a `source`
     ready to load any, so that several environments may share them. Raises InfrastructureError when they do not start,
-    with what the factory raised.
+    with what the factory raised; BrokenEnvironment where a `source` is at fault, or what was made is no environment.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Sandboxed:
                 for kind in ("tools", "checks")
             )
         except (ValueError, TypeError, KeyError) as error:
-            raise InfrastructureError(f"environment {factory!r} is not one: {error}") from error
+            raise BrokenEnvironment(f"environment {factory!r} is not one: {error}") from error
         self.features = Features(deterministic, snapshot, fork, visible)
         abilities = {"snapshot": snapshot, "fork": fork, "same": visible}
         for cell in self._cells:

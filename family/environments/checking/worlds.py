@@ -8,7 +8,6 @@ no call runs away."""
 from __future__ import annotations
 
 import ast
-import copy
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from rods.canonical import keyed_random
 from rods.environments import addressed
 from rods.environments.base import Tool, checks
 from rods.environments.loading import Environments
-from rods.errors import RodsError
+from rods.errors import BrokenEnvironment
 from rods.worlds.checking import CheckReport, Fault
 from rods.worlds.checking.environments import Probe, probe_state, script
 from rods.worlds.checking.runaway import LONGEST, attempts
@@ -41,14 +40,15 @@ def check_world(
 ) -> CheckReport:
     """Controls the world called `name` (`rods.environments.addressed`), which was to have the tools and checks of
     `plan` (names, and their parameters in order), in its empty state and in `states`, where all of its tools are to be
-    of use. Raises UserError when its file is not there, or is another one."""
+    of use. Raises UserError when its file is not there, or is another one, or it cannot be confined as is demanded, and
+    InfrastructureError where the machinery broke."""
     file = name.rpartition(":")[0]
     if faults := program_faults(addressed.source_of(name, environments.folders), file):
         return CheckReport(name, tuple(faults))
     try:
         environment = environments.load(name)
         offered = {**environment.tools(), **checks(environment)}
-    except RodsError as error:
+    except BrokenEnvironment as error:
         return CheckReport(name, (Fault(file, "", str(error), "correct it", "loads"),))
     if not name.endswith(environment.name) or addressed.address_of(environment.name) is None:
         what = f"calls itself {environment.name}"
@@ -100,13 +100,13 @@ def _checks(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
     probe.control = "checks"
     sampler = Sampler(keyed_random(random_seed, "checks", probe.environment.name))
     sampler.learn("", state)
-    instance = probe.reset(copy.deepcopy(state))
+    instance = probe.fresh(state)
     for check in checks(probe.environment).values():
         for _ in range(3):
             call = sampler.call(check)
             try:
                 result = instance.call(call)
-            except RodsError as error:
+            except BrokenEnvironment as error:
                 control = "pure_checks" if "changed the state" in str(error) else "errors"
                 probe.fault(check.name, "", f"raised on {call}: {str(error)[:200]}", "answer true or false", control)
                 break
@@ -123,7 +123,7 @@ def _reach(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
         rng = keyed_random(random_seed, "reach", probe.environment.name, tool)
         sampler = Sampler(rng)
         sampler.learn("", state)
-        instance = probe.reset(copy.deepcopy(state))
+        instance = probe.fresh(state)
         for _ in range(REACH):
             if tool in probe.reached:
                 break
@@ -152,6 +152,7 @@ _MAKERS, _CHANGERS, _ORDERLESS, _ORDERED, _SETS = (set(names.split()) for names 
 _REMEDIES = {"imports": f"import only from {', '.join(ALLOWED)}", **_TABLES["remedies"]}
 _MUTABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+OneTarget = ast.AnnAssign | ast.NamedExpr
 
 
 def program_faults(source: str, where: str) -> list[Fault]:
@@ -200,16 +201,12 @@ def _line(node: ast.AST) -> int:
 def _shared(tree: ast.Module) -> Iterator[Found]:
     """State that worlds would share: of the module, of a class, or in a default."""
     module_names = {each.name for each in tree.body if isinstance(each, (ast.ClassDef, Function))}
+    module_names.update(*map(_given_names, tree.body))
     bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
     for body in bodies:
         for statement in body:
             if isinstance(statement, (ast.Assign, ast.AnnAssign)) and _is_mutable(statement.value):
                 yield statement.lineno, "class_state", "keeps something that can be changed outside of the state"
-    for statement in tree.body:
-        if isinstance(statement, ast.Assign):
-            module_names |= {each.id for each in statement.targets if isinstance(each, ast.Name)}
-        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            module_names.add(statement.target.id)
     for node in ast.walk(tree):
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             yield node.lineno, "class_state", f"changes {', '.join(node.names)} outside of its function"
@@ -234,6 +231,12 @@ def _written(function: Function, module_names: set[str]) -> Iterator[Found]:
             yield _line(node), "class_state", f"{function.name} changes {changed.id}, which all worlds share"
 
 
+def _given_names(node: ast.AST) -> set[str]:
+    """The names that are given a value here."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, OneTarget) else []
+    return {each.id for each in targets if isinstance(each, ast.Name)}
+
+
 def _is_mutable(value: ast.expr | None) -> bool:
     made = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in _MAKERS
     return made or isinstance(value, _MUTABLE)
@@ -250,7 +253,7 @@ def _sets(tree: ast.Module) -> Iterator[Found]:
     ]
     for node in kept:
         yield node.lineno, "set_order", "keeps a set in the state, which is written in any order"
-    fields = {node.target.id for node in kept if isinstance(node.target, ast.Name)}
+    fields = set[str]().union(*map(_given_names, kept))
     for each in ast.walk(tree):
         if isinstance(each, Function):
             yield from _Sets(each, fields).found()
@@ -277,12 +280,9 @@ class _Sets:
         size = -1
         while size != (size := len(self.names)):  # names that are given names
             for node in ast.walk(function):
-                if isinstance(node, ast.Assign) and self.is_set(node.value):
-                    self.names |= {each.id for each in node.targets if isinstance(each, ast.Name)}
-                elif isinstance(node, ast.NamedExpr) and self.is_set(node.value):
-                    self.names.add(node.target.id)
-                elif isinstance(node, ast.AnnAssign) and (_says_set(node.annotation) or self.is_set(node.value)):
-                    self.names |= {node.target.id} if isinstance(node.target, ast.Name) else set()
+                said = isinstance(node, ast.AnnAssign) and _says_set(node.annotation)
+                if said or (isinstance(node, (ast.Assign, OneTarget)) and self.is_set(node.value)):
+                    self.names |= _given_names(node)
 
     def is_set(self, node: ast.expr | None) -> bool:
         if isinstance(node, ast.Name):

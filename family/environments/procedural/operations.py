@@ -253,21 +253,17 @@ def _values(skeleton: Skeleton, table: Kind | Linking) -> Values:
     values |= _named("place", skeleton.place.noun) if skeleton.place else {}
     values |= {"removing": True} if any(kind.removable for kind in skeleton.kinds) else {}
     values |= _worded(extra=link.extra.name) if link.extra else {}
-    if rules.limit is not None:
-        values["limit"] = rules.limit
-    if rules.barred:
-        values |= _worded(barred=rules.barred[0], barred_value=rules.barred[1])
-    if rules.unfit:
-        values |= _worded(unfit=rules.unfit[0], unfit_value=rules.unfit[1])
+    rooms = {"limit": rules.limit, "capacity": rules.capacity}
+    values |= {name: most for name, most in rooms.items() if most is not None}
+    for name, bar in (("barred", rules.barred), ("unfit", rules.unfit)):
+        values |= _worded(**{name: bar[0], f"{name}_value": bar[1]}) if bar else {}
     if rules.stock:
         values |= _worded(stock=rules.stock) | {"stock_most": STOCK[1]}
     else:
         values["taken"] = repr(link.taken)
     if rules.charge:
-        low = holder.attribute(rules.charge[0]).low
+        low = next(each.low for each in holder.attributes if each.name == rules.charge[0])
         values |= _worded(charge=rules.charge[0]) | {"amount": rules.charge[1], "charge_low": low}
-    if rules.capacity is not None:
-        values["capacity"] = rules.capacity
     if isinstance(table, Kind):
         values |= _worded(label=table.label, labels=plural(table.label), choice=_choice(table).name)
         values |= _worded(at=table.at) if table.at else {}

@@ -53,9 +53,6 @@ class Kind:
     def plural(self) -> str:
         return plural(self.noun)
 
-    def attribute(self, name: str) -> Attribute:
-        return next(each for each in self.attributes if each.name == name)
-
 
 @dataclass(frozen=True, slots=True)
 class Advance:
@@ -210,8 +207,8 @@ def _with(kind: Kind, attribute: Attribute) -> Kind:
 
 def _bar(told: Mapping[str, Any], kind: Kind) -> tuple[str, str] | None:
     """The value that keeps a thing of this kind from being linked, where it has the attribute."""
-    has = {attribute.name for attribute in kind.attributes}
-    return next((bar for bar in told.get("bars", {}).items() if bar[0] in has), None)
+    bars = told.get("bars", {})
+    return next(((name, bars[name]) for name in bars if name in {each.name for each in kind.attributes}), None)
 
 
 def _linking(told: Mapping[str, Any], rng: random.Random) -> Linking:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import tomllib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,21 +29,23 @@ from rods.llm import Account, Client, Usage
 from rods.prompts import load
 
 T = TypeVar("T")
+_TOLD = tomllib.loads(Path(__file__).with_name("forms.toml").read_text(encoding="utf-8"))
+FORMS = {name: AnswerForm(told["fields"], frozenset(told.get("optional", ()))) for name, told in _TOLD.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T]):
     """What `read` makes of the answer, which `check` may refuse, is what is asked for (`Questioner.ask`). `about` names
-    what the question belongs to, `number` tells equal questions apart."""
+    what the question belongs to, `number` tells equal questions apart, `form` is that of FORMS where none is given."""
 
     template: str
     about: str
     fields: Mapping[str, str]
-    form: AnswerForm
     read: Callable[[dict[str, Any]], T]
     check: Callable[[T], Awaitable[None]] | None = None
     sections: Sequence[str] = ()
     number: int = 0
+    form: AnswerForm | None = None
 
     async def put(self, questioner: Questioner, *key: Any) -> T:
         """Its answer by `questioner`; `key` is what random seeds are keyed by."""
@@ -51,7 +54,7 @@ class Question(Generic[T]):
             stage=self.template,
             fields=self.fields,
             sections=self.sections,
-            form=self.form,
+            form=self.form or FORMS[self.template],
             read=self.read,
             check=self.check,
             random_seed=lambda at: keyed_random(*key, at).getrandbits(31),

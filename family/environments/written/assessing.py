@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rods.answers import AnswerForm
@@ -22,21 +21,12 @@ from rods.faults import NOT_EXECUTED
 WANTED = ("one that ought to succeed", "one that ought to be refused, though its arguments have the right types")
 RECENT = 8  # calls that the tester is reminded of
 SHOWN = 6_000  # characters of a state, a result or a change
-CHECKER = AnswerForm({"verdict": {"type": "string", "enum": ["right", "wrong"]}})
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
-    """Of `rounds` that could be judged, so many were `right`; `wrong` says what was wrong with the others."""
-
-    rounds: int
-    right: int
-    wrong: tuple[str, ...] = ()
-
-
-async def assess(authors: CachedQuestioner, world: BuiltWorld, environment: Environment) -> Assessment:
-    """Plays the rounds of the assessment in the states of `world`, at the same time. Raises Dropped where the share of
-    right ones is under the threshold, or half of all rounds could not be judged; EndpointError, BudgetSpent."""
+async def assess(authors: CachedQuestioner, world: BuiltWorld, environment: Environment) -> list[str]:
+    """Plays the rounds of the assessment in the states of `world`, at the same time; what was wrong with each, "" for a
+    right one. Raises Dropped where the share of right ones is under the threshold, or half of all rounds could not be
+    judged; EndpointError, BudgetSpent."""
     settings = authors.settings.writing
     chains = len(world.states)
     shares = [settings.rounds // chains + (at < settings.rounds % chains) for at in range(chains)]
@@ -44,14 +34,13 @@ async def assess(authors: CachedQuestioner, world: BuiltWorld, environment: Envi
         [_chain(authors, world, environment, at, rounds) for at, rounds in enumerate(shares) if rounds]
     )
     judged = [verdict for chain in played for verdict in chain]
-    wrong = tuple(verdict for verdict in judged if verdict)
-    found = Assessment(len(judged), len(judged) - len(wrong), wrong)
-    if found.rounds < settings.rounds:
-        raise Dropped("world", ["unjudged"], [f"only {found.rounds} of {settings.rounds} rounds could be judged"])
-    if found.rounds and found.right / found.rounds < settings.threshold:
-        why = f"{found.right} of {found.rounds} rounds were right, {settings.threshold:g} are wanted"
-        raise Dropped("world", ["assessment"], [why, *wrong[:5]])
-    return found
+    rounds, right = len(judged), judged.count("")
+    if rounds < settings.rounds:
+        raise Dropped("world", ["unjudged"], [f"only {rounds} of {settings.rounds} rounds could be judged"])
+    if rounds and right / rounds < settings.threshold:
+        why = f"{right} of {rounds} rounds were right, {settings.threshold:g} are wanted"
+        raise Dropped("world", ["assessment"], [why, *filter(None, judged)][:6])
+    return judged
 
 
 async def _chain(
@@ -80,7 +69,7 @@ async def _chain(
             "wanted": WANTED[at % 2],
         }
         try:
-            call = await authors.ask(Question("world_tester", plan.topic, fields, form, read, number=place))
+            call = await authors.ask(Question("world_tester", plan.topic, fields, read, number=place, form=form))
         except Unanswered:
             continue
         try:
@@ -101,7 +90,7 @@ async def _chain(
             "changes": "\n".join(changes(before, after))[:SHOWN] or "(nothing)",
         }
         try:
-            said = await authors.ask(Question("world_checker", plan.topic, shown, CHECKER, dict, number=place))
+            said = await authors.ask(Question("world_checker", plan.topic, shown, dict, number=place))
         except Unanswered:
             continue
         found.append("" if said["verdict"] == "right" else f"{call}: {str(said.get('reason', ''))[:300]}")

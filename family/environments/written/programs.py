@@ -18,22 +18,18 @@ from typing import Any
 
 import orjson
 
-from rods.answers import AnswerForm, Unreadable, obj
+from rods.answers import AnswerForm, Unreadable
 from rods.asking import Unanswered
 from rods.config import Sandbox
 from rods.environments.loading import Environments
-from rods.errors import InfrastructureError, UserError
+from rods.errors import BrokenEnvironment
 from rods.family.environments.checking.worlds import check_world, program_faults
 from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram, placed
-from rods.family.environments.written.asking import Asking, CachedQuestioner, Question, together
+from rods.family.environments.written.asking import FORMS, Asking, CachedQuestioner, Question, together
 from rods.worlds.checking import CheckReport, Fault
 
 STATES = 2  # in which a world is controlled, beside the empty one
 SHOWN = 8  # faults that a model is told at a time
-TEXT = {"type": "string", "minLength": 1, "maxLength": 600}
-NAME = {"type": "string", "pattern": "^[a-z][a-z0-9_]{0,47}$"}
-CODE = AnswerForm({"code": {"type": "string", "minLength": 1}})
-STATE = AnswerForm({"state": {"type": "object"}})
 STATE_PART = ""  # the classes among the parts of a program, by name; the others are its tools
 _UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 _TOOL = re.compile(r"\b(?:tool|check) (\w+)")
@@ -54,7 +50,6 @@ class BuiltWorld:
 
     program: WorldProgram
     states: tuple[dict[str, Any], ...]
-    report: CheckReport
 
 
 async def build(authors: CachedQuestioner, topic: str, sandbox: Sandbox) -> BuiltWorld:
@@ -74,7 +69,7 @@ async def build(authors: CachedQuestioner, topic: str, sandbox: Sandbox) -> Buil
             program = replace(program, tools={**program.tools, **written})
             report = await asyncio.to_thread(_controlled, program, states, sandbox)
             if report.ok:
-                return BuiltWorld(program, tuple(states), report)
+                return BuiltWorld(program, tuple(states))
             problems = parts_at_fault(program, report.faults)
             authors.record.append("refused", about=topic, faults=[each.as_json() for each in report.faults])
     except Unanswered as unanswered:
@@ -103,10 +98,10 @@ async def write_state(
     told = {"documentation": program.plan.documentation, "state": program.state, "number": str(number)}
     fields = {**told, "seed": seed, "shape": shape}
     sections = ("variant",) if like else ()
-    asked = Question(
-        "scenario_state", program.plan.topic, fields, STATE, lambda said: dict(said["state"]), legal, sections
+    topic = program.plan.topic
+    return await authors.ask(
+        Question("scenario_state", topic, fields, lambda said: dict(said["state"]), legal, sections)
     )
-    return await authors.ask(asked)
 
 
 def parts_at_fault(program: WorldProgram, faults: Sequence[Fault]) -> dict[str, str]:
@@ -167,16 +162,8 @@ def faults_told(before: str, code: str) -> str:
 
 async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
     writing = authors.settings.writing
-    takes = obj({"name": NAME, "about": TEXT})
-    made = obj({"name": NAME, "group": TEXT, "reads": {"type": "boolean"}, "about": TEXT,
-                "takes": {"type": "array", "items": takes, "maxItems": 8}})  # fmt: skip
-    form = AnswerForm(
-        {
-            "tables": {"type": "array", "items": takes, "minItems": 1, "maxItems": 8},
-            "rules": {"type": "array", "items": TEXT, "minItems": 1, "maxItems": 16},
-            "tools": {"type": "array", "items": made, "minItems": 2, "maxItems": writing.most_tools},
-        }
-    )
+    parts = FORMS["world_plan"].fields
+    form = AnswerForm({**parts, "tools": {**parts["tools"], "maxItems": writing.most_tools}})
 
     def read(said: dict[str, Any]) -> WorldPlan:
         tools = tuple(
@@ -205,7 +192,7 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
         return WorldPlan(topic, tables, tuple(" ".join(each.split()) for each in said["rules"]), tools)
 
     fields = {"topic": topic, "fewest": str(writing.fewest_tools), "most": str(writing.most_tools)}
-    return await authors.ask(Question("world_plan", topic, fields, form, read))
+    return await authors.ask(Question("world_plan", topic, fields, read, form=form))
 
 
 async def _stated(
@@ -231,11 +218,11 @@ async def _stated(
             try:
                 world = await asyncio.to_thread(environments.load, place(state))
                 await asyncio.to_thread(world.reset, None)
-            except (InfrastructureError, UserError, ValueError) as error:
+            except (BrokenEnvironment, ValueError) as error:
                 raise Unreadable(f"loads: {str(error)[-400:]}") from None
 
         sections = ("mend",) if problem else ()
-        asked = Question("world_state", plan.topic, fields, CODE, _read_state, loads, sections, number)
+        asked = Question("world_state", plan.topic, fields, _read_state, loads, sections, number)
         state = await authors.ask(asked)
         written = replace(program, state=state)
         states = [await write_state(authors, written, environments, place(state), each + 1) for each in range(STATES)]
@@ -279,7 +266,7 @@ async def _tool(
         return code
 
     sections = ("mend",) if problem else ()
-    return await authors.ask(Question("world_tool", plan.topic, fields, CODE, read, sections=sections, number=number))
+    return await authors.ask(Question("world_tool", plan.topic, fields, read, sections=sections, number=number))
 
 
 def _controlled(program: WorldProgram, states: Sequence[Mapping[str, Any]], sandbox: Sandbox) -> CheckReport:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rods.analysis.containment import Text, leaves
-from rods.answers import AnswerForm, Unreadable, obj
+from rods.answers import AnswerForm, Unreadable
 from rods.asking import Unanswered
 from rods.calls import Call
 from rods.conversations import Persona, Script
@@ -33,9 +33,7 @@ from rods.family.environments.procedural.scenarios import Mode
 from rods.family.environments.programs import WorldProgram
 from rods.family.environments.written.asking import Asking, Question, together
 from rods.family.environments.written.programs import (
-    CODE,
     STATES,
-    TEXT,
     Dropped,
     as_json,
     code_of,
@@ -49,22 +47,6 @@ from rods.tasks import OpenTask, Split
 
 SHOWN = 4_000  # characters of a result that the agent is shown
 FINISH = "finish"
-LONG = {"type": "string", "minLength": 1, "maxLength": 2_000}
-TASK = AnswerForm(
-    {
-        "task": LONG,
-        "query": LONG,
-        "manner": TEXT,
-        "knows": {"type": "array", "items": obj({"topic": TEXT, "words": TEXT}), "maxItems": 20},
-    }
-)
-CHECKLIST = AnswerForm(
-    {
-        "conditions": {"type": "array", "items": TEXT, "minItems": 1, "maxItems": 12},
-        "kept": {"type": "array", "items": TEXT, "maxItems": 6},
-    },
-    optional=frozenset({"kept"}),
-)
 TEMPLATES = ("scenario_state", "scenario_task", "scenario_checklist", "scenario_check", "scenario_solver")
 NOTHING_LIKE = {"seed": "", "shape": "", "problem": ""}
 WHEN = {True: "is true now and has to stay so", False: "is false now and has to be true in the end"}
@@ -155,10 +137,10 @@ async def write_scenario(
         tools = "\n".join(as_json(tool.schema()) for tool in environment.tools().values())
         told = {"documentation": documentation, "state": as_json(state)}
         asked = {**told, "tools": tools, **resembling}
-        said = await authors.ask(Question("scenario_task", topic, asked, TASK, read_task, sections=(*variant, *mend)))
+        said = await authors.ask(Question("scenario_task", topic, asked, read_task, sections=(*variant, *mend)))
         task = said["task"].strip()
         asked = {**told, "task": task, "wanted": wanted[0], "kept": wanted[1]}
-        listed = Question("scenario_checklist", topic, asked, CHECKLIST, read_list, sections=variant)
+        listed = Question("scenario_checklist", topic, asked, read_list, sections=variant)
         conditions = await authors.ask(listed)
         names = [f"scenario_{number}_{'keeps' if kept else 'wants'}_{at}" for at, (_, kept) in enumerate(conditions, 1)]
         wishes = [{"task": task, "condition": text, "when": WHEN[kept]} for text, kept in conditions]
@@ -273,7 +255,7 @@ async def _check(authors: Asking, program: WorldProgram, name: str, asked: Mappi
         function.args.args[0].annotation = ast.Name("World")
         return ast.unparse(ast.fix_missing_locations(ast.copy_location(function, first))) + "\n"
 
-    return await authors.ask(Question("scenario_check", program.plan.topic, fields, CODE, read))
+    return await authors.ask(Question("scenario_check", program.plan.topic, fields, read))
 
 
 async def _solved(
@@ -298,7 +280,8 @@ async def _solved(
 
     for _ in range(authors.settings.writing.witness_calls):
         asked = {**fields, "calls": "\n".join(told) or "(none yet)"}
-        call = await authors.ask(Question("scenario_solver", program.plan.topic, asked, form, read, number=attempt))
+        question = Question("scenario_solver", program.plan.topic, asked, read, number=attempt, form=form)
+        call = await authors.ask(question)
         if call is None:
             break
         result = await asyncio.to_thread(instance.call, call)

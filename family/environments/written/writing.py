@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rods.answers import AnswerForm, Unreadable
+from rods.answers import Unreadable
 from rods.asking import Unanswered
 from rods.canonical import content_id
 from rods.config import Sandbox
@@ -24,7 +24,7 @@ from rods.family.environments.checking.worlds import LONGEST_FILE
 from rods.family.environments.procedural.scenarios import CONFINED, Mode
 from rods.family.environments.programs import WorldProgram, placed
 from rods.family.environments.written.asking import CachedQuestioner, Question, T, together
-from rods.family.environments.written.assessing import Assessment, assess
+from rods.family.environments.written.assessing import assess
 from rods.family.environments.written.programs import BuiltWorld, Dropped, build
 from rods.family.environments.written.scenarios import (
     DoneScenario,
@@ -137,10 +137,11 @@ async def write_world(
     try:
         world = await build(authors, topic, order.sandbox)
         with tempfile.TemporaryDirectory() as scratch, Environments(order.sandbox) as environments:
-            place, assessed = placed(world.program.source(), Path(scratch)), Assessment(0, 0)
+            place, judged = placed(world.program.source(), Path(scratch)), list[str]()
             if authors.settings.writing.rounds:
-                assessed = await assess(authors, world, await asyncio.to_thread(environments.load, place))
-            written.facts = {"tools": len(world.program.plan.tools), "rounds": assessed.rounds, "right": assessed.right}
+                judged = await assess(authors, world, await asyncio.to_thread(environments.load, place))
+            tools = len(world.program.plan.tools)
+            written.facts = {"tools": tools, "rounds": len(judged), "right": judged.count("")}
             scenarios = await attempts(
                 write_scenario(authors, world.program, environments, place, at) for at in range(order.scenarios)
             )
@@ -171,8 +172,6 @@ def with_checks(program: WorldProgram, scenarios: Sequence[WrittenScenario]) -> 
     return replace(program, checks={name: code for part in every for name, code in part.items()})
 
 
-FILTER = AnswerForm({"stateful": {"type": "string", "enum": ["yes", "no"]}})
-INFERENCE = AnswerForm({"description": {"type": "string", "minLength": 1, "maxLength": 1_000}})
 SHOWN = 4_000  # characters of a task
 Embedding = Sequence[float]
 
@@ -183,9 +182,9 @@ async def infer_topics(authors: CachedQuestioner, texts: Sequence[str]) -> list[
     async def infer(number: int, text: str) -> str | None:
         about, fields = f"text {number}", {"task": text[:SHOWN]}
         try:
-            filtering = Question("topic_filter", about, fields, FILTER, lambda said: said["stateful"] == "yes")
+            filtering = Question("topic_filter", about, fields, lambda said: said["stateful"] == "yes")
             if await authors.ask(filtering):
-                return await authors.ask(Question("topic_inference", about, fields, INFERENCE, _description))
+                return await authors.ask(Question("topic_inference", about, fields, _description))
             why = "not_stateful"
         except Unanswered as unanswered:
             why = f"unanswered: {unanswered.why}"

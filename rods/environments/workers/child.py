@@ -19,7 +19,7 @@ import orjson
 
 from rods.deadlines import WORKER_CALL, WORKER_STALLED, WORKER_START
 from rods.environments.workers.serving import COMPLAINT, HEADER
-from rods.errors import InfrastructureError, RodsError
+from rods.errors import BrokenEnvironment, InfrastructureError, RodsError
 
 _CHUNK = 1 << 16
 _OPENING_BYTES = 16 << 20  # of the answer to an opening request
@@ -118,19 +118,23 @@ class Child:
             self.process.stderr.close()
 
     def load(self, request: bytes, seconds: float) -> None:
-        """A second opening request, to one that is ready. Raises InfrastructureError; it has ended then."""
-        self._open(lambda: self._ask(request, seconds, _OPENING_BYTES))
+        """A second opening request, to one that is ready: to load others' code. Raises BrokenEnvironment where that
+        is at fault, else InfrastructureError; it has ended then."""
+        self._open(lambda: self._ask(request, seconds, _OPENING_BYTES), BrokenEnvironment)
         self.loaded = True
 
-    def _open(self, answer: Callable[[], tuple[str, Any]]) -> None:
+    def _open(
+        self, answer: Callable[[], tuple[str, Any]], fault: type[InfrastructureError] = InfrastructureError
+    ) -> None:
         try:
             status, value = answer()
             said = None if status == "ok" else value
         except (Overrun, Gone) as error:
             said = self._complaint() or error
+            fault = InfrastructureError if isinstance(error, Gone) else fault
         if said is not None:
             self.kill()
-            raise InfrastructureError(f"the worker process did not start: {said}")
+            raise fault(f"the worker process did not start: {said}")
         self.opened = value
 
     def ask(self, request: bytes, seconds: float) -> tuple[str, Any]:

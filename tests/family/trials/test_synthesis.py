@@ -18,8 +18,8 @@ from bench.fixtures.llm_stub import Script, Stub
 from rods.buffers.audit.verify import verify
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import SEEDS, usage
-from rods.family.trials.synthesis import SynthesisTrial, references, yield_table
+from rods.buffers.run.runfolder import EXPANDED, SEEDS, usage
+from rods.family.trials.synthesis import REFERENCES, SynthesisTrial, yield_table
 from tests.console.conftest import rods
 
 PAGE = Path(__file__).parents[3] / "docs" / "yield.md"
@@ -45,16 +45,17 @@ def test_the_yield_is_printed_beside_known_models_and_a_trial_that_is_over_costs
 ) -> None:
     done = rods(*asked(writer, tmp_path))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0] == f"|  | {' | '.join(['stub', *references()])} |"
+    assert done.stdout.splitlines()[0] == f"|  | {' | '.join(['stub', *REFERENCES])} |"
     assert "| seeds | 8 of desk-small |" in done.stdout and re.search(r"\| a variant is accepted \| \d+ %", done.stdout)
     (kept,) = (tmp_path / "kept").iterdir()
     trial = SynthesisTrial(Run.open(kept))
-    assert {task.environment.name for task in trial.variants} == {"desk"}
+    variants = trial.records(EXPANDED, "expanded")
+    assert {record["task"]["environment"]["name"] for record in variants} == {"desk"}
     calls = writer.counts()["requests"]
     again = rods(*asked(writer, tmp_path, "--json"))
     found = orjson.loads(again.stdout)
     assert again.returncode == 0 and found == trial.as_json()
-    assert (found["seeds"], found["finished"], found["accepted"]) == (8, 8, len(trial.variants))
+    assert (found["seeds"], found["finished"], found["accepted"]) == (8, 8, len(variants))
     assert found["accepted"] <= found["executable"] <= 8 and found["calls_per_variant"] > 3
     assert writer.counts()["requests"] - calls == 2, "the endpoint is asked whether it is fit, and nothing else"
     assert [one["calls"] for one in found["stages"].values()] == list(_calls(kept).values())
@@ -115,7 +116,7 @@ def test_what_cannot_be_tried_is_said(options: list[str], code: int, words: str,
 
 
 def test_known_models_fill_a_column_each() -> None:
-    found = references()
+    found = REFERENCES
     assert "scripted roles" in found
     lines = list(yield_table(found))
     assert "\n".join(lines) in PAGE.read_text(encoding="utf-8")

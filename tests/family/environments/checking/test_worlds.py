@@ -9,8 +9,9 @@ import pytest
 from rods.config import Sandbox
 from rods.environments import addressed
 from rods.environments.loading import Environments
-from rods.errors import UserError
+from rods.errors import InfrastructureError, UserError
 from rods.family.environments.checking.worlds import program_faults
+from rods.worlds.sandbox.environment import ConfinedWorld
 from tests.family.environments.checking.small_world import IMPORTS, SOURCE, checked, spoilt
 
 SUM = 'return db.jars[jar]\n\n\n@WORLD.tool("Jars", reads=True)\ndef jars'
@@ -86,6 +87,25 @@ def test_a_confined_run_shows_a_defect(control, tmp_path: Path):
     report = checked(spoilt(RUNNING[control]), tmp_path, 1.0 if control == "runaway" else 10.0)
     assert control in {fault.control for fault in report.faults}, report.lines()
     assert all(fault.remedy for fault in report.faults)
+
+
+def test_a_world_that_raises_when_it_is_loaded_is_at_fault(tmp_path: Path):
+    (fault,) = checked(spoilt((IMPORTS, f"{IMPORTS}LIMIT = 1 // 0\n")), tmp_path).faults
+    assert fault.control == "loads" and "ZeroDivisionError" in fault.what
+
+
+@pytest.mark.parametrize("breaks", ["load", "call"])
+def test_machinery_that_breaks_is_no_fault_of_the_world(breaks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    made = ConfinedWorld.call
+
+    def broken(world, called):
+        if breaks == "load" or called.name in ("holds", "is_there"):
+            raise InfrastructureError("a worker process was killed")
+        return made(world, called)
+
+    monkeypatch.setattr(Environments if breaks == "load" else ConfinedWorld, breaks, broken)
+    with pytest.raises(InfrastructureError, match="was killed"):
+        checked(SOURCE, tmp_path)
 
 
 def test_the_small_world_is_sound(tmp_path: Path):
