@@ -42,7 +42,7 @@ from rods.config.roles import WriterRoles as WriterRoles
 from rods.errors import UserError
 from rods.extension import Section as Section
 from rods.extension import extensions
-from rods.files import read_regular
+from rods.files import read_toml
 
 PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
 PRESETS = Path(__file__).parent  # <name>.toml
@@ -133,13 +133,7 @@ class Config(Section):
 
 def read_config(path: Path) -> Config:
     """Reads a TOML file; makes `policy.model`, which is relative to it, absolute. Raises UserError."""
-    try:
-        values = tomllib.loads(read_regular(path).decode("utf-8"))
-    except OSError as error:
-        what = f"cannot read the configuration ({error.strerror})"
-        raise UserError(what, where=str(path), remedy="check the path after --config") from error
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError is one; so is a number of thousands of digits
-        raise UserError(f"not TOML: {error}", where=str(path), remedy="mend that line") from error
+    values = read_toml(path, "cannot read the configuration", "check the path after --config")
     config = parse_config(values, where=str(path))
     if not config.policy.model:
         return config
