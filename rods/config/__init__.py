@@ -24,10 +24,13 @@ from rods.config.identity import PipelineSettings as PipelineSettings
 from rods.config.identity import PolicySettings as PolicySettings
 from rods.config.identity import PoolRules as PoolRules
 from rods.config.identity import RandomSeeds as RandomSeeds
+from rods.config.identity import Role as Role
+from rods.config.identity import Roles as Roles
 from rods.config.identity import Rollouts as Rollouts
 from rods.config.identity import Selection as Selection
 from rods.config.identity import Stage as Stage
 from rods.config.identity import Training as Training
+from rods.config.identity import WriterRoles as WriterRoles
 from rods.config.identity import Zones as Zones
 from rods.config.operation import Budgets as Budgets
 from rods.config.operation import Endpoint as Endpoint
@@ -36,9 +39,6 @@ from rods.config.operation import Sandbox as Sandbox
 from rods.config.operation import Writing as Writing
 from rods.config.operation import addresses as addresses
 from rods.config.operation import base_address as base_address
-from rods.config.roles import Role as Role
-from rods.config.roles import Roles as Roles
-from rods.config.roles import WriterRoles as WriterRoles
 from rods.errors import UserError
 from rods.extension import Section as Section
 from rods.extension import extensions
