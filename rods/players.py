@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from rods import dialects
 from rods.config import Config
-from rods.dialects.base import Dialect
+from rods.dialects import Dialect
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace

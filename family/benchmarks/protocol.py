@@ -16,7 +16,7 @@ Documents = Literal["full", "signatures"]  # tool documents as the benchmark sho
 
 @runtime_checkable
 class NativeCalls(Protocol):
-    """A dialect (rods.dialects.base) whose replies have the native form: its tools travel beside the messages."""
+    """A dialect (rods.dialects) whose replies have the native form: its tools travel beside the messages."""
 
     def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
         """The tools of a request: those visible from the start, then those that have returned."""

@@ -15,7 +15,7 @@ from rods.buffers.run.creation import create_run
 from rods.calls import Call
 from rods.config import parse_config
 from rods.console import api
-from rods.dialects.base import Parsed
+from rods.dialects import Parsed
 from rods.dialects.compact import Compact
 from rods.episode.drivers import Job
 from rods.evaluation.heldout import roll_out
