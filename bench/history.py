@@ -113,7 +113,7 @@ def _opened(path: Path, side: str) -> Opened:
     if side == "trainer":  # its first merge builds the index of near duplicates
         log = kept[0]
         log.start()
-        log.merge(log.epoch + 1, 1)
+        log.merge(log.state.epoch + 1, 1)
     gc.collect()
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -48,7 +48,7 @@ def measure(quick: bool) -> list[Figure]:
             groups = [Group(slot.task_id, 1, "identity", "progress", (0.0, 1.0), ROLLOUTS, slot.role) for slot in slots]
             seconds = []
             for epoch in range(1, MERGES + 1):
-                log.write_step(log.last_step + 1, epoch - 1, groups)
+                log.write_step(log.state.last_step + 1, epoch - 1, groups)
                 began = time.perf_counter()
                 log.merge(epoch, 1)
                 seconds.append(time.perf_counter() - began)

@@ -28,8 +28,7 @@ STUDY = Study(ROOT / "experiments" / "personas", "nano_personas")
 
 def measured_asking(path: Path, condition: str, seed: int, values: Values) -> Line:
     """As `measured`, and how often the held-out policy asks, and what it earns where nobody answers."""
-    from rods.trainer.batches import scoring_jobs  # torch, which a look at the table does not need
-    from rods.trainer.engines.local import LocalEngine
+    from rods.trainer.engines.local import LocalEngine  # torch, which a look at the table does not need
 
     line = measured(path, condition, seed, values)
     run, asks = Run.open(path), {}
@@ -37,7 +36,7 @@ def measured_asking(path: Path, condition: str, seed: int, values: Values) -> Li
         opened, found = checkpoint(path, "start" if which == "start" else "end")
         config = opened.config
         engine = LocalEngine.load_alone(found.policy, config.rollouts, config.operation, config.policy.kind)
-        samples = engine.rollouts(scoring_jobs(run.held_out, config, run.players), random_seed=seed)
+        samples = engine.rollouts([run.players.scored(task, config) for task in run.held_out], random_seed=seed)
         asks[which] = round(sum(len(sample.trace.turns) > 1 for sample in samples) / len(samples), 6)
     silent = [muted(task) for task in run.held_out]
     count = config.training.heldout_rollouts

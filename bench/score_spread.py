@@ -22,7 +22,7 @@ from bench.figures import Figure, run
 from rods import dialects
 from rods.canonical import keyed_random
 from rods.config import Operation, Rollouts, Sandbox, read_config
-from rods.dialects.base import Dialect
+from rods.dialects import Dialect
 from rods.dialects.compact import Compact
 from rods.environments.base import Tool
 from rods.environments.loading import Environments

@@ -35,7 +35,7 @@ from rods.buffers.log.records import LOST, Record
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import CHECKPOINTS, EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, SEEDS
 from rods.errors import RefusedError, UserError
-from rods.files import read_regular
+from rods.files import explained, read_regular
 
 KEEP = 3
 MANIFEST = "manifest.json"
@@ -133,7 +133,8 @@ class Checkpoints:
         """Makes a checkpoint durable; `save` fills its policy folder. Raises UserError when the disk refuses."""
         final = self.folder / _name(position)
         temporary = final.with_name(final.name + PART)
-        try:
+        remedy = "make room or make the folder writable, then start the same command again"
+        with explained("cannot write a checkpoint", temporary, remedy):
             for folder in (self.folder, temporary, temporary / POLICY):
                 folder.mkdir(exist_ok=folder != temporary / POLICY)  # the run folder itself may have been moved
             save(temporary / POLICY)
@@ -149,12 +150,6 @@ class Checkpoints:
             _fsync(temporary)
             temporary.rename(final)
             _fsync(self.folder)
-        except OSError as error:
-            raise UserError(
-                f"cannot write a checkpoint ({error.strerror})",
-                where=str(temporary),
-                remedy="make room or make the folder writable, then start the same command again",
-            ) from error
         return written
 
     def amend(self, checkpoint: Checkpoint, curriculum: Mapping[str, Any]) -> Checkpoint:

@@ -61,29 +61,15 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         self._started = False
         self._updates: list[Record] = []  # not yet written, at most that of the last step
 
-    @property
-    def attempt(self) -> int:
-        return self.state.attempt
-
-    @property
-    def last_step(self) -> int:
-        """The last live closed step."""
-        return self.state.last_step
-
-    @property
-    def epoch(self) -> int:
-        """The latest live epoch; -1 before the first merge."""
-        return self.state.epoch
-
     def start(self, from_step: int | None = None) -> int:
         """Begins an attempt at `from_step` (default: the last live step); later steps and epochs are dropped from all
         folds, never deleted. Returns the attempt's number, counted from 1."""
-        last = self.last_step
+        last = self.state.last_step
         from_step = last if from_step is None else from_step
         if not 0 <= from_step <= last:
             what = f"cannot continue from step {from_step}: the log's last live step is {last}"
             raise self._refused(what, f"give a step from 0 to {last}")
-        attempt = self.attempt + 1
+        attempt = self.state.attempt + 1
         with self.held():
             self._writer.append([record("start", attempt=attempt, from_step=from_step, time=round(time.time(), 3))])
             self.state.poll()
@@ -105,13 +91,13 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         if made is not None:
             remedy = f"to do it again, start an attempt from step {step - 1}"
             raise self._refused(f"step {step} was recorded with other contents", remedy)
-        if step != self.last_step + 1:
-            what = f"step {step} does not follow step {self.last_step}"
-            raise self._refused(what, f"send step {self.last_step + 1}")
-        if epoch != self.epoch:
-            what = f"step {step} names epoch {epoch}, but epoch {self.epoch} is open"
+        if step != self.state.last_step + 1:
+            what = f"step {step} does not follow step {self.state.last_step}"
+            raise self._refused(what, f"send step {self.state.last_step + 1}")
+        if epoch != self.state.epoch:
+            what = f"step {step} names epoch {epoch}, but epoch {self.state.epoch} is open"
             raise self._refused(what, "every epoch opens with a merge")
-        at = {"attempt": self.attempt, "step": step}
+        at = {"attempt": self.state.attempt, "step": step}
         records = [record("group", **at, index=index, **content) for index, content in enumerate(reported)]
         closing = record(
             "step",
@@ -133,8 +119,8 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         """Records what the update after the last step has shown: with the next step, so that it costs no sync of its
         own, or at `flush`. Nothing where nothing is known, or where it is on record."""
         found, known = update.as_json(), self.state.update
-        if found and not self._updates and (known is None or known["step"] != self.last_step):
-            self._updates = [record("update", attempt=self.attempt, step=self.last_step, **found)]
+        if found and not self._updates and (known is None or known["step"] != self.state.last_step):
+            self._updates = [record("update", attempt=self.state.attempt, step=self.state.last_step, **found)]
 
     def flush(self) -> None:
         """Returns once all that was told is on the disk: before a checkpoint, from which no step is repeated."""
@@ -147,8 +133,8 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
     def draw(self, step: int) -> list[AnyTask]:
         """The tasks of the slots behind those of the pool, of the step that is next. What is on record is taken from
         there, what is not is made and on the disk when this returns."""
-        if not self._started or step != self.last_step + 1:
-            what = f"tasks are drawn for step {self.last_step + 1} of a started attempt, not for step {step}"
+        if not self._started or step != self.state.last_step + 1:
+            what = f"tasks are drawn for step {self.state.last_step + 1} of a started attempt, not for step {step}"
             raise RefusedError(what, where=str(self.run.path), remedy="record the steps before it")
         return [
             task for slots, source in self.state.sources for task in source.draw(step, slots, self.state, self.held)

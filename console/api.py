@@ -28,7 +28,7 @@ from rods.evaluation.scoring import Estimate, rollout_scores, share
 from rods.observations import Group, Rollout
 from rods.players import Players
 from rods.tasks import AnyTask, read_tasks
-from rods.trainer.batches import by_slot, jobs, scoring_jobs
+from rods.trainer.batches import by_slot, jobs
 from rods.trainer.batches import groups as groups_of
 from rods.trainer.policy import Batch, TrainingStopped
 from rods.trainer.training_run import TrainingRun
@@ -187,7 +187,7 @@ class _Files:
     load: Callable[[Path], None]
 
     def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
-        traces = _play(scoring_jobs(tasks, self.run.config, self.run.players), self.policy)
+        traces = _play([self.run.episode(task) for task in tasks], self.policy)
         return [None if trace.end == "infrastructure" else trace.resolved / trace.expected for trace in traces]
 
 

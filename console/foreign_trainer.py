@@ -134,12 +134,13 @@ def record_steps(log: TrainerLog, records: Iterable[bytes | str | Record], sourc
         log.state.read_merges()  # `rods merge` may have opened an epoch meanwhile
         epoch = _epoch(record, step, log, where)
         stage = log.state.pool.epochs[epoch].stage
-        due = _due(log.run, log.state, stage) if step == log.last_step + 1 else None  # an earlier one is on record
+        follows = step == log.state.last_step + 1  # an earlier one is on record
+        due = _due(log.run, log.state, stage) if follows else None
         groups = [_group(given, log, stage, due, place) for given, place in waiting]
         recorded = log.write_step(step, epoch, groups, policy_step)
         log.write_tracker()
         waiting.clear()
-        answer = {"step": step, "attempt": log.attempt, "epoch": epoch, "recorded": recorded}
+        answer = {"step": step, "attempt": log.state.attempt, "epoch": epoch, "recorded": recorded}
         following = _due(log.run, log.state, stage)
         yield answer if following is None else {**answer, "interface": following}
     if waiting:
@@ -150,11 +151,11 @@ def record_steps(log: TrainerLog, records: Iterable[bytes | str | Record], sourc
 def _epoch(record: Record, step: int, log: TrainerLog, where: str) -> int:
     """The epoch of a step: said in the record, known from an earlier report of the same step, or the open one."""
     epoch = record.get("epoch", log.state.epoch_of(step))
-    if log.epoch < 0:
+    if log.state.epoch < 0:
         raise UserError("no epoch is open", where=where, remedy="run `rods merge RUN --epoch 0` first")
-    if not isinstance(epoch, int) or not 0 <= epoch <= log.epoch:
-        remedy = f"run `rods merge RUN --epoch {log.epoch + 1}`, or leave the epoch out"
-        raise UserError(f"epoch {epoch!r} is not open (the latest is {log.epoch})", where=where, remedy=remedy)
+    if not isinstance(epoch, int) or not 0 <= epoch <= log.state.epoch:
+        remedy = f"run `rods merge RUN --epoch {log.state.epoch + 1}`, or leave the epoch out"
+        raise UserError(f"epoch {epoch!r} is not open (the latest is {log.state.epoch})", where=where, remedy=remedy)
     return epoch
 
 
@@ -172,9 +173,9 @@ def _due(run: Run, state: RunState, stage: int) -> dict[str, str] | None:
 def _update(record: Record, log: TrainerLog, where: str) -> None:
     """Records what the update after the last step has shown. Raises UserError."""
     step = record["update"]
-    if type(step) is not int or not step or step != log.last_step:
+    if type(step) is not int or not step or step != log.state.last_step:
         remedy = "say it behind the step, before the next one is closed"
-        raise UserError(f"update of step {step!r}; the last step is {log.last_step}", where=where, remedy=remedy)
+        raise UserError(f"update of step {step!r}; the last step is {log.state.last_step}", where=where, remedy=remedy)
     try:
         log.write_update(Update.from_json(record))
     except ValueError as error:

@@ -23,7 +23,6 @@ from rods.buffers.state import lineage
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.environments.registry import having
-from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.errors import InfrastructureError, UserError
 from rods.evaluation import card as cards
@@ -75,11 +74,7 @@ def score_run(path: Path, which: Which) -> dict[str, Any]:
 
 def _card(run: Run, checkpoint: Checkpoint, count: int) -> cards.Card:
     config, limits = run.config, run.config.rollouts
-    jobs: list[Job] = []
-    if config.policy.kind != "simulated":
-        from rods.trainer.batches import scoring_jobs  # torch only where weights are
-
-        jobs = scoring_jobs(run.held_out, config, run.players)
+    jobs = [] if config.policy.kind == "simulated" else [run.episode(task) for task in run.held_out]
     return cards.card(
         run.held_out,
         "held out of the run",
@@ -163,7 +158,7 @@ def roll_out(
                 keys = [(config.random_seeds.rollouts, "held_out", task.id, index) for index in range(count)]
                 yield task, [Scored(simulated.rollout(task, chance, "progress", *key)) for key in keys]
         return
-    from rods.trainer.batches import earned, scoring_jobs  # torch only where weights are
+    from rods.trainer.batches import earned  # torch only where weights are
     from rods.trainer.engines.local import LocalEngine
 
     engine = LocalEngine.load_alone(policy, config.rollouts, config.operation, config.policy.kind)
@@ -172,7 +167,7 @@ def roll_out(
         part = tasks[first : first + per_batch]
         if only is not None and not any(task.id in only for task in part):
             continue
-        jobs = [job for job in scoring_jobs(part, config, players) for _ in range(count)]
+        jobs = [job for task in part for job in [players.scored(task, config)] * count]
         key = keyed_random(config.random_seeds.rollouts, "held_out", first).getrandbits(63)
         samples = engine.rollouts(jobs, random_seed=key)
         for index, task in enumerate(part):

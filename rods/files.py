@@ -6,8 +6,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from rods.errors import UserError
 
@@ -35,6 +38,25 @@ def descriptor_of(path: str | Path, flags: int) -> int:
 def open_regular(path: Path) -> BinaryIO:
     """A regular file, open for reading; errors as `descriptor_of`."""
     return os.fdopen(descriptor_of(path, os.O_RDONLY), "rb")
+
+
+@contextmanager
+def explained(what: str, path: Path, remedy: str) -> Iterator[None]:
+    """Raises UserError that says `what`, and why, for an OSError in what is done at `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{what} ({error.strerror})", where=str(path), remedy=remedy) from error
+
+
+def read_toml(path: Path, what: str = "cannot read", remedy: str = "check the path") -> dict[str, Any]:
+    """What a TOML file holds. Raises UserError: that it is no TOML, or `what` and `remedy` where it cannot be read."""
+    with explained(what, path, remedy):
+        content = read_regular(path)
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError is one; so is a number of thousands of digits
+        raise UserError(f"not TOML: {error}", where=str(path), remedy="mend that line") from error
 
 
 def user_cache() -> Path:

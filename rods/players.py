@@ -11,8 +11,9 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Protocol
 
+from rods import dialects
 from rods.config import Config
-from rods.dialects.base import Dialect
+from rods.dialects import Dialect
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
@@ -61,6 +62,12 @@ class Players:
         if "goal" not in parts:
             parts["goal"] = goal_of(environment, task)
         return Job(task, environment, dialect, interface=interface, max_steps=max_steps, **parts)
+
+    def scored(self, task: AnyTask, config: Config) -> Job:
+        """An episode of `task` as it is scored, validated and played by gates: the prompt of the last stage, the
+        identity interface."""
+        dialect = dialects.load(config.policy.dialect, config.curriculum.stages[-1].prompt)
+        return self.job(task, dialect, max_steps=config.rollouts.max_steps)
 
     def again(self, task: AnyTask, dialect: Dialect, trace: Trace, *, max_steps: int) -> Job:
         """The episode of `trace`, to be played again from its replies: what somebody outside has said is taken from it,

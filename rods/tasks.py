@@ -33,7 +33,7 @@ from rods.conversations import (
     texts_of,
 )
 from rods.errors import UserError
-from rods.files import open_regular
+from rods.files import explained, open_regular
 
 SCHEMA, OPEN_SCHEMA = 1, 2
 FIELDS = frozenset(
@@ -322,21 +322,15 @@ def _parsed(record: Any) -> AnyTask:
 
 def write_task_file(tasks: Iterable[AnyTask], path: Path) -> None:
     """Writes a JSONL file of `tasks`. Raises UserError where it cannot be written."""
-    try:
+    with explained("cannot write", path, "choose another file"):
         path.write_bytes(task_lines(tasks))
-    except OSError as error:
-        what = f"cannot write ({error.strerror})"
-        raise UserError(what, where=str(path), remedy="choose another file") from error
 
 
 def read_tasks(path: Path) -> Iterator[AnyTask]:
     """The tasks of a JSONL file, in order. Raises UserError naming file, line and remedy, also for duplicate ids."""
     seen: dict[str, int] = {}
-    try:
+    with explained("cannot read the task file", path, "check the path under [data] tasks"):
         lines = open_regular(path)
-    except OSError as error:
-        what = f"cannot read the task file ({error.strerror})"
-        raise UserError(what, where=str(path), remedy="check the path under [data] tasks") from error
     with lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():

@@ -39,7 +39,7 @@ def play(trainer: TrainerLog, epoch: Epoch, resolved: dict[str, list[int]]) -> l
             for done in resolved.get(slot.task_id, [turns, turns])
         ]
         groups.append(Group(slot.task_id, 1, "identity", "progress", (0.0, 1.0), tuple(rollouts)))
-    trainer.write_step(trainer.last_step + 1, epoch.number, groups)  # on the disk before the weights are updated
+    trainer.write_step(trainer.state.last_step + 1, epoch.number, groups)  # on the disk before the weights are updated
     return groups
 
 

@@ -36,12 +36,6 @@ def jobs(batch: Batch, config: Config, players: Players) -> list[Job]:
     return [job for job in started for _ in range(count)]
 
 
-def scoring_jobs(tasks: Sequence[AnyTask], config: Config, players: Players) -> list[Job]:
-    """One episode a task for validation and held-out scores: the prompt of the last stage, the identity interface."""
-    dialect = dialects.load(config.policy.dialect, config.curriculum.stages[-1].prompt)
-    return [players.job(task, dialect, max_steps=config.rollouts.max_steps) for task in tasks]
-
-
 def groups(
     batch: Batch, played: Sequence[Sequence[Trace | Rollout]], config: Config, environments: Environments
 ) -> list[Group]:

@@ -32,7 +32,6 @@ from rods.extension import extensions
 from rods.logs import log
 from rods.players import Players
 from rods.signals import GraceOver, Interrupted, StopRequest, ignore
-from rods.trainer.batches import scoring_jobs
 from rods.trainer.plan import split
 from rods.trainer.policy import TrainingStopped
 from rods.trainer.training_run import TrainingRun
@@ -116,7 +115,9 @@ def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None, conf
         warnings = check(config, tasks, worlds)
     launch = launched(accelerate) if accelerate else Launch(int(os.environ.get("WORLD_SIZE", "1")))
     if config.policy.kind != "simulated":
-        scoring_jobs(tasks, config, Players(worlds, config))  # refuses what nobody here plays or judges
+        players = Players(worlds, config)
+        for task in tasks:
+            players.scored(task, config)  # refuses what nobody here plays or judges
     for line in lines(plan(path, config, tasks, warnings, launch, config_json)):
         print(plain(line))
     folder = Path(config.policy.model)

@@ -101,12 +101,9 @@ class Policy(Protocol):
 
     def save(self, folder: Path) -> None:
         """Writes its files into the empty `folder`. The caller fsyncs and hashes them."""
-        ...
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote. Raises UserError when the files do not fit the configuration."""
-        ...
 
     def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         """Progress of one greedy rollout a task, without training aids; None for an infrastructure failure."""
-        ...

@@ -14,7 +14,6 @@ from rods.config import Config
 from rods.errors import UserError
 from rods.players import Players
 from rods.tasks import AnyTask
-from rods.trainer.batches import scoring_jobs
 from rods.trainer.engines.base import RolloutEngine
 from rods.trainer.engines.local import LocalEngine
 from rods.trainer.ranks import Ranks
@@ -76,7 +75,7 @@ class Weights:
     def _validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         mine = tasks[self.ranks.index :: self.ranks.count]
         self.synchronise()
-        jobs = scoring_jobs(mine, self.config, self.players)
+        jobs = [self.players.scored(task, self.config) for task in mine]
         samples = self.rollouts.rollouts(jobs, random_seed=0, greedy=True)
         traces = [sample.trace for sample in samples]
         earned = [None if trace.end == "infrastructure" else trace.resolved / trace.expected for trace in traces]

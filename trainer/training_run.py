@@ -183,7 +183,7 @@ class TrainingRun:
         They are for people; recovery never needs them, so they are not fsynced."""
         if not traces:
             return
-        path = trace_file(self.path, step, self.log.attempt)
+        path = trace_file(self.path, step, self.log.state.attempt)
         path.parent.mkdir(exist_ok=True)
         lines = b"".join(orjson.dumps(trace) + b"\n" for trace in traces)
         path.write_bytes(gzip.compress(lines, compresslevel=3, mtime=0))
@@ -301,7 +301,7 @@ class TrainingRun:
         epoch = self._opened
         self.log.flush()
         position = Position(
-            attempt=self.log.attempt,
+            attempt=self.log.state.attempt,
             step=self.step,
             epoch=epoch.number,
             cursor=self._cursor,

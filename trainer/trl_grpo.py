@@ -76,7 +76,8 @@ def take_part(run: Run, training: TrainingRun | None = None) -> None:
     ranks = Ranks()
     if ranks.together(lambda: require_rank0(training).finished):
         return
-    batches.scoring_jobs(run.tasks, run.config, run.players)  # refuses now what nothing here judges
+    for task in run.tasks:
+        run.episode(task)  # refuses now what nothing here judges
     transformers_logging.set_verbosity_error()
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")  # TRL's use of old names
     torch_settings.settle_threads(run.config.operation, otherwise=int(run.config.training.deterministic))

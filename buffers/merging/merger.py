@@ -109,7 +109,10 @@ class Merger:
         state.read_merges()
         fixed = {"expanded_seq": state.staging.seq} | state.fixed.get(number, {})
         self._await_variants(fixed["expanded_seq"])
-        admission = self._admit()
+        if self._admission is None or self._pool is not state.pool:  # perhaps folded anew
+            self._pool = state.pool
+            self._admission = Admission(self.run, state.pool.injected, state.variants())
+        admission = self._admission
         if "admissions" not in fixed:  # behind the variants: what they name was admitted before them
             fixed["admissions"] = admissions(self.run.path)
         self._sync_variants()
@@ -128,12 +131,6 @@ class Merger:
         self._writer.append_group(decisions, closing)
         self._admission = admission
         state.read_merges()
-
-    def _admit(self) -> Admission:
-        if self._admission is None or self._pool is not self.state.pool:  # perhaps folded anew
-            self._pool = self.state.pool
-            self._admission = Admission(self.run, self._pool.injected, self.state.variants())
-        return self._admission
 
     def _sync_variants(self) -> None:
         """Makes durable what the merge will name: the parts of the expanded log that may hold more than the latest

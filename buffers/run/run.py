@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 import rods
-from rods import dialects
 from rods.buffers.log.records import Record, record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
@@ -75,9 +74,8 @@ class Run:
             yield
 
     def episode(self, task: AnyTask) -> Job:
-        """An episode of `task` as it is scored, and as gates play it: with the prompt of the last stage."""
-        dialect = dialects.load(self.config.policy.dialect, self.config.curriculum.stages[-1].prompt)
-        return self.players.job(task, dialect, max_steps=self.config.rollouts.max_steps)
+        """An episode of `task` as it is scored, and as gates play it."""
+        return self.players.scored(task, self.config)
 
     @cached_property
     def training(self) -> dict[str, AnyTask]:

@@ -229,7 +229,7 @@ async def rendered_template(model: str, bases: Sequence[str], *, keeps_reasoning
 
 @runtime_checkable
 class NativeCalls(Protocol):
-    """A dialect (rods.dialects.base) whose replies have the native form: its tools travel beside the messages."""
+    """A dialect (rods.dialects) whose replies have the native form: its tools travel beside the messages."""
 
     def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
         """The tools of a request: those visible from the start, then those that have returned."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rods.calls import Call
 from rods.canonical import keyed_random
-from rods.dialects.base import Dialect
+from rods.dialects import Dialect
 from rods.environments.base import Environment, Result
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep

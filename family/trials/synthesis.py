@@ -90,7 +90,7 @@ def play(run: Run) -> int:
         epoch = trainer.merge(0, 1)
         size = run.config.training.batch_tasks
         steps = len(epoch.slots) // size
-        for step in range(trainer.last_step + 1, steps + 1):
+        for step in range(trainer.state.last_step + 1, steps + 1):
             slots = batch(epoch.slots, size, step - 1)
             trainer.write_step(step, 0, [_disagreeing(trainer.task(slot.task_id)) for slot in slots])
     return steps

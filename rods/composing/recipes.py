@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -37,6 +36,7 @@ from rods.composing.catalogue import (
     Words,
 )
 from rods.errors import UserError
+from rods.files import read_toml
 
 MOST_PHRASES = 16  # that one line of a recipe stands for: lines of many alternatives do not drown the others
 MOST_LINES = 40  # that one line of a frame, a link or a story stands for
@@ -114,13 +114,7 @@ def _fixed(values: tuple[Any, ...]) -> Domain:
 
 def read(path: Path) -> RecipeTables:
     """The tables of one file. Raises UserError naming file and key for whatever is not of the format."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read ({error.strerror})", where=str(path), remedy="check the path") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"not TOML: {error}", where=str(path), remedy="mend that line") from error
-    return TableReader(str(path), content).tables()
+    return TableReader(str(path), read_toml(path)).tables()
 
 
 def merged(tables: Sequence[RecipeTables]) -> RecipeTables:

@@ -24,10 +24,13 @@ from rods.config.identity import PipelineSettings as PipelineSettings
 from rods.config.identity import PolicySettings as PolicySettings
 from rods.config.identity import PoolRules as PoolRules
 from rods.config.identity import RandomSeeds as RandomSeeds
+from rods.config.identity import Role as Role
+from rods.config.identity import Roles as Roles
 from rods.config.identity import Rollouts as Rollouts
 from rods.config.identity import Selection as Selection
 from rods.config.identity import Stage as Stage
 from rods.config.identity import Training as Training
+from rods.config.identity import WriterRoles as WriterRoles
 from rods.config.identity import Zones as Zones
 from rods.config.operation import Budgets as Budgets
 from rods.config.operation import Endpoint as Endpoint
@@ -36,13 +39,10 @@ from rods.config.operation import Sandbox as Sandbox
 from rods.config.operation import Writing as Writing
 from rods.config.operation import addresses as addresses
 from rods.config.operation import base_address as base_address
-from rods.config.roles import Role as Role
-from rods.config.roles import Roles as Roles
-from rods.config.roles import WriterRoles as WriterRoles
 from rods.errors import UserError
 from rods.extension import Section as Section
 from rods.extension import extensions
-from rods.files import read_regular
+from rods.files import read_toml
 
 PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
 PRESETS = Path(__file__).parent  # <name>.toml
@@ -133,13 +133,7 @@ class Config(Section):
 
 def read_config(path: Path) -> Config:
     """Reads a TOML file; makes `policy.model`, which is relative to it, absolute. Raises UserError."""
-    try:
-        values = tomllib.loads(read_regular(path).decode("utf-8"))
-    except OSError as error:
-        what = f"cannot read the configuration ({error.strerror})"
-        raise UserError(what, where=str(path), remedy="check the path after --config") from error
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError is one; so is a number of thousands of digits
-        raise UserError(f"not TOML: {error}", where=str(path), remedy="mend that line") from error
+    values = read_toml(path, "cannot read the configuration", "check the path after --config")
     config = parse_config(values, where=str(path))
     if not config.policy.model:
         return config

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from rods.config.roles import WriterRoles
+from rods.config.identity import WriterRoles
 from rods.extension import Section
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from rods.calls import MAX_CALL_TEXT, Call
-from rods.dialects.base import Parsed, RoleAndText
+from rods.dialects import Parsed, RoleAndText
 from rods.environments.base import Parameter, Result, Tool
 from rods.model_json import read_exact
 

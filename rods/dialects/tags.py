@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from rods.calls import MAX_CALL_TEXT, Call
-from rods.dialects.base import Parsed, RoleAndText
+from rods.dialects import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
 from rods.model_json import read_exact
 from rods.prompts import load

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from rods.calls import Call
 from rods.conversations import Persona
-from rods.dialects.base import Dialect
+from rods.dialects import Dialect
 from rods.environments.base import Environment, Instance, Result
 from rods.episode.engine import (
     MAX_STEPS,

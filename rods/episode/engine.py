@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from rods.calls import Call
 from rods.conversations import Limits, Persona, Script, UserText
-from rods.dialects.base import Dialect
+from rods.dialects import Dialect
 from rods.environments.base import Environment, Result, Tool
 from rods.faults import End
 from rods.interfaces import IDENTITY, Interface, Shown

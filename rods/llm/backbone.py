@@ -12,7 +12,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import aiofiles
@@ -199,17 +199,18 @@ class Backbone:
 
     async def _ask(self, request: Request, call: CallTally, *, constrained: bool) -> Completion:
         body = self._body(request, constrained=constrained)
-        sent = wire.Sent(self.name, self.settings.model, len(body), constrained, call.sent - 1)
+        known = Completion("", "context", self.settings.model, self.name, retries=call.sent - 1)
         began = time.monotonic()
         status, headers, content = await self._post(wire.path(request), body, call)
         seconds = time.monotonic() - began
         if status != 200:
             if status in (400, 413, 422) and wire.no_room(content):
-                return Completion("", "context", sent.model, sent.backbone, retries=sent.retries)
+                return known
             said = self.key.scrub(valid_unicode(wire.complaint(content)))
             if request.texts and status in (404, 405, 501):  # a server of chats, which does well
                 raise RequestRefused(f"endpoint {self.name} offers no embeddings: HTTP {status}: {said}")
             raise self._complaint(status, said, headers)
+        sent = replace(known, tokens_in=len(body) // wire.CHARACTERS_A_TOKEN, constrained=constrained)
         try:
             if request.texts:
                 return wire.decode_embeddings(content, sent, len(request.texts), seconds)

@@ -184,11 +184,9 @@ class Circuit:
         if pause <= 0 and not self._trial:
             self._trial = True
             return True
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause if pause > 0 else LONGEST_PAUSE):
                 await self._changed.wait()
-        except TimeoutError:
-            pass
         return None
 
     def succeeded(self, sent: float, *, answered: bool = True) -> bool:

@@ -14,11 +14,7 @@ from rods.faults import Finish
 
 
 class BudgetSpent(RodsError):
-    """A limit that the user set is reached. `scope` says which: all calls of the run, or those of one variant."""
-
-    def __init__(self, scope: Literal["run", "variant"], text: str) -> None:
-        super().__init__(text)
-        self.scope: Literal["run", "variant"] = scope
+    """A limit that the user set is reached, of all calls of the run or of those of one variant."""
 
 
 class Budget:
@@ -63,7 +59,7 @@ class Budget:
                 self._refused = True
                 used = f"{self.tokens} are used and the next call may take {tokens}"
                 remedy = "raise operation.budgets.tokens and start again"
-                raise BudgetSpent("run", f"the budget of {most} tokens is spent: {used} → {remedy}")
+                raise BudgetSpent(f"the budget of {most} tokens is spent: {used} → {remedy}")
             await self._changed.wait()
         self._reserved += tokens
 
@@ -81,7 +77,7 @@ class Budget:
         """Books one HTTP request. Raises BudgetSpent instead of booking one too many."""
         if self._over("requests", self.requests):
             remedy = "raise operation.budgets.requests and start again"
-            raise BudgetSpent("run", f"the budget of {self.most['requests']} requests is spent → {remedy}")
+            raise BudgetSpent(f"the budget of {self.most['requests']} requests is spent → {remedy}")
         self.requests += 1
 
     def _over(self, kind: Literal["tokens", "requests"], used: int) -> bool:
@@ -104,7 +100,7 @@ class Account:
     def open_call(self) -> None:
         """Books one call, however often it is then tried. Raises BudgetSpent instead of booking one too many."""
         if self.limit and self.calls >= self.limit:
-            raise BudgetSpent("variant", f"{self.name}: {self.limit} calls are all that one variant may make")
+            raise BudgetSpent(f"{self.name}: {self.limit} calls are all that one variant may make")
         self.calls += 1
 
     def book(self, model: str, tokens_in: int, tokens_out: int, seconds: float) -> None:

@@ -10,7 +10,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -83,19 +84,9 @@ def encode(request: Request, model: str, extra: Mapping[str, Any], *, constraine
         return text.encode()
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """What is known of an attempt before its reply: `model` as it was asked for, `size` of the body in bytes."""
-
-    backbone: str
-    model: str
-    size: int
-    constrained: bool
-    retries: int
-
-
-def decode(body: bytes, sent: Sent, seconds: float, scrub: Callable[[str], str] = str) -> Completion:
-    """The completion in a reply with status 200, with its texts scrubbed. Raises NotAnAnswer."""
+def decode(body: bytes, sent: Completion, seconds: float, scrub: Callable[[str], str] = str) -> Completion:
+    """The completion in a reply with status 200, with its texts scrubbed; `sent`: what is known of it before, with the
+    model as it was asked for and a rough count of tokens in. Raises NotAnAnswer."""
     reply = _read(body)
     if not isinstance(reply, dict) or not isinstance(reply.get("choices"), list):
         raise NotAnAnswer(f"a reply without choices: {_shown(body)}")
@@ -107,16 +98,14 @@ def decode(body: bytes, sent: Sent, seconds: float, scrub: Callable[[str], str] 
     usage = reply.get("usage")
     counts = usage if isinstance(usage, dict) else {}
     model = reply.get("model")
-    return Completion(
+    return replace(
+        sent,
         text=scrub(text),
         finish=_finish(choice.get("finish_reason"), text, calls),
         model=scrub(valid_unicode(model)) if isinstance(model, str) and model else sent.model,
-        backbone=sent.backbone,
-        tokens_in=_count(counts.get("prompt_tokens")) or sent.size // CHARACTERS_A_TOKEN,
+        tokens_in=_count(counts.get("prompt_tokens")) or sent.tokens_in,
         tokens_out=_count(counts.get("completion_tokens")) or math.ceil(len(text) / CHARACTERS_A_TOKEN),
         seconds=seconds,
-        retries=sent.retries,
-        constrained=sent.constrained,
         thought=_thought(message, text),
         tool_calls=calls,
         token_ids=_ids(choice.get("token_ids")),
@@ -124,7 +113,7 @@ def decode(body: bytes, sent: Sent, seconds: float, scrub: Callable[[str], str] 
     )
 
 
-def decode_embeddings(body: bytes, sent: Sent, count: int, seconds: float) -> Completion:
+def decode_embeddings(body: bytes, sent: Completion, count: int, seconds: float) -> Completion:
     """The embeddings of `count` texts in a reply with status 200. Raises NotAnAnswer."""
     reply = _read(body)
     data = reply.get("data") if isinstance(reply, dict) else None
@@ -135,9 +124,8 @@ def decode_embeddings(body: bytes, sent: Sent, count: int, seconds: float) -> Co
     counts = reply.get("usage")
     tokens = _count(counts.get("prompt_tokens")) if isinstance(counts, dict) else None
     embeddings = tuple(tuple(map(float, vector)) for vector in vectors)
-    tokens = tokens or sent.size // CHARACTERS_A_TOKEN
-    answer = Completion("", "stop", sent.model, sent.backbone, tokens, seconds=seconds, retries=sent.retries)
-    return replace(answer, embeddings=embeddings)
+    tokens = tokens or sent.tokens_in
+    return replace(sent, finish="stop", tokens_in=tokens, seconds=seconds, embeddings=embeddings)
 
 
 def complaint(body: bytes) -> str:
@@ -194,10 +182,8 @@ def _tool_calls(value: Any) -> tuple[ToolCall, ...]:
 
 
 def _read(body: bytes) -> Any:
-    try:
+    with suppress(orjson.JSONDecodeError):
         return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        pass
     try:  # the same with lone surrogates, or with bytes that are not UTF-8
         return json.loads(body.decode(errors="replace"))
     except (ValueError, RecursionError):

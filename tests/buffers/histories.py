@@ -21,7 +21,7 @@ def played(path: Path) -> Run:
             players.epoch(epoch)
         back = trainer.state.pool.epochs[3].step - 1
         trainer.start(back)
-        for epoch in range(trainer.epoch + 1, 5):
+        for epoch in range(trainer.state.epoch + 1, 5):
             players.epoch(epoch)
     return run
 

@@ -26,7 +26,7 @@ def history(path: Path, epochs: int) -> Run:
         for number in range(epochs):
             opened = trainer.merge(number, 1)
             for index in range(3):
-                step = trainer.last_step + 1
+                step = trainer.state.last_step + 1
                 slots = batch(opened.slots, BATCH, index)
                 tasks = [run.training[slot.task_id] for slot in slots]
                 rewards = [by_chance(step, slot, task.expected) for slot, task in zip(slots, tasks, strict=True)]

@@ -88,7 +88,7 @@ def test_a_start_drops_later_steps_of_earlier_attempts_and_deletes_nothing(tmp_p
     players.trainer.close()
     before = (run.path / OBSERVATIONS).read_bytes()
     again = start(run, from_step=1)
-    assert again.trainer.last_step == 1
+    assert again.trainer.state.last_step == 1
     assert (again.trainer.live(1, 1), again.trainer.live(1, 2), again.trainer.live(1, 0)) == (True, False, True)
     assert (run.path / OBSERVATIONS).read_bytes().startswith(before)
     opened = again.trainer.merge(0, 1)
@@ -97,7 +97,7 @@ def test_a_start_drops_later_steps_of_earlier_attempts_and_deletes_nothing(tmp_p
     assert steps_of(run) == [(1, 1), (2, 2), (2, 3)]
     again.trainer.close()
     third = start(run)
-    assert (third.trainer.attempt, third.trainer.last_step) == (3, 3)
+    assert (third.trainer.state.attempt, third.trainer.state.last_step) == (3, 3)
     assert third.trainer.live(2, 3)
     assert not third.trainer.live(1, 3)
     third.trainer.close()
@@ -118,7 +118,7 @@ def test_a_step_cut_off_by_a_kill_is_made_again(tmp_path: Path) -> None:
     for cut in range(kept, len(whole), 97):
         path.write_bytes(whole[:cut])
         again = start(run)
-        assert again.trainer.last_step == 1
+        assert again.trainer.state.last_step == 1
         opened = again.trainer.merge(0, 1)
         again.step(opened, 1)
         again.trainer.close()
@@ -219,7 +219,7 @@ def test_a_log_that_was_cut_into_parts_is_continued(tmp_path: Path) -> None:
     players.trainer.close()
     LogWriter(run.path / OBSERVATIONS).rotate()
     again = start(run)
-    assert again.trainer.last_step == 2
+    assert again.trainer.state.last_step == 2
     again.step(again.trainer.merge(0, 1), 2)
     assert steps_of(run) == [(1, 1), (1, 2), (2, 3)]
 
@@ -236,7 +236,7 @@ def test_variants_whose_bytes_have_not_arrived_are_waited_for(tmp_path: Path) ->
         part, known = run.path / expanded_segment(0), trainer.state.staging.seq
         before = part.stat().st_size
         slot = trainer.merge(1, 1).slots[0]
-        players.synthesise(trainer.last_step + 1, 0, slot)
+        players.synthesise(trainer.state.last_step + 1, 0, slot)
         arrived = part.read_bytes()
         part.write_bytes(arrived[:before] + bytes(100) + arrived[before + 100 :])
         trainer.write_tracker(force=True)

@@ -156,7 +156,7 @@ class Players:
         return opened
 
     def step(self, opened: Epoch, index: int) -> None:
-        step = self.trainer.last_step + 1
+        step = self.trainer.state.last_step + 1
         slots = batch(opened.slots, BATCH, index)
         groups = []
         for slot in slots:

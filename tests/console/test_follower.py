@@ -89,7 +89,7 @@ def test_a_look_reads_no_more_after_many_epochs(tmp_path: Path, monkeypatch: pyt
         fresh = Follower(run.path)
         with fresh.whole(), one.whole():
             assert remembered(one) == remembered(fresh)
-            assert len(one.steps) == len(one.updates) == trainer.last_step
+            assert len(one.steps) == len(one.updates) == trainer.state.last_step
             assert sorted(one.ids) == sorted(fresh.ids)
     assert variants == EPOCHS
     assert looks[1] == looks[-1], "the first look is that of a reader who comes"

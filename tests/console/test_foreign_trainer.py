@@ -240,7 +240,7 @@ def test_what_no_episode_earns_is_refused_and_not_recorded(
         log.start()
         with pytest.raises(UserError) as error:
             list(record_steps(log, [json.dumps(change(slot)).encode(), end(1).encode()], "standard input"))
-        assert log.last_step == 0
+        assert log.state.last_step == 0
     assert words in str(error.value) and "line 1" in str(error.value) and "→" in str(error.value)
 
 

@@ -53,11 +53,11 @@ class Trainer:
         self.run, self.stage, self.interface, self.lineage = run, stage, "identity", ""
         self.log = TrainerLog(run)
         self.log.start(from_step)
-        self.epoch: Epoch = self.log.merge(max(self.log.epoch, 0), stage)
+        self.epoch: Epoch = self.log.merge(max(self.log.state.epoch, 0), stage)
 
     @property
     def step(self) -> int:
-        return self.log.last_step
+        return self.log.state.last_step
 
     def play(self, steps: int, pause: float = 0.0) -> None:
         """Makes `steps` further steps, with the merges that fall due before them."""

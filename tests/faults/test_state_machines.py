@@ -171,7 +171,7 @@ class RunMachine(RuleBasedStateMachine):
 
     def start_trainer(self, back: int) -> None:
         self.trainer = TrainerLog(self.run)
-        from_step = max(0, self.trainer.last_step - back)
+        from_step = max(0, self.trainer.state.last_step - back)
         self.trainer.start(from_step)
         self.history = [seen for seen in self.history if seen[0] <= from_step]
         self.merges = [merge for merge in self.merges if merge[0] <= from_step]
@@ -188,8 +188,8 @@ class RunMachine(RuleBasedStateMachine):
         self.fixed += [len(self.written)] if epoch == len(self.fixed) else []
         said = [found for found in read(self.run.path / POOL) if found["epoch"] == epoch][-1 - sum_of(made) : -1]
         decisions = [(found["kind"], found["task"], found.get("rule", "")) for found in said]
-        assert decisions == self.replay([self.trainer.last_step])
-        self.merges.append((self.trainer.last_step, decisions))
+        assert decisions == self.replay([self.trainer.state.last_step])
+        self.merges.append((self.trainer.state.last_step, decisions))
 
     def replay(self, more: list[int]) -> list[tuple[str, str, str]]:
         """All live merges again, from nothing, and those after the steps `more`: what the last one decides."""
@@ -213,7 +213,7 @@ class RunMachine(RuleBasedStateMachine):
     @rule(level=st.integers(0, 10))
     def step(self, level: int) -> None:
         """The next batch: how well the policy does depends on the task and on `level`."""
-        step = self.trainer.last_step + 1
+        step = self.trainer.state.last_step + 1
         slots = batch(self.opened.slots, BATCH, self.played % steps_per_epoch(len(self.opened.slots), BATCH))
         self.played += 1
         groups = []
@@ -227,11 +227,11 @@ class RunMachine(RuleBasedStateMachine):
         assert not self.trainer.write_step(step, self.opened.number, groups)  # sent twice, taken once
         self.last_slots = slots
 
-    @precondition(lambda self: self.history and self.trainer.last_step > self.daemon.state.last_considered)
+    @precondition(lambda self: self.history and self.trainer.state.last_step > self.daemon.state.last_considered)
     @rule(again=st.booleans(), finish=st.booleans())
     def synthesise(self, again: bool, finish: bool) -> None:
         """The daemon picks one of the last step's tasks and writes a variant, perhaps one that it wrote before."""
-        step = self.trainer.last_step
+        step = self.trainer.state.last_step
         seed = next(seen[1] for seen in self.history if seen[0] == step)
         generation = generation_of(self.trainer.state.pool, seed) + 1
         repeated = again and bool(self.written)
@@ -257,7 +257,7 @@ class RunMachine(RuleBasedStateMachine):
         """It was writing, and its last checkpoint is up to six steps old."""
         self.trainer.close()
         kind, key = ("group", "index") if log == OBSERVATIONS else ("injected", "expanded")
-        void = record(kind, attempt=self.trainer.attempt, step=9_999, epoch=9_999, task="t", **{key: 9_999})
+        void = record(kind, attempt=self.trainer.state.attempt, step=9_999, epoch=9_999, task="t", **{key: 9_999})
         leave_torn(self.run.path / log, void, torn)
         self.start_trainer(back)
 

@@ -15,7 +15,7 @@ from rods.buffers.run.creation import create_run
 from rods.calls import Call
 from rods.config import parse_config
 from rods.console import api
-from rods.dialects.base import Parsed
+from rods.dialects import Parsed
 from rods.dialects.compact import Compact
 from rods.episode.drivers import Job
 from rods.evaluation.heldout import roll_out
@@ -96,7 +96,7 @@ def test_validation_and_evaluation_show_everything_as_it_is(tmp_path: Path, monk
     assert {job.interface.version for job in batches.jobs(batch, config, Players(ENVIRONMENTS))} == {
         f"forbidden+{Hints(brief=True).version}"
     }
-    assert all(job.interface is IDENTITY for job in batches.scoring_jobs(tasks, config, Players(ENVIRONMENTS)))
+    assert all(Players(ENVIRONMENTS).scored(task, config).interface is IDENTITY for task in tasks)
     seen: list[Job] = []
     scored = engine()
     rollouts = scored.rollouts

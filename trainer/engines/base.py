@@ -34,7 +34,6 @@ class RolloutEngine(Protocol):
     def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
         """A sample for each of `jobs`, in order. Draws are keyed by (random_seed, place), counted from `first`: a part
         of a batch draws what it would draw in the whole."""
-        ...
 
 
 @dataclass(slots=True)

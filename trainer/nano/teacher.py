@@ -37,7 +37,7 @@ from typing import Any
 
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue
-from rods.dialects.base import Dialect
+from rods.dialects import Dialect
 from rods.environments.base import Environment
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace

@@ -27,7 +27,7 @@ from rods.config import Config, Stage, read_config
 from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.extension import extensions
-from rods.files import user_cache
+from rods.files import explained, user_cache
 from rods.interfaces import Interface
 from rods.tasks import TASK_TYPES, TaskType
 from rods.trainer import torch_settings
@@ -69,15 +69,10 @@ def warm_started(config: Config, progress: Progress | None = None) -> Path:
 def make(config: Config, folder: Path, progress: Progress | None = None) -> Path:
     """Makes the warm-started policy for `config` in `folder`, which another process may make at the same time. Raises
     UserError where that cannot be written."""
-    try:
+    remedy = "set RODS_CACHE to a folder that can be written"
+    with explained("cannot keep the warm-started policy", folder.parent, remedy):
         folder.parent.mkdir(parents=True, exist_ok=True)
         making = tempfile.TemporaryDirectory(prefix=".making-", dir=folder.parent, ignore_cleanup_errors=True)
-    except OSError as error:
-        raise UserError(
-            f"cannot keep the warm-started policy ({error.strerror})",
-            where=str(folder.parent),
-            remedy="set RODS_CACHE to a folder that can be written",
-        ) from error
     with making:
         chat, encoded = demonstrated(config)
         chat.tokenizer.save_pretrained(making.name)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rods import dialects
-from rods.dialects.base import Dialect
+from rods.dialects import Dialect
 from rods.episode.drivers import Job
 from rods.episode.engine import MAX_STEPS, NeedVerdict, Trace
 from rods.episode.goals import GroundTruth

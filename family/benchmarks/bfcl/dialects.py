@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from rods.calls import Call
-from rods.dialects.base import Parsed, RoleAndText
+from rods.dialects import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
 from rods.family.benchmarks.bfcl.decoding import decode, executed, written
 from rods.family.benchmarks.bfcl.harness import Harness

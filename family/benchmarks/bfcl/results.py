@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from rods.buffers.log.disk import replace
-from rods.dialects.base import Dialect
+from rods.dialects import Dialect
 from rods.episode.engine import StepTrace, Trace
 from rods.errors import RefusedError, UserError
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted

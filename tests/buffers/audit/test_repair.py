@@ -39,7 +39,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Run:
             players = Players(run, trainer, daemon)
             players._fresh = iter(list(players._fresh)[daemon.state.last_considered :])
             for epoch in epochs:
-                if epoch > trainer.epoch:
+                if epoch > trainer.state.epoch:
                     players.epoch(epoch)
     assert verify(run.path).problems == []
     return run
@@ -110,7 +110,7 @@ def test_what_was_written_while_a_person_thought_it_over_stays(tmp_path: Path) -
         hit(run, OBSERVATIONS, "group", 2)
         repairs = examine(run)
         players.epoch(1)
-        last = trainer.last_step
+        last = trainer.state.last_step
     carry_out(run, repairs)
     assert read_state(run).last_step == last
     assert examine(run) == []
@@ -170,7 +170,7 @@ def test_from_a_merge_whose_own_record_is_lost_pool_and_trainer_go_back(run: Run
     assert after == before[: len(after)] and len(after) < seq
     assert sum(len(path.read_bytes()) for path in aside.iterdir()) > 0
     with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
-        kept = trainer.epoch
+        kept = trainer.state.epoch
         trainer.start(trainer.state.pool.epochs[-1].step)
         Players(run, trainer, daemon).epoch(kept)
         trainer.merge(kept + 1, 1)

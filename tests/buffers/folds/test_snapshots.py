@@ -85,7 +85,7 @@ def test_a_trainer_goes_on_behind_a_snapshot_as_if_it_had_read_everything(run: R
         assert trainer.state.snapshot > 0
         players = Players(run, trainer, daemon)
         trainer.start()
-        players.epoch(trainer.epoch + 1, steps=1)
+        players.epoch(trainer.state.epoch + 1, steps=1)
     assert verify(run.path).problems == []
     assert folded(run, snapshots=True)[1] == folded(run, snapshots=False)[1]
 
@@ -137,7 +137,7 @@ def test_a_rewind_behind_the_newest_snapshot_begins_at_an_older_one_or_at_the_be
         shutil.copytree(long_run.path, tmp_path / str(back))
         run = Run.open(tmp_path / str(back))
         with TrainerLog(run) as trainer:
-            last = trainer.last_step
+            last = trainer.state.last_step
         writer = LogWriter(run.path / OBSERVATIONS)  # not the owner's own fold, which would write a new snapshot
         writer.append([record("start", attempt=2, from_step=last - back)])
         writer.close()
@@ -158,7 +158,7 @@ def test_a_kill_between_two_parts_of_one_epoch_is_no_end(run: Run) -> None:
     live.rename(live.with_name(f"{live.name.removesuffix('.jsonl')}.{seq:012d}.jsonl"))
     with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
         trainer.start()
-        Players(run, trainer, daemon).epoch(trainer.epoch + 1)
+        Players(run, trainer, daemon).epoch(trainer.state.epoch + 1)
     assert segments(run.path / EXPANDED)[0].name == first
     assert sum(1 for _ in read(run.path / EXPANDED)) >= number
     assert live.exists()

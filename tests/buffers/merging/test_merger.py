@@ -169,7 +169,7 @@ def test_an_epoch_survives_a_rewind_to_its_own_step_and_not_to_one_before(tmp_pa
         assert log.merge(2, 1).recorded
     with TrainerLog(players.run) as log:
         log.start(from_step=step - 1)
-        assert log.epoch == 1
+        assert log.state.epoch == 1
 
 
 def test_revive_burn_in_drift_unsampled_inject_capacity_happen_in_this_order(tmp_path: Path) -> None:
@@ -488,20 +488,20 @@ def test_any_history_of_kills_and_rewinds_folds_to_what_verify_derives(
     for _ in range(data.draw(st.integers(3, 9))):
         action = data.draw(st.sampled_from(["epoch", "epoch", "part", "rewind", "cut merge", "cut step", "poll"]))
         if action == "epoch":
-            players.epoch(players.trainer.epoch + 1)
+            players.epoch(players.trainer.state.epoch + 1)
         elif action == "part":
-            players.epoch(players.trainer.epoch + 1, steps=2)
+            players.epoch(players.trainer.state.epoch + 1, steps=2)
         elif action == "poll":
             following.poll()
         else:
             if action != "rewind":
-                players.epoch(players.trainer.epoch + 1, steps=int(action == "cut step"))
+                players.epoch(players.trainer.state.epoch + 1, steps=int(action == "cut step"))
             players.trainer.close()
             if action != "rewind":
                 log = POOL if action == "cut merge" else OBSERVATIONS
                 cut_tail(run.path / log, data.draw(st.integers(1, 400)))
             players.trainer = TrainerLog(run)
-            last = players.trainer.last_step
+            last = players.trainer.state.last_step
             players.trainer.start(data.draw(st.integers(0, last)) if action == "rewind" else None)
     following.poll()
     following.poll()

@@ -138,7 +138,7 @@ async def test_a_near_duplicate_is_refused_at_admission_and_drawn_anew() -> None
 
 async def test_a_spent_budget_of_those_who_play_ends_the_variant() -> None:
     def broke(task: OpenTask) -> Job:
-        raise UserError("the budget is spent", where="operation.player_budgets") from BudgetSpent("run", "spent")
+        raise UserError("the budget is spent", where="operation.player_budgets") from BudgetSpent("spent")
 
     found, rejections = await written(ProceduralDrawer(THREADS), play=broke)
     assert found == "budget_spent" and [(one.stage, one.error) for one in rejections] == [("judge", "budget_spent")]

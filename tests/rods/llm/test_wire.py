@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from rods.llm import Request, wire
+from rods.llm import Completion, Request, wire
 from rods.llm.wire import NotAnAnswer
 
-SENT = wire.Sent("backbone", "asked", 40, constrained=False, retries=0)
+SENT = Completion("", "other", "asked", "backbone", tokens_in=10)
 HALF = "\ud83d"  # half of a surrogate pair
 
 

@@ -14,7 +14,7 @@ from rods.answers import AnswerForm
 from rods.composing.records import ComposeError
 from rods.config import parse_config
 from rods.daemon.authors.llm.asking import Asker
-from rods.llm import EndpointError, Usage, wire
+from rods.llm import Completion, EndpointError, Usage, wire
 from tests.daemon.authors.llm.world import asker_at, assignment, playing
 
 VERDICT = {"type": "string", "enum": ["aligned", "misaligned"]}
@@ -124,7 +124,7 @@ async def test_a_model_that_rambles_is_not_given_more_room_than_once(stub: Stub)
 
 async def test_thoughts_in_a_field_of_their_own_are_seen() -> None:
     reply = {"choices": [{"finish_reason": "length", "message": {"content": None, "reasoning_content": "Well, "}}]}
-    sent = wire.Sent("stub", "stub", 40, constrained=True, retries=0)
+    sent = Completion("", "other", "stub", "stub", tokens_in=10, constrained=True)
     assert wire.decode(json.dumps(reply).encode(), sent, 0.1).thought
     for text in ('{"reason": "no </think> here"}', "<verdict>aligned</verdict>", " " * 100_000):
         reply = {"choices": [{"finish_reason": "stop", "message": {"content": text}}]}
