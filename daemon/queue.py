@@ -8,9 +8,13 @@ in order.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable
+from operator import attrgetter
 
 from rods.buffers.daemon_log import Unfinished
+
+by_step = attrgetter("step")
 
 
 def accepted(pick: Unfinished) -> list[str]:
@@ -23,40 +27,34 @@ class SeedQueue:
 
     def __init__(self, bound: int | None) -> None:
         self.bound = bound
-        self._steps: dict[int, list[Unfinished]] = {}  # step → its picks, best first
+        self._picks: list[Unfinished] = []  # those of a step best first
         self._changed = asyncio.Event()
         self.newest = 0  # the newest step of the trainer that is known
         self.epoch = -1  # the newest epoch whose record is known
 
     def __len__(self) -> int:
-        return sum(len(picks) for picks in self._steps.values())
+        return len(self._picks)
 
     def add(self, picks: Iterable[Unfinished]) -> None:
-        for pick in picks:
-            self._steps.setdefault(pick.step, []).append(pick)
+        self._picks += picks
         self._changed.set()
 
     def advance(self, newest: int, epoch: int) -> list[Unfinished]:
         """The trainer has reached step `newest` and `epoch`: returns the picks that became stale, no longer queued."""
         self.newest, self.epoch = max(self.newest, newest), epoch
         self._changed.set()
-        if self.bound is None:
-            return []
-        stale = sorted(step for step in self._steps if self.newest - step >= self.bound)
-        return [pick for step in stale for pick in self._steps.pop(step)]
+        oldest = -math.inf if self.bound is None else self.newest - self.bound
+        stale = sorted((pick for pick in self._picks if pick.step <= oldest), key=by_step)
+        self._picks = [pick for pick in self._picks if pick.step > oldest]
+        return stale
 
     def take(self) -> Unfinished | None:
         """The next pick that may start; None when there is none. In order, a pick starts when the pool of its own
         epoch is known (after a restart it may be known later than the pick)."""
-        if not self._steps:
+        pick = (min if self.bound is None else max)(self._picks, key=by_step, default=None)
+        if pick is None or (self.bound is None and pick.epoch > self.epoch):
             return None
-        step = min(self._steps) if self.bound is None else max(self._steps)
-        picks = self._steps[step]
-        if self.bound is None and picks[0].epoch > self.epoch:
-            return None
-        pick = picks.pop(0)
-        if not picks:
-            del self._steps[step]
+        self._picks.remove(pick)
         return pick
 
     async def changed(self) -> None:
