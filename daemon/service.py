@@ -111,11 +111,8 @@ class Service:
         held_out = held_out_index(run.tasks)
         self.pipeline = Pipeline(run.config, held_out, threads, self.writers.kinds, self.players)
         self.generated: list[AnyTask] = []  # the variants of the pool
-
-        def tasks() -> list[AnyTask]:
-            return [*run.tasks, *self.generated]
-
-        works = (extension.daemon_work(run, self.writers, threads, tasks) for extension in extensions())
+        given = (run, self.writers, threads, lambda: [*run.tasks, *self.generated])
+        works = (extension.daemon_work(*given) for extension in extensions())
         self.works = [work for work in works if work is not None]  # beside picks
         self.jobs = asyncio.Queue[Callable[[], Awaitable[None]]]()  # theirs: few, soon done, and never dropped
         self.life = TrainerLife(run.path)

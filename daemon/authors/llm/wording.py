@@ -237,12 +237,8 @@ def user_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> list[U
 def looked_up(calls: Sequence[BoundCall]) -> list[Any]:
     """What calls find out for later ones, each value once: a user who says it would spare the policy the looking up,
     and the task would have another shape than its root."""
-    values = [
-        bound.call.arguments[argument]
-        for bound in calls
-        for argument, flow in bound.flows.items()
-        if flow.origin is not None
-    ]
+    taken = ((bound, argument) for bound in calls for argument, flow in bound.flows.items() if flow.origin is not None)
+    values = [bound.call.arguments[argument] for bound, argument in taken]
     by_text = {canonical(value): value for value in values}
     return [by_text[key] for key in sorted(by_text)]
 
