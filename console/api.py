@@ -100,7 +100,6 @@ class Training:
     """
 
     run: TrainingRun
-    _policy: PolicyFunction
     _files: _Files
 
     def __enter__(self) -> Self:
@@ -126,7 +125,7 @@ class Training:
 
     def play(self, batch: Batch) -> list[Sequence[Trace]]:
         """`rollouts.rollouts_per_task` episodes of each slot, with the prompt and the interface of its stage."""
-        return by_slot(batch, _play(jobs(batch, self.config, self.run.run.players), self._policy))
+        return by_slot(batch, _play(jobs(batch, self.config, self.run.run.players), self._files.policy))
 
     def record(self, batch: Batch, played: Sequence[Sequence[Trace | Rollout]]) -> list[Group]:
         """Makes what the slots of `batch` earned durable, one group a slot; returns the groups, with rewards. A rollout
@@ -153,7 +152,7 @@ def open_training(
     """
     run = open_run(folder, config)
     files = _Files(run, policy, save or (lambda folder: None), load or (lambda folder: None))
-    return Training(TrainingRun(run, asked_to_stop), policy, files)
+    return Training(TrainingRun(run, asked_to_stop), files)
 
 
 def open_run(folder: Path | str, config: Path | str | None = None) -> Run:

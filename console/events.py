@@ -11,8 +11,7 @@ import orjson
 from rods.buffers.run.runfolder import LOGS
 
 PROCESSES = ("trainer", "daemon")
-LEVELS = ("debug", "info", "warning", "error", "critical")
-GRAVE = LEVELS[2:]
+GRAVE = ("warning", "error", "critical")  # levels
 HEAD = ("timestamp", "process", "level", "event", "run")
 TAIL = 1 << 18  # bytes of a file that are read from its end
 Event = dict[str, Any]

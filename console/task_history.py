@@ -144,10 +144,12 @@ def _history(follower: Follower, number: int, groups: list[Record]) -> list[dict
         *follower.records(SEEDS, seqs(follower.picks)),
         *follower.records(POOL, sorted([*seqs(follower.decisions), *refused])),
     ]
+    means = (((group["step"], group["index"]), progress_moments(group)) for group in groups)
+    earned = {place: {"mean": known.mean} for place, known in means if known is not None}
     for _, source in follower.state.sources:
         for record in follower.state.records(source.log):
             if record["task"]["id"] == follower.ids[number]:
-                records.append(record | _earned(groups, record["step"], record["slot"]))
+                records.append(record | earned.get((record["step"], record["slot"]), {}))
     events = []
     for record in sorted(records, key=lambda record: record["step"]):
         event = {"step": record["step"], "event": record["kind"]}
@@ -156,14 +158,6 @@ def _history(follower: Follower, number: int, groups: list[Record]) -> list[dict
             event["latest failure"] = _told(failed[record["pick"]])
         events.append(event)
     return events
-
-
-def _earned(groups: list[Record], step: int, slot: int) -> dict[str, Any]:
-    """The mean reward in a slot of a live step; nothing where there is no such group, or nothing counts."""
-    for record in groups:
-        if (record["step"], record["index"]) == (step, slot) and (found := progress_moments(record)) is not None:
-            return {"mean": found.mean}
-    return {}
 
 
 def _told(evidence: Any) -> str:

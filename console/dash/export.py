@@ -91,20 +91,16 @@ def _page(answers: dict[str, Any]) -> str:
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src data: {hashes}"
     held = orjson.dumps(answers, default=str, option=orjson.OPT_NON_STR_KEYS).decode().replace("<", "\\u003c")
     page = static("index.html")
-    for living, inside in (
-        (
-            '<meta charset="utf-8">',
-            f'<meta charset="utf-8">\n<meta http-equiv="content-security-policy" content="{policy}">',
-        ),
-        ('<link rel="stylesheet" href="/static/uPlot.min.css">', f"<style>{static('uPlot.min.css')}</style>"),
-        ('<link rel="stylesheet" href="/static/style.css">', f"<style>{static('style.css')}</style>"),
-        ('<script src="/static/uPlot.min.js"></script>', f"<script>{inline['chart']}</script>"),
-        (
-            '<script type="module" src="/static/main.js"></script>',
-            f'<script type="application/json" id="answers">{held}</script>\n<script type="module">{START}</script>',
-        ),
-        ("{{map}}", inline["map"]),
-    ):
+    head = '<meta charset="utf-8">'
+    start = f'<script type="application/json" id="answers">{held}</script>\n<script type="module">{START}</script>'
+    for living, inside in {
+        head: f'{head}\n<meta http-equiv="content-security-policy" content="{policy}">',
+        '<link rel="stylesheet" href="/static/uPlot.min.css">': f"<style>{static('uPlot.min.css')}</style>",
+        '<link rel="stylesheet" href="/static/style.css">': f"<style>{static('style.css')}</style>",
+        '<script src="/static/uPlot.min.js"></script>': f"<script>{inline['chart']}</script>",
+        '<script type="module" src="/static/main.js"></script>': start,
+        "{{map}}": inline["map"],
+    }.items():
         assert page.count(living) == 1, living
         page = page.replace(living, inside)
     return page

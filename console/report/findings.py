@@ -95,18 +95,13 @@ def findings(history: History, figures: dict[str, Any]) -> list[str]:
 
 def heldout_sentence(heldout: dict[str, Any]) -> str:
     """Start, end and the paired difference with its interval, and whether that excludes zero. One task has none."""
-    start, end, difference = heldout["start"], heldout["end"], heldout["difference"]["progress"]
-    said = (
-        f"Held-out progress reward: {start['progress']['mean']:.3f} at step {start['step']}, "
-        f"{end['progress']['mean']:.3f} at step {end['step']}; paired difference {difference['mean']:+.3f} over "
-    )
+    texts, difference = TEXTS["heldout"], heldout["difference"]["progress"]
     if difference["interval"] is None:
-        return f"{said}1 task, too few for an interval."
+        return texts["alone"].format(**heldout)
     low, high = difference["interval"]
     verdict = "lies above 0" if low > 0 else "lies below 0" if high < 0 else "includes 0"
     few = too_few(difference["tasks"])
-    told = f"{said}{difference['tasks']} tasks, 95 % interval [{low:+.3f}, {high:+.3f}], which {verdict}"
-    return f"{told} ({few})." if few else f"{told}."
+    return texts["interval"].format(**heldout, verdict=f"{verdict} ({few})" if few else verdict)
 
 
 def limits(history: History) -> list[str]:

@@ -122,8 +122,6 @@ class History:
         faced = _rows(steps, "step", "difficulty", "drawn", "earned", where="drawn")
         self.difficulty = [Faced(step, int(level), tasks, _known(mean)) for step, level, tasks, mean in faced]
         self.heldout: dict[str, Any] | None = scored(follower.path)
-        #: whether the policy has no weights: such a run shows how the loop works, never that the method helps
-        self.simulated = run.config.policy.kind == "simulated"
 
 
 def recorded(follower: Follower) -> History:

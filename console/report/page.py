@@ -17,7 +17,7 @@ import numpy as np
 
 from rods.console.columns import thinned
 from rods.console.output import estimated
-from rods.console.report.findings import RULE_NAMES, findings, limits, numbers, signed
+from rods.console.report.findings import RULE_NAMES, TEXTS, findings, limits, numbers, signed
 from rods.console.report.history import Flags, Floats, Groups, History, Integers
 from rods.evaluation.scoring import share
 from rods.faults import LABELS, SUCCESSES
@@ -27,11 +27,6 @@ POINTS = 500  # of a curve; of more steps each nth is shown, the last among them
 MOST_DOTS = 2_000  # of a cloud, those that most groups share
 CHANGES = "what the policy is shown changes"
 MOST_VERSIONS = 40  # of the interface, the latest
-MEASURES = {
-    "progress": "progress reward",
-    "binary": "all turns resolved",
-    "official": "the benchmark's own verdict",  # skips turns in which no call is right (FACTS §1)
-}
 WORDS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("plots.toml").read_text(encoding="utf-8"))
 
 
@@ -75,7 +70,7 @@ def told(history: History) -> dict[str, Any]:
     return {
         "name": history.name,
         "subtitle": _subtitle(history),
-        "simulated": history.simulated,
+        "simulated": history.config.policy.kind == "simulated",  # such a run shows how the loop works, no more
         "numbers": figures,
         "findings": findings(history, figures),
         "limits": limits(history),
@@ -105,7 +100,7 @@ def _scores(heldout: dict[str, Any]) -> list[tuple[str, ...]]:
     """Rows of the held-out table: measure, start, end, paired difference, tasks."""
     start, end = heldout["start"], heldout["end"]
     rows = [
-        (MEASURES.get(name, name), start[name], end[name], estimated(difference, "+"))
+        (TEXTS["measures"].get(name, name), start[name], end[name], estimated(difference, "+"))
         for name, difference in heldout["difference"].items()
     ]
     before, after = start["progress_by_type"], end["progress_by_type"]

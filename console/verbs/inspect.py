@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import zip_longest
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -57,7 +56,9 @@ def inspect(
         remedy = f"`rods inspect {run} TASK --episodes --step STEP`"
         raise UserError("episodes are those of one task", where="rods inspect", remedy=remedy)
     if interface:
-        versions = interface_versions(run)
+        follower = Follower(run)
+        with follower.whole():
+            versions = follower.versions.found
         lines = (line for version in versions for line in _version_lines(version))
         print_result(as_json, {"versions": list(map(asdict, versions))}, lines)
     elif task is None or task in ("variants", "originals"):
@@ -70,13 +71,6 @@ def inspect(
     else:
         history = task_history(Follower(run), task)
         print_result(as_json, history.as_json(), _lines(history))
-
-
-def interface_versions(path: Path) -> list[InterfaceVersion]:
-    """The versions of what the live steps have shown, in order."""
-    follower = Follower(path)
-    with follower.whole():
-        return follower.versions.found
 
 
 def _version_lines(version: InterfaceVersion) -> list[str]:

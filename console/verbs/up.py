@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -37,6 +38,7 @@ RESTART_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # waits before the n-th rest
 STABLE_SECONDS = 60.0  # of life, after which a process's restarts count from zero again
 FULL_DISK_BYTES = 16_384  # a disk with less free space counts as full
 POLL_SECONDS = 0.25  # between looks at processes and files
+LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1  # by which a child dies with its parent
 
 
 def up(run: RunFolder, /, *, config: ConfigFile = None, as_json: Json = False) -> int:
@@ -100,7 +102,7 @@ class SupervisedProcess:
             stdout=self.printed,
             stderr=self.printed,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=partial(LIBC.prctl, PR_SET_PDEATHSIG, signal.SIGTERM),
         )
         self.started, self.restart_at = time.monotonic(), None
 
@@ -201,14 +203,6 @@ class Supervisor:
         child.restart_at = now + wait
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         self.say(f"{child.name} {how}; starting it again in {wait:.0f} s" + (f" ({line})" if line and code > 0 else ""))
-
-
-_LIBC = ctypes.CDLL(None)
-_PR_SET_PDEATHSIG = 1
-
-
-def _die_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def children(run: Path, config: Path | None) -> tuple[SupervisedProcess, SupervisedProcess]:

@@ -10,6 +10,7 @@ variant, later ones overriding earlier ones field by field, and each next state 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from rods.answers import AnswerForm, Unreadable, obj
@@ -64,9 +65,6 @@ async def _rewritten(context: Context, given: Assignment[Task], plan: Plan) -> d
             raise Unreadable("state changes nothing: the new conversation needs data of its own")
         return new
 
-    async def check(state: dict[str, Any]) -> None:
-        await _check_legal(context, given.environment, state)
-
     may = showing.allowed(allowed(given.environment, old))
     fields = {
         "story": showing.narrative(plan.narrative),
@@ -76,6 +74,7 @@ async def _rewritten(context: Context, given: Assignment[Task], plan: Plan) -> d
     }
     form, sections = AnswerForm({"state": {"type": "object"}}), ["allowed"] if may else []
     try:
+        check = partial(_check_legal, context, given.environment)
         return await context.ask(given, "initial_state", fields, form, read, check=check, sections=sections)
     except ComposeError:
         if given.limits.duplicates and holds_data:  # refused at admission: nothing should be spent on one

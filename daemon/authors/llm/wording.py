@@ -49,10 +49,11 @@ async def queries(context: Context, given: Assignment[Task], draft: Draft) -> Te
     return tuple(texts)
 
 
-async def rewrite(context: Context, given: Assignment[Task], draft: Draft, worded: Texts = ()) -> Texts:
-    """All turns at once; `worded` are the queries that they start from in the paper's form. Raises ComposeError:
+async def rewrite(context: Context, given: Assignment[Task], draft: Draft) -> Texts:
+    """All turns at once; in the paper's form they start from `queries`, which may raise, too. Raises ComposeError:
     `query_verify_failed` for a text that never gets its values right, `query_gen_failed` for one that cannot be read or
     is no user's."""
+    worded = await queries(context, given, draft) if context.settings.calls == "per_turn" else ()
     count, tools = len(draft.turns), given.environment.tools()
     short = showing.within(draft, context.asker.roles.rewrite.results)
 
@@ -237,12 +238,8 @@ def user_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> list[U
 def looked_up(calls: Sequence[BoundCall]) -> list[Any]:
     """What calls find out for later ones, each value once: a user who says it would spare the policy the looking up,
     and the task would have another shape than its root."""
-    values = [
-        bound.call.arguments[argument]
-        for bound in calls
-        for argument, flow in bound.flows.items()
-        if flow.origin is not None
-    ]
+    taken = ((bound, argument) for bound in calls for argument, flow in bound.flows.items() if flow.origin is not None)
+    values = [bound.call.arguments[argument] for bound, argument in taken]
     by_text = {canonical(value): value for value in values}
     return [by_text[key] for key in sorted(by_text)]
 

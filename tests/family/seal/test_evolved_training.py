@@ -28,7 +28,6 @@ from rods.console.report.findings import numbers
 from rods.console.report.history import recorded
 from rods.console.report.page import CHANGES, reward
 from rods.console.report.page import told as report
-from rods.console.verbs.inspect import interface_versions
 from rods.trainer import simulated
 from rods.trainer.policy import TrainingStopped
 from rods.trainer.training_run import TrainingRun
@@ -201,12 +200,12 @@ def test_status_and_report_say_what_is_shown_and_why(evolved: Run, capsys: pytes
 def test_versions_of_steps_that_a_start_drops_are_forgotten(evolved: Run, tmp_path: Path) -> None:
     shutil.copytree(evolved.path, tmp_path / "run")
     progress = Progress(tmp_path / "run")
-    whole = interface_versions(tmp_path / "run")
+    whole = recorded(Follower(tmp_path / "run")).versions
     assert progress.poll().interface == whole[-1]
     back = whole[2].step
     with TrainerLog(Run.open(tmp_path / "run")) as log:
         log.start(back)
-    left = interface_versions(tmp_path / "run")
+    left = recorded(Follower(tmp_path / "run")).versions
     assert left == whole[:3] and progress.poll().interface == left[-1]
 
 
