@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 
 from rods.canonical import content_id
+from rods.composing.records import Draft
 from rods.config import PipelineSettings
+from rods.daemon.authors.base import Assignment, Texts
 from rods.daemon.authors.catalogue_free import catalogue_with_tools, single_tools
 from rods.daemon.authors.llm import executing, forming, initial_states, judging, planning, wording
 from rods.daemon.authors.llm.asking import Asker, Context
 from rods.environments.base import Environment
 from rods.prompts import FOLDER, load
+from rods.tasks import Task
 
 
 class LLMAuthor(Context):
@@ -31,10 +34,13 @@ class LLMAuthor(Context):
     execute = executing.execute
     patch = initial_states.patch
     queries = wording.queries
-    rewrite = wording.rewrite
     reword = wording.reword
     form = forming.form
     judge = judging.judge
+
+    async def rewrite(self, given: Assignment[Task], draft: Draft) -> Texts:
+        worded = await self.queries(given, draft) if self.settings.calls == "per_turn" else ()
+        return await wording.rewrite(self, given, draft, worded)
 
 
 def prompt_hashes(environment: Environment) -> Mapping[str, str]:

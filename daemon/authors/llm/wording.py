@@ -49,11 +49,10 @@ async def queries(context: Context, given: Assignment[Task], draft: Draft) -> Te
     return tuple(texts)
 
 
-async def rewrite(context: Context, given: Assignment[Task], draft: Draft) -> Texts:
-    """All turns at once; in the paper's form they start from `queries`, which may raise, too. Raises ComposeError:
+async def rewrite(context: Context, given: Assignment[Task], draft: Draft, worded: Texts = ()) -> Texts:
+    """All turns at once; `worded` are the queries that they start from in the paper's form. Raises ComposeError:
     `query_verify_failed` for a text that never gets its values right, `query_gen_failed` for one that cannot be read or
     is no user's."""
-    worded = await queries(context, given, draft) if context.settings.calls == "per_turn" else ()
     count, tools = len(draft.turns), given.environment.tools()
     short = showing.within(draft, context.asker.roles.rewrite.results)
 
