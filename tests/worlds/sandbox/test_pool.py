@@ -19,7 +19,7 @@ from rods.environments.loading import Environments
 from rods.errors import InfrastructureError
 from rods.functions import named_function
 from rods.worlds.sandbox import pool
-from rods.worlds.sandbox.confined import Confiner
+from rods.worlds.sandbox.confined import Confiner, offered
 from tests.worlds.small_tasks import small_worlds
 
 TOY = "tests.rods.toy_environment:"
@@ -46,7 +46,8 @@ def children() -> set[str]:
 
 @pytest.fixture
 def most() -> Iterator[Callable[[], int]]:
-    """How many processes there were at once, watched all the time from now on."""
+    """How many processes there were at once, watched all the time from now on; looking for bubblewrap takes one more."""
+    offered()
     before, counts, over = children(), [0], threading.Event()
 
     def look() -> None:
