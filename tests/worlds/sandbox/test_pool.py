@@ -46,8 +46,8 @@ def children() -> set[str]:
 
 @pytest.fixture
 def most() -> Iterator[Callable[[], int]]:
-    """How many processes there were at once, watched all the time from now on; looking for bubblewrap takes one more."""
-    offered()
+    """How many processes there were at once, watched all the time from now on."""
+    offered()  # which starts a process itself
     before, counts, over = children(), [0], threading.Event()
 
     def look() -> None:
