@@ -30,10 +30,14 @@ def open_file(path: Path, flags: int) -> int:
 
 def write(path: Path, data: bytes) -> None:
     """A file with this content, durable but for its name. Raises OSError, and leaves what it has written."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def replace(path: Path, data: bytes) -> None:

@@ -222,8 +222,8 @@ def test_a_folder_whose_name_is_not_utf_8(finished_run: Path, tmp_path: Path) ->
     assert "not UTF-8" in refused("fork", finished_run, there / "other")
     assert "not UTF-8" in refused("status", "run", cwd=there), "records name the working folder too"
     assert [path.name for path in there.iterdir()] == ["run"]
-    for program in ("trainer", "daemon", "evaluation"):
-        command = [sys.executable, "-m", program, *(["run"] if program == "evaluation" else []), str(there / "run")]
+    for program in (["rods.trainer"], ["rods.daemon"], ["rods.family.benchmarks", "run"]):
+        command = [sys.executable, "-m", *program, str(there / "run")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert done.returncode == 2 and "not UTF-8" in done.stderr and "Traceback" not in done.stderr, done
 

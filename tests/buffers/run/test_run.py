@@ -146,10 +146,10 @@ def test_seeds_of_one_type_only_are_worth_a_warning(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_no_half_made_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     originals()
 
-    def full(descriptor: int) -> None:
+    def full(descriptor: int, data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "write", full)
     with pytest.raises(UserError, match="disk is full"):
         make_run(tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
