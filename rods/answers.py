@@ -59,17 +59,17 @@ class AnswerForm:
         text = text[thoughts.end() :] if (thoughts := THOUGHTS.match(text)) else text
         if len(text) > LONGEST:
             raise Unreadable(f"the answer has {len(text)} characters, at most {LONGEST} are read")
-        found = self._in_object(text) if constrained else self._in_tags(text)
+        answer = self._in_object(text) if constrained else self._in_tags(text)
         bound, field, value = self.bound or ("", "", "")
         for name, schema in self.fields.items():
-            if name not in found:
-                if name == bound and found.get(field) == value:
+            if name not in answer:
+                if name == bound and answer.get(field) == value:
                     raise Unreadable(f'{name} is missing, which "{value}" needs')
                 if name not in self.optional and name != bound:
                     raise Unreadable(f"{name} is missing")
-            elif name not in self.guiding and (what := Checker(schema).fault(found[name])):
+            elif name not in self.guiding and (what := Checker(schema).fault(answer[name])):
                 raise Unreadable(f"{name} {what}")
-        return found
+        return answer
 
     def _in_object(self, text: str) -> dict[str, Any]:
         try:
@@ -84,16 +84,16 @@ class AnswerForm:
     def _in_tags(self, text: str) -> dict[str, Any]:
         reasons = re.findall(r"<reason>(.*?)</reason>", text, re.DOTALL)
         text = re.sub(r"<reason>.*?</reason>", "", text, flags=re.DOTALL)
-        found: dict[str, Any] = {"reason": " ".join(reasons).strip()}
+        answer: dict[str, Any] = {"reason": " ".join(reasons).strip()}
         for name, schema in self.fields.items():
             parts = _between_tags(name, text)
             if schema.get("type") == "array" and "items" in schema:
-                found[name] = [_value(name, part, schema["items"]) for part in parts]
+                answer[name] = [_value(name, part, schema["items"]) for part in parts]
             elif len(parts) > 1:
                 raise Unreadable(f"<{name}> stands there {len(parts)} times")
             elif parts:
-                found[name] = _value(name, parts[0], schema)
-        return found
+                answer[name] = _value(name, parts[0], schema)
+        return answer
 
 
 def obj(fields: Mapping[str, Schema], optional: frozenset[str] = frozenset()) -> dict[str, Any]:

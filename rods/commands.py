@@ -49,9 +49,9 @@ def run(app: App, arguments: Sequence[str], interrupted: Callable[[Interrupted],
     program, code = app.name[0], EXIT_OK
     try:
         _check_names(arguments)
-        found = _called(app, list(arguments))
+        result = _called(app, list(arguments))
         sys.stdout.flush()
-        code = found if isinstance(found, int) else EXIT_OK
+        code = result if isinstance(result, int) else EXIT_OK
     except* CycloptsError as group:
         text = " ".join(str(_first(group)).split())
         code = _said(program, f"{text} → `{program} --help` lists verbs and options", EXIT_USER)

@@ -83,11 +83,11 @@ def advantages(rewards: Array, baseline: Baseline, scale: Scale) -> Array:
     """Advantages of `rewards` [groups, rollouts]; 0 where a reward is NaN, and where fewer than two are compared.
     Standard deviations are the unbiased ones."""
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # groups without a reward have no mean
-        found = rewards - _baseline(rewards, baseline)
+        earned = rewards - _baseline(rewards, baseline)
         if scale != "none":
             axis = 1 if scale == "group" else None
-            found = found / (np.nanstd(rewards, axis=axis, ddof=1, keepdims=True) + EPSILON)
-    return np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
+            earned = earned / (np.nanstd(rewards, axis=axis, ddof=1, keepdims=True) + EPSILON)
+    return np.nan_to_num(earned, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def most_varied(rewards: Array, count: int) -> NDArray[np.bool_]:
@@ -127,17 +127,17 @@ def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
     answer = hook(estimate)
     if isinstance(answer, np.ndarray) and answer.shape == estimate.advantages.shape:
         answer = answer.reshape(-1, 1)
-    found = [np.asarray(part, dtype=np.float64) for part in answer]
-    if len(found) != len(estimate.rollouts) or any(
-        part.shape not in ((1,), (seen.tokens,)) for part, seen in zip(found, estimate.rollouts, strict=True)
+    earned = [np.asarray(part, dtype=np.float64) for part in answer]
+    if len(earned) != len(estimate.rollouts) or any(
+        part.shape not in ((1,), (seen.tokens,)) for part, seen in zip(earned, estimate.rollouts, strict=True)
     ):
         raise UserError(
             "the hook must answer with an array [groups, rollouts] or with one array a rollout, of one value a token",
             where="training.advantage_hook",
         )
-    if not all(np.isfinite(part).all() for part in found):
+    if not all(np.isfinite(part).all() for part in earned):
         raise UserError("the hook answered with NaN or infinity", where="training.advantage_hook")
-    return found
+    return earned
 
 
 def with_advantages(groups: Sequence[Group], earned: Sequence[Array]) -> list[Group]:

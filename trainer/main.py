@@ -129,9 +129,9 @@ def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None, conf
 def open_run(path: Path, config_file: Path | None) -> Run:
     """The run in `path`, created first where there is none and a configuration is given. Raises UserError, and
     RefusedError where its identity or an environment differs."""
-    found = open_or_create(path, config_file) if config_file else Run.open(path)
-    found.check_environments()
-    return found
+    opened = open_or_create(path, config_file) if config_file else Run.open(path)
+    opened.check_environments()
+    return opened
 
 
 def _train(run: Run, request: StopRequest) -> int:

@@ -75,11 +75,11 @@ def split(config: Config, processes: int) -> tuple[int, int]:
             where="training.batch_tasks",
             remedy="choose batch_tasks × rollouts_per_task as a multiple of the number of processes",
         )
-    each = sequences // processes
-    micro_batch = config.operation.micro_batch or each
-    if each % micro_batch:
+    share = sequences // processes
+    micro_batch = config.operation.micro_batch or share
+    if share % micro_batch:
         raise UserError(
-            f"{each} sequences a process and step do not split into micro-batches of {micro_batch}",
+            f"{share} sequences a process and step do not split into micro-batches of {micro_batch}",
             where="operation.micro_batch",
             remedy="choose a divisor of batch_tasks × rollouts_per_task ÷ processes, or 0 for one pass",
         )

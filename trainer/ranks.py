@@ -31,8 +31,8 @@ class Ranks:
 
     def part(self, total: int) -> slice:
         """Which of `total` rollouts are this process's: the ranks take equal parts, in order."""
-        each = total // self.count
-        return slice(self.index * each, (self.index + 1) * each)
+        share = total // self.count
+        return slice(self.index * share, (self.index + 1) * share)
 
     def together(self, work: Callable[[], T]) -> T:
         """What `work` returns in the first process, or the RodsError that it raises, in every process."""
@@ -69,5 +69,5 @@ class Ranks:
 
     def agree(self, value: str) -> None:
         """Raises RuntimeError unless all processes say the same."""
-        if len(found := set(self.gathered([value]))) > 1:
-            raise RuntimeError(f"the processes disagree about the order of tasks ({', '.join(sorted(found))})")
+        if len(values := set(self.gathered([value]))) > 1:
+            raise RuntimeError(f"the processes disagree about the order of tasks ({', '.join(sorted(values))})")

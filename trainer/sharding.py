@@ -33,18 +33,18 @@ KINDS: tuple[Kind, ...] = ("fsdp", "deepspeed")  # those that partition
 def checked(config: Config) -> Kind:
     """How the policy is partitioned, as `accelerate launch` says. Raises UserError for a configuration that cannot."""
     used = [how for how in KINDS if os.environ.get(f"ACCELERATE_USE_{how.upper()}", "false").lower() == "true"]
-    found: Kind = used[0] if used else "whole"
-    if found != "whole" and config.training.optimizer == "muon":
+    kind: Kind = used[0] if used else "whole"
+    if kind != "whole" and config.training.optimizer == "muon":
         raise UserError(
             "Muon needs whole matrices, and each process has a part of them",
             where="training.optimizer",
             remedy='use "adamw", or start without FSDP and DeepSpeed',
         )
-    if found == "fsdp" and os.environ.get("FSDP_VERSION", "1") != "2":
+    if kind == "fsdp" and os.environ.get("FSDP_VERSION", "1") != "2":
         raise UserError(
             "FSDP 1 is not supported", where="FSDP_VERSION", remedy="set fsdp_version: 2 in accelerate's configuration"
         )
-    return found
+    return kind
 
 
 class Shards:
@@ -85,15 +85,15 @@ class Shards:
             return
         state = self.optimizer().state_dict()
         if self.kind == "fsdp":
-            state = {**state, "state": {key: self._whole_state(one) for key, one in state["state"].items()}}
+            state = {**state, "state": {key: self._whole_state(value) for key, value in state["state"].items()}}
         if self.first:
             torch.save(state, folder / OPTIMIZER)
 
     def load_optimizer(self, folder: Path) -> None:
         """Restores what `save_optimizer` wrote. Raises OSError, RuntimeError or ValueError when it does not fit."""
         if self.kind == "deepspeed":
-            found, _ = self.wrapped().load_checkpoint(str(folder / PARTITIONS), tag=TAG, load_lr_scheduler_states=False)
-            if found is None:
+            path, _ = self.wrapped().load_checkpoint(str(folder / PARTITIONS), tag=TAG, load_lr_scheduler_states=False)
+            if path is None:
                 raise RuntimeError("nothing of DeepSpeed's is there; it was written by another kind of start")
             return
         if not (folder / OPTIMIZER).exists() and (folder / PARTITIONS).is_dir():
@@ -102,7 +102,7 @@ class Shards:
         state = torch.load(folder / OPTIMIZER, weights_only=True, mmap=fsdp)
         if fsdp:
             parts = [part for group in self.optimizer().param_groups for part in group["params"]]
-            moved = {key: _parts_of_state(one, parts[key]) for key, one in state["state"].items()}
+            moved = {key: _parts_of_state(value, parts[key]) for key, value in state["state"].items()}
             state = {**state, "state": moved}
         self.optimizer().load_state_dict(state)
 

@@ -245,8 +245,8 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         width = output["completion_ids"].shape[1]
         rows = [np.pad(row, (0, width - len(row))) if len(row) > 1 else np.full(width, row[0]) for row in self.earned]
         per_token = any(len(row) > 1 for row in self.earned)
-        found = np.stack(rows) if per_token else np.concatenate(self.earned)
-        output["advantages"] = torch.tensor(found, dtype=torch.float32, device=self.accelerator.device)
+        earned = np.stack(rows) if per_token else np.concatenate(self.earned)
+        output["advantages"] = torch.tensor(earned, dtype=torch.float32, device=self.accelerator.device)
         if settings.update_rollouts:
             output["trained"] = torch.tensor(self.kept, device=self.accelerator.device)
             counted = (output["tool_mask"] * output["trained"][:, None]).sum()

@@ -42,11 +42,11 @@ def load_plain(model: Any, folder: Path) -> None:
     RuntimeError, ValueError for files that lack a weight, have one too many, or one of another shape."""
     options = {"dtype": model.dtype, "output_loading_info": True, "ignore_mismatched_sizes": True}
     with _unpartitioned():
-        written, found = type(model).from_pretrained(folder, local_files_only=True, **options)
-    found["mismatched_keys"] = [name for name, *_ in found["mismatched_keys"]]  # beside both shapes
+        written, info = type(model).from_pretrained(folder, local_files_only=True, **options)
+    info["mismatched_keys"] = [name for name, *_ in info["mismatched_keys"]]  # beside both shapes
     # The second of two tied names is neither missing nor unexpected.
     for kind, how in (("missing", "missing"), ("unexpected", "unexpected"), ("mismatched", "of another shape")):
-        if names := sorted(found[f"{kind}_keys"]):
+        if names := sorted(info[f"{kind}_keys"]):
             raise RuntimeError(f"weights that are {how}: {', '.join(names[:3])}{', …' if len(names) > 3 else ''}")
     model.load_state_dict(written.state_dict())
 

@@ -65,9 +65,9 @@ class Text:
     @staticmethod
     def holding(value: Any) -> Text:
         """What a JSON value says with its leaves and keys."""
-        found = [leaf for _, leaf in leaves(value, keys=True)]
-        text = _folded(" | ".join(map(str, found)))
-        exact = (float(leaf) for leaf in found if _is_number(leaf) and abs(leaf) < HUGE)
+        values = [leaf for _, leaf in leaves(value, keys=True)]
+        text = _folded(" | ".join(map(str, values)))
+        exact = (float(leaf) for leaf in values if _is_number(leaf) and abs(leaf) < HUGE)
         return Text(text.folded, text.numbers.union(exact))
 
     def contains_exact(self, value: Any) -> bool:
@@ -114,10 +114,10 @@ def read_json(text: str) -> Any:
 
 def things(text: str) -> list[Any]:
     """The quotations of a text, and the numbers (as float) and identifiers outside of them, each once."""
-    found: dict[Any, None] = dict.fromkeys(next(part for part in quoted if part) for quoted in QUOTED.findall(text))
+    quotes: dict[Any, None] = dict.fromkeys(next(part for part in quoted if part) for quoted in QUOTED.findall(text))
     rest = _NUMBERED.sub(" ", QUOTED.sub(" ", text))
     names = [name for name in IDENTIFIER.findall(NUMBER.sub(" ", rest)) if name.casefold() not in _WORDS["abbreviated"]]
-    return list(found | dict.fromkeys(names) | dict.fromkeys(numbers(rest)))
+    return list(quotes | dict.fromkeys(names) | dict.fromkeys(numbers(rest)))
 
 
 def numbers(text: str) -> Iterator[float]:

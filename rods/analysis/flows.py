@@ -76,7 +76,7 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[
     outputs: list[Output] = []
 
     def flow(tool: Tool, argument: str, value: Any, turn: int) -> Flow:
-        parameter = next((each for each in tool.parameters if each.name == argument), None)
+        parameter = next((declared for declared in tool.parameters if declared.name == argument), None)
         if texts[turn].contains_exact(value):
             return Flow("user")
         if parameter is not None and not parameter.required and key_of(parameter.default) == key_of(value):

@@ -167,10 +167,10 @@ def _documented(description: str, enumeration: tuple[str, ...]) -> list[Any]:
         return list(enumeration)
     if marked := _MARKED.search(description):
         return [part.strip(" '\"") for part in marked[1].split(",") if part.strip(" '\"")]
-    found = [
+    values = [
         part for quoted, either in _LISTED.findall(description) for part in (either.split("/") if either else [quoted])
     ]
-    return found if len(found) > 1 else []
+    return values if len(values) > 1 else []
 
 
 def _fits(kind: Any, value: Any) -> bool:

@@ -52,8 +52,8 @@ class Sampler:
 
     def call(self, tool: Tool) -> Call:
         """A call within the declared bounds; optional arguments are given half of the time."""
-        chosen = [each for each in tool.parameters if each.required or self.rng.random() < 0.5]
-        return Call(tool.name, {each.name: self.value(each.name, limits(each)) for each in chosen})
+        chosen = [parameter for parameter in tool.parameters if parameter.required or self.rng.random() < 0.5]
+        return Call(tool.name, {parameter.name: self.value(parameter.name, limits(parameter)) for parameter in chosen})
 
     def value(self, name: str, schema: Mapping[str, Any]) -> Any:
         if "enum" in schema:
@@ -63,7 +63,7 @@ class Sampler:
         if known and self.rng.random() < 0.8:
             related = [(field, value) for field, value in known if akin(field, name)]
             return self.rng.choice(related if related and self.rng.random() < 0.7 else known)[1]
-        if examples := [each for each in schema.get("examples", ()) if checker.fits(each)]:
+        if examples := [example for example in schema.get("examples", ()) if checker.fits(example)]:
             return self.rng.choice(examples)
         kind = schema.get("type", "string")
         if isinstance(kind, list):

@@ -131,7 +131,7 @@ class Checker:
 
     def fault(self, value: Any) -> str:
         """The first of `errors` as the rest of a sentence; empty when `value` conforms."""
-        return "" if self.fits(value) else next((self._told(each, value) for each in self.errors(value)), "is no JSON")
+        return "" if self.fits(value) else next((self._told(flaw, value) for flaw in self.errors(value)), "is no JSON")
 
     def at(self, error: ValidationError) -> Any:
         """The part of the schema that an error is about."""

@@ -298,7 +298,7 @@ class Catalogue:
 def _plain(value: Any) -> Any:
     """Records and tables as JSON, in which order counts."""
     if is_dataclass(value):
-        return [_plain(getattr(value, each.name)) for each in fields(value)]
+        return [_plain(getattr(value, attribute.name)) for attribute in fields(value)]
     if isinstance(value, Mapping):
         return [[name, _plain(item)] for name, item in value.items()]
     if isinstance(value, frozenset):

@@ -244,7 +244,7 @@ class _PhraseFinder:
     def begins(self, literal: str) -> Iterator[int]:
         """Where a phrase may begin: where its first words stand, or at any word when it begins with a value."""
         place = rf"(?<![^\W_])(?={re.escape(literal)})" if literal else r"(?<!\S)(?=\S)"
-        return (found.start() for found in re.finditer(place, self.text))
+        return (match.start() for match in re.finditer(place, self.text))
 
     def ends(self, parts: Sequence[tuple[str, str | None]], position: int, index: int = 0) -> Iterator[int]:
         """Where a match of `parts` from `index` on ends when it begins at `position`."""

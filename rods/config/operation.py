@@ -171,11 +171,11 @@ def base_address(text: str) -> str:
 def addresses(text: str) -> list[str]:
     """The addresses in a file of one a line; blank lines and those that begin with # say nothing. Raises ValueError
     naming the line."""
-    found = []
+    bases = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
             try:
-                found.append(base_address(line))
+                bases.append(base_address(line))
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from None
-    return found
+    return bases

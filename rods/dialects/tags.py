@@ -114,7 +114,7 @@ def _spoken(text: str) -> str:
     end = text.find("</think>")
     if end >= 0 and "<think>" not in text[:end]:
         text = text[end + len("</think>") :]
-    return THINK_OR_CALL.sub(lambda found: found[1] or "", text)
+    return THINK_OR_CALL.sub(lambda match: match[1] or "", text)
 
 
 def _documents(tools: Sequence[Tool]) -> str:

@@ -35,8 +35,8 @@ def text_of(source: str) -> str:
 
 def address_of(name: str) -> str | None:
     """The address in an environment's name; None for one that is no generated world's."""
-    found = _NAME.fullmatch(name)
-    return None if found is None else found[1]
+    match = _NAME.fullmatch(name)
+    return None if match is None else match[1]
 
 
 def source_of(name: str, folders: Sequence[Path] = ()) -> str:

@@ -45,8 +45,8 @@ def worlds() -> Mapping[str, WorldPackage]:
 @cache
 def declared(package: str, file: str) -> Mapping[str, dict[str, Any]]:
     """What the folders of `package` say in a declaration called `file`, by name. Imports none of them."""
-    found = find_spec(package)
-    places = (found.submodule_search_locations or ()) if found else ()
+    spec = find_spec(package)
+    places = (spec.submodule_search_locations or ()) if spec else ()
     files = sorted(path for place in places for path in Path(place).glob(f"*/{file}"))
     return {path.parent.name: tomllib.loads(path.read_text(encoding="utf-8")) for path in files}
 

@@ -157,8 +157,8 @@ class TypedEnvironment(Generic[S]):
         picture: dict[str, Any] = orjson.loads(self._written(state))
         return picture
 
-    def _equal(self, one: S, other: S) -> bool:
-        return self._snapshot(one) == self._snapshot(other)
+    def _equal(self, state: S, other: S) -> bool:
+        return self._snapshot(state) == self._snapshot(other)
 
 
 class TypedWorld(Generic[S]):

@@ -69,4 +69,4 @@ def check(
 def varied(task: AnyTask) -> bool:
     """Whether variants can be written of `task`: it has ground truth by turn, or an extension says so. Raises
     ValueError for one whose record cannot be read."""
-    return isinstance(task, Task) or any(each.varies(task) for each in extensions())
+    return isinstance(task, Task) or any(extension.varies(task) for extension in extensions())

@@ -143,7 +143,7 @@ def unnatural(text: str, longest: int) -> list[str]:
     reasons = []
     if not text or text != text.strip() or "  " in text or text[-1] not in ".!?" or text[0].islower():
         reasons.append(f"not written in sentences: {text!r}")
-    if said := next((found[0] for pattern in (DOUBLED, ARTICLES) if (found := pattern.search(text))), None):
+    if said := next((match[0] for pattern in (DOUBLED, ARTICLES) if (match := pattern.search(text))), None):
         reasons.append(f"says {said!r}")
     if len(text.split()) > longest:
         reasons.append(f"{len(text.split())} words long, over {longest}")

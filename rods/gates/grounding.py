@@ -77,7 +77,7 @@ def ungrounded(
     texts = (user.query, *user.further, *user.knows.values()) if isinstance(user, Persona) else user.texts
     heard, shown, reasons = Text.of(" | ".join(texts)), list[Output](), list[Reason]()
     for index, call in enumerate(calls):
-        defaults = {each.name: each.default for each in tools[call.name].parameters if each.default is not None}
+        defaults = {param.name: param.default for param in tools[call.name].parameters if param.default is not None}
         for name, value in call.arguments.items():
             known = (
                 told(leaf, heard) or any(output.has(name, leaf) for output in shown)

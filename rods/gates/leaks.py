@@ -52,5 +52,5 @@ def _leaks(text: str, hidden: Set[str], plain: Set[str], values: str) -> Iterato
         )
         if re.search(as_name, text, re.IGNORECASE):
             yield f"the text names the tool {name!r}"
-    if found := ARTEFACTS.search(text):
-        yield f"holds the artefact {found[0]!r}"
+    if artefact := ARTEFACTS.search(text):
+        yield f"holds the artefact {artefact[0]!r}"

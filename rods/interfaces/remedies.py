@@ -58,22 +58,22 @@ class Advice(NamedTuple):
 
 def misuses(tool: Tool, arguments: Mapping[str, Any]) -> list[Misuse]:
     """Each argument that breaks the document of `tool`; none where all of them keep to it."""
-    found: list[Misuse] = []
+    faults: list[Misuse] = []
     known = {parameter.name: parameter for parameter in tool.parameters}
     for unknown in arguments.keys() - known.keys():
         name = unknown[:LONGEST]
         close = named(alike(name, [free for free in known if free not in arguments]))
         takes = f"it takes {named(known)}" if known else "it takes none"
         sentence = f"`{tool.name}` has no argument `{name}`; " + (f"did you mean {close}?" if close else f"{takes}.")
-        found.append(Misuse(sentence, "unknown_argument", f"no {name}"))
+        faults.append(Misuse(sentence, "unknown_argument", f"no {name}"))
     for name, parameter in known.items():
         if name not in arguments:
             if parameter.required:
-                found.append(Misuse(f"`{name}` is missing{_about(parameter)}.", "missing", f"need {name}"))
+                faults.append(Misuse(f"`{name}` is missing{_about(parameter)}.", "missing", f"need {name}"))
         elif wrong := _wrong(arguments[name], parameter):
             sentence = f"`{name}` must be {wrong}{_about(parameter)}."
-            found.append(Misuse(sentence, "mistyped", f"{name} must be {wrong}"))
-    return sorted(found)
+            faults.append(Misuse(sentence, "mistyped", f"{name} must be {wrong}"))
+    return sorted(faults)
 
 
 def alike(name: str, others: Iterable[str]) -> list[str]:
@@ -144,7 +144,7 @@ def dependencies(environment: Environment) -> Dependencies:
             if isinstance(gift.value, FromResult):
                 givers[kind][recipe.tools[gift.value.step]] += 1
     tools = environment.tools()
-    found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    by_place: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for recipe in recipes:
         for step in recipe.steps:
             for parameter, source in step.arguments.items():
@@ -152,12 +152,12 @@ def dependencies(environment: Environment) -> Dependencies:
                 if isinstance(source, FromEarlierRecipe):
                     suppliers = list(givers[source.kind])
                 for place in (step.tool, parameter), (tools[step.tool].group, parameter):
-                    found[place].update(suppliers)
+                    by_place[place].update(suppliers)
     known = {
         (tool.name, parameter): tuple(sorted(counts, key=lambda name: (-counts[name], name)))
         for tool in tools.values()
         for parameter in tool.parameter_names
-        if (counts := found.get((tool.name, parameter)) or found.get((tool.group, parameter)))
+        if (counts := by_place.get((tool.name, parameter)) or by_place.get((tool.group, parameter)))
     }
     return Dependencies(known, catalogue.lookups)
 
@@ -169,7 +169,7 @@ def lookups(shown: Shown, call: Call, refusal: str) -> list[Advice]:
     if not LACKING.search(refusal):
         return []
     known, readers = dependencies(shown.environment).suppliers, dependencies(shown.environment).readers
-    returned = [Output((0, place), one, result) for place, (one, result) in enumerate(shown.results)]
+    returned = [Output((0, place), made, result) for place, (made, result) in enumerate(shown.results)]
     lookable: dict[str, list[str]] = {}
     for name, value in call.arguments.items():
         tools = [tool for tool in known.get((call.name, name), ()) if tool in shown.tools and tool != call.name]

@@ -108,16 +108,16 @@ class Client:
         now = time.monotonic()
         return [
             {
-                "endpoint": one.name,
-                "model": one.settings.model,
-                "servers": [server.base for server in one.servers],
-                "in_flight": one.slots.held,
-                "limit": int(one.slots.limit),
-                "waiting": one.slots.waiting,
-                "down_seconds": 0.0 if one.circuit.down_since is None else round(now - one.circuit.down_since, 1),
-                "why": one.circuit.why,
+                "endpoint": target.name,
+                "model": target.settings.model,
+                "servers": [server.base for server in target.servers],
+                "in_flight": target.slots.held,
+                "limit": int(target.slots.limit),
+                "waiting": target.slots.waiting,
+                "down_seconds": 0.0 if target.circuit.down_since is None else round(now - target.circuit.down_since, 1),
+                "why": target.circuit.why,
             }
-            for one in self._backbones.values()
+            for target in self._backbones.values()
         ]
 
     async def complete(self, request: Request) -> Completion:
@@ -182,7 +182,7 @@ class Client:
         """Whether the call is the trial of an endpoint that is down; waits its turn. None: better another one."""
         while True:
             circuit = backbone.circuit
-            if not circuit.able and not pinned and any(one.circuit.able for one in self._backbones.values()):
+            if not circuit.able and not pinned and any(other.circuit.able for other in self._backbones.values()):
                 return None
             trial = await circuit.passage()
             if trial is not None:

@@ -162,7 +162,7 @@ def _text(content: Any) -> str:
 def _thought(message: Any, text: str) -> bool:
     """Whether a model thought first: servers that part thinking from text have it in a field of its own."""
     apart = [message.get(name) for name in ("reasoning_content", "reasoning")] if isinstance(message, dict) else []
-    return any(isinstance(one, str) and one.strip() for one in apart) or bool(THOUGHTS.match(text))
+    return any(isinstance(thought, str) and thought.strip() for thought in apart) or bool(THOUGHTS.match(text))
 
 
 def _finish(reason: Any, text: str, calls: tuple[ToolCall, ...]) -> Finish:
@@ -200,8 +200,8 @@ def _ids(value: Any) -> tuple[int, ...]:
 
 
 def _logprobs(value: Any) -> tuple[float, ...]:
-    found = value.get("token_logprobs") if isinstance(value, dict) else None
-    return tuple(found) if isinstance(found, list) and all(type(item) is float for item in found) else ()
+    logprobs = value.get("token_logprobs") if isinstance(value, dict) else None
+    return tuple(logprobs) if isinstance(logprobs, list) and all(type(item) is float for item in logprobs) else ()
 
 
 def _finite(values: list[Any]) -> bool:

@@ -91,26 +91,26 @@ def reachable_maximum(rules: Selection, types: Iterable[TaskType]) -> int:
 
 def _score(step: int, signal: TaskSignal, config: Config) -> float | None:
     """The task's score in [0, 1]; None when it is no seed."""
-    rules, found = config.selection, signal.moments
+    rules, moments = config.selection, signal.moments
     if signal.truncated:
         return None
     if rules.order == "random":  # "regardless of their reward" (004 Appendix R)
         return rounded(keyed_random(config.random_seeds.daemon, "select", step, signal.task).random())
-    if found is None:
+    if moments is None:
         return None
-    zone = zone_of(found.mean, config.zones)
+    zone = zone_of(moments.mean, config.zones)
     if rules.order == "forgetting":
         if zone == "mastered" or signal.best is None or zone_of(signal.best, config.zones) != "mastered":
             return None
-        return rounded(signal.best - found.mean)
+        return rounded(signal.best - moments.mean)
     if zone != "boundary":
         return None
-    spread = signal.advantage if rules.order == "advantage" else found.variance
+    spread = signal.advantage if rules.order == "advantage" else moments.variance
     if spread is None or (rules.skip_zero_variance and spread == 0):
         return None
     if rules.order == "advantage":  # has no bound of its own
         return rounded(spread / (1 + spread))
-    return found.variance if rules.order == "variance" else rounded(4 * found.mean * (1 - found.mean))
+    return moments.variance if rules.order == "variance" else rounded(4 * moments.mean * (1 - moments.mean))
 
 
 def _nearness(step: int, facts: TaskFacts, levels: Sequence[int], config: Config) -> float:

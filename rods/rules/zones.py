@@ -65,7 +65,7 @@ def group_signal(group: Group, reward: BoundaryReward) -> TaskSignal:
     usable = counted and group.reward not in FORMAT_REWARDS and not group.head
     if not usable:
         return TaskSignal(group.task, None, truncated)
-    estimates = [one.advantage for one in group.rollouts if one.valid and one.advantage is not None]
+    estimates = [rollout.advantage for rollout in group.rollouts if rollout.valid and rollout.advantage is not None]
     spread = variance([(0, len(estimates), *share_sums(estimates, 0, 1))]) if estimates else None
     return TaskSignal(group.task, moments(group, reward), truncated, advantage=spread)
 
@@ -75,7 +75,7 @@ def moments(group: Group, reward: BoundaryReward) -> Moments | None:
     rollouts = [rollout for rollout in group.rollouts if rollout.valid]
     if not rollouts:
         return None
-    counts = [(one.binary, 1) if reward == "binary" else (one.resolved, one.expected) for one in rollouts]
+    counts = [(valid.binary, 1) if reward == "binary" else (valid.resolved, valid.expected) for valid in rollouts]
     entry = (0, len(rollouts), *count_sums(*zip(*counts, strict=True)))
     return Moments(mean([entry]), variance([entry]))
 

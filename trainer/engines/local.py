@@ -45,10 +45,10 @@ class LocalEngine:
         """`load` for a process that only scores or warms up: threads and number format of `operation` for that `kind`
         of policy, on the GPU if there is one."""
         torch_settings.settle_threads(operation)
-        found = LocalEngine.load(folder, limits, bf16=torch_settings.bf16(operation, kind))
+        engine = LocalEngine.load(folder, limits, bf16=torch_settings.bf16(operation, kind))
         if torch.cuda.is_available():
-            found.model.to("cuda")
-        return found
+            engine.model.to("cuda")
+        return engine
 
     def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
         """Runs `jobs` as one batch (rods.trainer.engines.base.RolloutEngine)."""
@@ -152,8 +152,8 @@ class _Batch:
             logits = self._advance(ids, counts)
         logprobs = torch.stack(drawn, 1).tolist()
         return {
-            job: row.take(self.chat, tokens, self.limits, found[: len(tokens)])
-            for job, row, tokens, found in zip(active, rows, written, logprobs, strict=True)
+            job: row.take(self.chat, tokens, self.limits, values[: len(tokens)])
+            for job, row, tokens, values in zip(active, rows, written, logprobs, strict=True)
         }
 
     def _choose(

@@ -54,7 +54,7 @@ class ServedEngine:
                 shared = {id(job.goal): job.goal for job in jobs if isinstance(job.goal, SharedGroundTruth)}
                 await asyncio.gather(*(_prepare(goal, threads) for goal in shared.values()))
                 episodes = [_Episode(self, client, session, seed, greedy) for seed in seeds]
-                return await asyncio.gather(*(one.run(job, threads) for one, job in zip(episodes, jobs, strict=True)))
+                return await asyncio.gather(*(play.run(job, threads) for play, job in zip(episodes, jobs, strict=True)))
 
 
 async def _prepare(goal: SharedGroundTruth, threads: Lanes) -> None:
@@ -128,15 +128,15 @@ class VllmServers:
     def bases(self) -> list[str]:
         """Their addresses without `/v1`. A file is read each time: a server that was requeued may be elsewhere. Raises
         Unreachable for a file that names none."""
-        found: Sequence[str] = self.endpoint.urls
+        urls: Sequence[str] = self.endpoint.urls
         if self.endpoint.url_file:
             try:
-                found = addresses(Path(self.endpoint.url_file).expanduser().read_text(encoding="utf-8"))
+                urls = addresses(Path(self.endpoint.url_file).expanduser().read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:
                 raise Unreachable(f"{self.endpoint.url_file}: {error}") from error
-            if not found:
+            if not urls:
                 raise Unreachable(f"{self.endpoint.url_file} names no address")
-        return [url.removesuffix("/").removesuffix("/v1") for url in found]
+        return [url.removesuffix("/").removesuffix("/v1") for url in urls]
 
     def load(self, folder: Path) -> str:
         """Has every server load the weights in `folder` in place and drop its cached prefixes; the new weight version,
@@ -152,8 +152,8 @@ class VllmServers:
         with suppress(Unreachable):  # no address: as for one that is gone
             for base in self.bases() if version else ():
                 with suppress(InfrastructureError):  # gone, not come back with other weights
-                    found = await _ask(session, "GET", f"{base}/weight_info", SERVER_ANSWER)
-                    if found is not None and found.get("weight_version") != version:
+                    info = await _ask(session, "GET", f"{base}/weight_info", SERVER_ANSWER)
+                    if info is not None and info.get("weight_version") != version:
                         return False
         return True
 

@@ -188,8 +188,8 @@ class Teacher:
 
     def _swapped(self, call: Call) -> Call:
         given = call.arguments
-        one, other = self.catalogue.swaps.get(call.name, ("", ""))
-        swapped = {**given, one: given[other], other: given[one]} if one in given and other in given else given
+        name, other = self.catalogue.swaps.get(call.name, ("", ""))
+        swapped = {**given, name: given[other], other: given[name]} if name in given and other in given else given
         return Call(call.name, swapped)
 
     def _mistaken(self, call: Call) -> Call:
