@@ -83,7 +83,7 @@ class Audit:
         told = f" ({', '.join(f'{rule} {count}' for rule, count in rules.items())})" if rules else ""
         yield f"{what}: {len({pair.other for pair in pairs})}{told}"
         for pair in pairs[:LISTED]:
-            names = (self.names.get(each, each) for each in (pair.task, pair.other))
+            names = (self.names.get(task, task) for task in (pair.task, pair.other))
             yield f"  {' ~ '.join(names)}: {', '.join(pair.rules)}{f' [{pair.file}]' if pair.file else ''}"
         if len(pairs) > LISTED:
             yield f"  … and {len(pairs) - LISTED} more (--json has all)"
@@ -129,7 +129,7 @@ def _pairs(task: AnyTask, matches: Iterable[Match], file: str = "") -> list[Pair
     for match in matches:
         turn = "" if match.turn is None else f" of turn {match.turn}"
         rules.setdefault(match.other, []).append(f"{match.rule}{turn}")
-    return [Pair(task.id, other, tuple(found), file) for other, found in rules.items()]
+    return [Pair(task.id, other, tuple(matched), file) for other, matched in rules.items()]
 
 
 def _matches(index: SimilarityIndex, task: AnyTask) -> list[Match]:
@@ -144,7 +144,7 @@ def _twin_turns(training: Sequence[AnyTask], held_out: Sequence[AnyTask]) -> dic
     for task in held_out:
         number, twins = turns.get(task.type, (0, 0))
         calls = _several(task)
-        turns[task.type] = number + len(calls), twins + sum((task.type, each) in known for each in calls)
+        turns[task.type] = number + len(calls), twins + sum((task.type, turn) in known for turn in calls)
     return turns
 
 

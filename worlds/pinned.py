@@ -122,7 +122,7 @@ def tool_of(record: Mapping[str, Any], group: str) -> Tool:
 def _written_out(schema: Any, definitions: Mapping[str, Any], depth: int = 0) -> Any:
     """A schema without references, as far as they do not go round in a circle."""
     if isinstance(schema, list):
-        return [_written_out(each, definitions, depth) for each in schema]
+        return [_written_out(part, definitions, depth) for part in schema]
     if not isinstance(schema, dict):
         return schema
     reference = schema.get("$ref")

@@ -49,10 +49,10 @@ def load_tasks(data: Data, folder: Path, *, train_needed: bool = True) -> list[A
         raise UserError(
             "no task has the split 'train'", where=where, remedy="give at least one batch of training tasks"
         )
-    for name, wanted, found in (("train", data.train, train), ("held_out", data.held_out, held_out)):
-        if wanted > len(found):
+    for name, wanted, given in (("train", data.train, train), ("held_out", data.held_out, held_out)):
+        if wanted > len(given):
             raise UserError(
-                f"data.{name} = {wanted}, but there are {len(found)}", where=where, remedy=f"lower data.{name}"
+                f"data.{name} = {wanted}, but there are {len(given)}", where=where, remedy=f"lower data.{name}"
             )
     return train[: data.train or None] + held_out[: data.held_out or None]
 

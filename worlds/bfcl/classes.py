@@ -184,8 +184,8 @@ def remember_prices(kind: Any) -> None:
     def prices(long_context: bool, *route: str) -> tuple[KeptList, dict[str, Any]]:
         scratch = kind()
         scratch.long_context = long_context
-        found = look_up(scratch, *route)
-        return keep(found["travel_cost_list"]), scratch._flight_cost_lookup
+        reply = look_up(scratch, *route)
+        return keep(reply["travel_cost_list"]), scratch._flight_cost_lookup
 
     @wraps(look_up)
     def get_flight_cost(self: Any, travel_from: str, travel_to: str, travel_date: str, travel_class: str) -> Any:
@@ -208,8 +208,8 @@ def remember_stocks(kind: Any, watched: list[str]) -> None:
     def stocks(sector: str) -> KeptList:
         scratch = kind()
         scratch.long_context = True
-        found: KeptList = keep(in_sector(scratch, sector)["stock_list"])
-        return found
+        kept: KeptList = keep(in_sector(scratch, sector)["stock_list"])
+        return kept
 
     @wraps(in_sector)
     def get_available_stocks(self: Any, sector: str) -> Any:

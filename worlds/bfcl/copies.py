@@ -40,9 +40,9 @@ def view(value: Any) -> Any:
     return fresh
 
 
-def same_object(one: Any, expected: Any) -> bool:
-    """The benchmark's comparison: every public attribute of `expected` equals that of `one` by Python's `!=`."""
-    attributes = one.__dict__
+def same_object(actual: Any, expected: Any) -> bool:
+    """The benchmark's comparison: every public attribute of `expected` equals that of `actual` by Python's `!=`."""
+    attributes = actual.__dict__
     for name, item in expected.__dict__.items():
         if name[0] == "_":
             continue

@@ -155,9 +155,9 @@ def _booked(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _edited(value: dict[str, Any]) -> dict[str, Any]:
-    head, found, fields = str(value.get("error", "")).partition("Invalid fields for update: ")
-    if found and not head:
-        value["error"] = found + ", ".join(sorted(fields.split(", ")))
+    head, label, fields = str(value.get("error", "")).partition("Invalid fields for update: ")
+    if label and not head:
+        value["error"] = label + ", ".join(sorted(fields.split(", ")))
     return value
 
 

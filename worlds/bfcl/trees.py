@@ -54,11 +54,11 @@ def own_file(system: Any, name: Any) -> None:
                 held[key] = fresh
 
 
-def same_tree(one: Any, expected: Any) -> bool:
+def same_tree(actual: Any, expected: Any) -> bool:
     """Whether two directories are equal as the classes say: names equal, and contents equal as dicts."""
     kind = type(expected)
     seen: set[tuple[int, int]] = set()
-    waiting = [(one, expected)]
+    waiting = [(actual, expected)]
     while waiting:
         left, right = waiting.pop()
         if left is right or (id(left), id(right)) in seen:
@@ -137,8 +137,8 @@ def decode_system(system: Any, record: dict[str, Any]) -> None:
     try:
         files = [file_type(name, content) for name, content in record["files"]]
         directories = [directory_type(name, None) for name, _, _ in record["directories"]]
-        found = {"directory": directories, "file": files}
-        contents = [{name: found[sort][index] for name, sort, index in entries} for entries in record["contents"]]
+        nodes = {"directory": directories, "file": files}
+        contents = [{name: nodes[sort][index] for name, sort, index in entries} for entries in record["contents"]]
         for directory, (_, parent, held) in zip(directories, record["directories"], strict=True):
             directory.parent = None if parent is None else directories[parent]
             directory.contents = contents[held]

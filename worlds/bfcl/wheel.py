@@ -52,8 +52,8 @@ def fetch(cache: Path | None = None) -> Path:
             _download(Path(temporary))
             fresh = Path(temporary) / FILE
             if not fresh.is_file():
-                found = sorted(entry.name for entry in Path(temporary).iterdir())
-                raise UserError(f"pip brought {found}, not {FILE}", where=PACKAGE, remedy="check the package index")
+                names = sorted(entry.name for entry in Path(temporary).iterdir())
+                raise UserError(f"pip brought {names}, not {FILE}", where=PACKAGE, remedy="check the package index")
             _check(fresh)
             fresh.replace(file)
     except OSError as error:

@@ -65,7 +65,7 @@ class Bfcl:
                 "wheel": wheel.SHA256,
                 "behaviour": BEHAVIOUR,
                 "tools": [
-                    [tool.group, tool.schema(), {one.name: dict(one.bounds) for one in tool.parameters if one.bounds}]
+                    [tool.group, tool.schema(), {arg.name: dict(arg.bounds) for arg in tool.parameters if arg.bounds}]
                     for tool in self._tools.values()
                 ],
             }
@@ -144,12 +144,12 @@ class Bfcl:
             return Result(f"{PREFIX}a precision of {precision}; at most {MAX_DIGITS}", None, "bounds")
         request = {"wheel": str(self.file), "name": bound.tool.name, "arguments": dict(arguments)}
         try:
-            found = self._worker.call(request)
+            reply = self._worker.call(request)
         except InfrastructureError as error:
             return Result(str(error), None, "infrastructure")
         except Overrun as overrun:
             return Result(f"{PREFIX}{overrun}", None, "timeout" if overrun.kind == "timeout" else "too_large")
-        return Result(found["text"], value_of(found["text"]), "tool" if found["failed"] else None)
+        return Result(reply["text"], value_of(reply["text"]), "tool" if reply["failed"] else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ def check_environment(
     with probe.guarded(name, "tools"):
         _identity(probe, name)
         tools = environment.tools()
-        probe.results = {each: Checker(tool.result) for each, tool in tools.items() if tool.result is not None}
+        probe.results = {key: Checker(tool.result) for key, tool in tools.items() if tool.result is not None}
         for tool_name, tool in tools.items():
             for fault in tool_faults(tool_name, tool):
                 probe.fault(tool_name, *fault)
@@ -186,11 +186,11 @@ def _isolation(probe: Probe, state: State, calls: list[Call]) -> None:
     if not probe.comparable:
         return
     alone = probe.replies(probe.fresh(state), calls)
-    one, other = probe.fresh(state), probe.fresh(state)
+    first, second = probe.fresh(state), probe.fresh(state)
     beside = []
     for call, opposite in zip(calls, reversed(calls), strict=True):
-        probe.call(other, opposite)
-        beside += probe.replies(one, [call])
+        probe.call(second, opposite)
+        beside += probe.replies(first, [call])
     if (at := _differs(alone, beside)) is not None:
         what = f"gave {beside[at][0][:80]!r} beside another instance, {alone[at][0][:80]!r} alone"
         probe.fault(calls[at].name, "", what, "keep all state in the instance, none in the module or class")

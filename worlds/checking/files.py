@@ -90,7 +90,7 @@ def check_file(path: Path, environments: Environments, *, variants: bool = False
     would hold against these tasks (docs/gates.md): that is for the user to know, not a fault. With `variants` they also
     list the training tasks for which the procedural author finds no plan of a variant, and why.
     """
-    found: list[Fault] = []
+    all_faults: list[Fault] = []
     tasks: dict[str, tuple[int, AnyTask]] = {}
     records = 0
     worlds = Worlds(environments)
@@ -113,10 +113,10 @@ def check_file(path: Path, environments: Environments, *, variants: bool = False
                         _doubt(task, world, number, doubts)
                     if variants and task.split == "train":
                         plans.append((number, _unplanned(world, task)))
-        found += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
+        all_faults += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
     if not records:
-        found.append(Fault(str(path), "", "holds no task", "write one JSON object a line"))
-    report = _report(path, records, _once(found), tasks, doubts)
+        all_faults.append(Fault(str(path), "", "holds no task", "write one JSON object a line"))
+    report = _report(path, records, _once(all_faults), tasks, doubts)
     if not variants:
         return report
     notes = [f"line {number} cannot be varied: {why}" for number, why in plans if why]
@@ -148,7 +148,7 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
     A hash may be missing, as in tasks that somebody writes by hand. Every ground truth is replayed; one that no longer
     holds is a fault, and the bytes are then of no use. Raises UserError when the file cannot be read.
     """
-    found: list[Fault] = []
+    all_faults: list[Fault] = []
     made: list[AnyTask] = []
     hashes = ids = 0
     worlds = Worlds(environments)
@@ -166,16 +166,16 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
             made.append(AnyTask.from_json(record))
             ids += made[-1].id != old
             faults_here += _world_faults(made[-1], worlds)
-        found += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
+        all_faults += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
     facts = {"tasks": len(made), "new hashes": hashes, "new ids": ids}
-    return CheckReport(str(path), tuple(_once(found)), facts=facts), task_lines(made)
+    return CheckReport(str(path), tuple(_once(all_faults)), facts=facts), task_lines(made)
 
 
-def _once(found: Sequence[Fault]) -> list[Fault]:
+def _once(all_faults: Sequence[Fault]) -> list[Fault]:
     """The faults, but a world that has changed is said where it is first met, with the number of tasks."""
-    same = Counter((fault.what, fault.remedy) for fault in found if fault.field == "environment.hash")
+    same = Counter((fault.what, fault.remedy) for fault in all_faults if fault.field == "environment.hash")
     told: list[Fault] = []
-    for fault in found:
+    for fault in all_faults:
         count = same.pop((fault.what, fault.remedy), 0) if fault.field == "environment.hash" else 1
         if count > 1:
             fault = replace(fault, what=f"{fault.what} (so in {count} tasks)")
@@ -200,14 +200,14 @@ def _records(path: Path) -> Iterator[tuple[int, Any, list[Found]]]:
 
 
 def _report(
-    path: Path, records: int, found: list[Fault], tasks: dict[str, tuple[int, AnyTask]], doubts: Doubts
+    path: Path, records: int, all_faults: list[Fault], tasks: dict[str, tuple[int, AnyTask]], doubts: Doubts
 ) -> CheckReport:
     sound = [task for _, task in tasks.values()]
     shared = overlaps(sound)
     notes = []
-    for rule in dict.fromkeys(each.match.rule for each in shared):
-        matching = [each for each in shared if each.match.rule == rule]
-        lines = sorted({tasks[each.task][0] for each in matching})
+    for rule in dict.fromkeys(overlap.match.rule for overlap in shared):
+        matching = [overlap for overlap in shared if overlap.match.rule == rule]
+        lines = sorted({tasks[overlap.task][0] for overlap in matching})
         notes.append(
             f"{len(lines)} training tasks match held-out ones by their {rule.replace('_', ' ')}; "
             f"first line {lines[0]}: {matching[0].match}. `rods data audit {path}` lists all"
@@ -220,10 +220,10 @@ def _report(
         "tasks": records,
         "splits": dict(Counter(task.split for task in sound)),
         "types": dict(Counter(task.type for task in sound)),
-        "overlaps": [each.as_json() for each in shared],
+        "overlaps": [overlap.as_json() for overlap in shared],
         "refused_as_variants": {gate: len(refused) for gate, refused in doubts.items()},
     }
-    return CheckReport(str(path), tuple(found), tuple(notes), facts)
+    return CheckReport(str(path), tuple(all_faults), tuple(notes), facts)
 
 
 def _world_faults(task: AnyTask, worlds: Worlds) -> Iterator[Found]:
@@ -282,26 +282,26 @@ def _doubt(task: Task, world: Environment, line: int, doubts: Doubts) -> None:
 
 def record_faults(record: Any) -> list[Found]:
     """Every fault of `record` (a parsed JSON line) as (field, what, remedy); empty when it is a task."""
-    found = [fault for error in SHAPE.errors(record) for fault in _misshapen(error, record)]
-    wrong = {field.partition(".")[0] for field, *_ in found}
+    all_faults = [fault for error in SHAPE.errors(record) for fault in _misshapen(error, record)]
+    wrong = {field.partition(".")[0] for field, *_ in all_faults}
     if "" in wrong:
-        return found
+        return all_faults
     script = None if "user" in wrong else record["user"].get("script")  # none where a persona is played
     turns = None if "goal" in wrong else record["goal"].get("calls")  # none where the end is judged
     if turns is not None:
-        found += _call_faults(turns)
+        all_faults += _call_faults(turns)
     if script is not None and turns is not None and len(script) != len(turns):
         what = f"has {len(turns)} turns, but user.script has {len(script)}"
-        found.append(("goal.calls", what, "give one list of calls for each turn, [] where no call is right"))
+        all_faults.append(("goal.calls", what, "give one list of calls for each turn, [] where no call is right"))
     if "tools" not in wrong:
-        found += _tool_faults(record, len(script) if script else None)
-    if not found:
+        all_faults += _tool_faults(record, len(script) if script else None)
+    if not all_faults:
         try:
             AnyTask.from_json(record)
         except ValueError as error:
             remedy = "`rods data rehash` writes it anew" if "does not match" in str(error) else ""
-            found.append(("id" if remedy else "", str(error), remedy))
-    return found
+            all_faults.append(("id" if remedy else "", str(error), remedy))
+    return all_faults
 
 
 def _misshapen(error: ValidationError, record: Any) -> Iterator[Found]:

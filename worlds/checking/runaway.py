@@ -43,8 +43,8 @@ def attempts(tools: Mapping[str, Tool]) -> Iterator[tuple[str, Call]]:
     for _ in range(500):
         nested = [nested]
     for tool in tools.values():
-        legal = {each.name: sampler.value(each.name, limits(each)) for each in tool.parameters}
-        kinds = {each.name: str(each.schema.get("type", "string")) for each in tool.parameters}
+        legal = {parameter.name: sampler.value(parameter.name, limits(parameter)) for parameter in tool.parameters}
+        kinds = {parameter.name: str(parameter.schema.get("type", "string")) for parameter in tool.parameters}
         for name, kind in kinds.items():
             for value in (*HUGE.get(kind, ()), nested):
                 yield name, Call(tool.name, {**legal, name: value})

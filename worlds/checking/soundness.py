@@ -30,8 +30,8 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
     says every slot exactly once, so that no argument can be left unsaid.
     """
     tools, recipes, book = environment.tools(), catalogue.recipes.values(), catalogue.book
-    found = [f"{recipe.name}: {fault}" for recipe in recipes for fault in _recipe(catalogue, recipe, tools)]
-    found += [
+    lines = [f"{recipe.name}: {fault}" for recipe in recipes for fault in _recipe(catalogue, recipe, tools)]
+    lines += [
         f"recipe {name!r} calls itself {recipe.name!r}"
         for name, recipe in catalogue.recipes.items()
         if name != recipe.name
@@ -44,7 +44,7 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
         ("no recipe gives or makes {!r}, which another one ends", _of(recipes, "ends"), facts),
         ("the phrase book has no words for the thing {!r}", given, book.things.keys()),
     ):
-        found += [what.format(name) for name in sorted(wanted - known)]
+        lines += [what.format(name) for name in sorted(wanted - known)]
     families = set(map(catalogue.family, catalogue.domains))  # a domain with a family of another name is hidden by it
     for label, listed, known, what in (
         ("siblings", {*catalogue.siblings, *catalogue.siblings.values()}, tools.keys(), "tool"),
@@ -59,21 +59,21 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
         ("supply", book.supply.keys(), families, "family"),
         ("again", book.again.keys(), families, "family"),
     ):
-        found += [f"{label} names the unknown {what} {name!r}" for name in sorted(listed - known)]
+        lines += [f"{label} names the unknown {what} {name!r}" for name in sorted(listed - known)]
     if book.vague.keys() != book.supply.keys():
-        found.append(f"vague and supply differ in {sorted(book.vague.keys() ^ book.supply.keys())}")
+        lines.append(f"vague and supply differ in {sorted(book.vague.keys() ^ book.supply.keys())}")
     for label, table in (("vague", book.vague), ("supply", book.supply), ("again", book.again)):
-        found += [f"{label} has no words for {name!r}" for name, words in table.items() if not words]
+        lines += [f"{label} has no words for {name!r}" for name, words in table.items() if not words]
     for name, words in book.supply.items():
-        found += [
+        lines += [
             f"supply of {name!r}: {text!r} must hold {{value}} once" for text in words if _fields(text) != ["value"]
         ]
     if not book.stories or 1 not in book.frames:
-        found.append("the phrase book needs a story, and a frame for one request")
+        lines.append("the phrase book needs a story, and a frame for one request")
     for size, frames in book.frames.items():
         wanted = {str(place) for place in range(size)}
-        found += [f"the frame {frame!r} must hold {size} requests" for frame in frames if set(_fields(frame)) != wanted]
-    return found
+        lines += [f"the frame {frame!r} must hold {size} requests" for frame in frames if set(_fields(frame)) != wanted]
+    return lines
 
 
 def _of(recipes: Iterable[Recipe], field: str) -> set[str]:
@@ -106,7 +106,7 @@ def trials(catalogue: Catalogue, environment: Environment) -> Trials:
             key = f"{recipe.name} {attempt}"
             rng = random.Random(key)
             leading = _leading(catalogue, recipe, rng, frozenset((recipe.name,)))
-            plan = Plan(tuple(PlannedTurn((one.name,), one.tools) for one in leading), catalogue.topics(rng))
+            plan = Plan(tuple(PlannedTurn((lead.name,), lead.tools) for lead in leading), catalogue.topics(rng))
             worlds += 1
             try:
                 draft = _realised(catalogue, environment, plan, key)
@@ -114,7 +114,7 @@ def trials(catalogue: Catalogue, environment: Environment) -> Trials:
                 dead[recipe.name] = str(error)
                 continue
             dead.pop(recipe.name, None)
-            if not any(one.short for one in leading):
+            if not any(lead.short for lead in leading):
                 whys = [_lost(catalogue, environment, leading, draft, rng) for _ in range(PADS)]
                 if all(whys):
                     unpadded[recipe.name] = whys[0]
@@ -157,19 +157,19 @@ def _lost(
 
 def _leading(catalogue: Catalogue, recipe: Recipe, rng: random.Random, seen: frozenset[str]) -> list[Recipe]:
     """`recipe` after others, drawn by chance, that give and make what it wants."""
-    found: list[Recipe] = []
+    others: list[Recipe] = []
     for want in sorted(recipe.wants):
-        if any(want in (*one.gives, *one.makes) for one in found):
+        if any(want in (*other.gives, *other.makes) for other in others):
             continue
         makers = [
-            one
-            for one in catalogue.recipes.values()
-            if want in (*one.gives, *one.makes) and want not in one.ends and one.name not in seen
+            other
+            for other in catalogue.recipes.values()
+            if want in (*other.gives, *other.makes) and want not in other.ends and other.name not in seen
         ]
         if makers:
             maker = rng.choice(makers)
-            found += _leading(catalogue, maker, rng, seen | {maker.name})
-    return [*found, recipe]
+            others += _leading(catalogue, maker, rng, seen | {maker.name})
+    return [*others, recipe]
 
 
 def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> Iterator[str]:
@@ -235,7 +235,7 @@ def _joints(catalogue: Catalogue, recipe: Recipe) -> Iterator[tuple[str, str]]:
             else:
                 thing = book.things.get(slot)
                 words = [] if thing is None else [*thing.explicit, *thing.back]
-            yield from ((phrase, f"{before.split()[-1]} {each}") for each in dict.fromkeys(words))
+            yield from ((phrase, f"{before.split()[-1]} {term}") for term in dict.fromkeys(words))
 
 
 def _fields(template: str) -> list[str]:

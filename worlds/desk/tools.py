@@ -57,8 +57,8 @@ def on_entry(of: str, does: Sequence[str], *, unlocked: bool = False) -> ToolFun
 
 def entries(state: State, part: str) -> dict[str, Any]:
     """The entries, by name, that stand in this part of the state."""
-    found: dict[str, Any] = reduce(getitem, part.split("."), state)
-    return found
+    by_name: dict[str, Any] = reduce(getitem, part.split("."), state)
+    return by_name
 
 
 def _entry(state: State, kind: str, name: str) -> Any:

@@ -242,7 +242,7 @@ class Pool:
                 self._waiting.append(Session(self.server))
         others = sorted((pool for pool in list(_pools) if pool is not self), key=lambda pool: pool._used)
         for pool in others:
-            while sum(len(each._waiting) for each in (self, *others)) > _WAITING and pool._end_one():
+            while sum(len(peer._waiting) for peer in (self, *others)) > _WAITING and pool._end_one():
                 pass
 
     def _end_one(self) -> bool:

@@ -37,10 +37,10 @@ def described(name: str) -> Replayed:
 def added(path: Path, kind: str, fields: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[Description, str]:
     """The description of a server for the file `path`, with what it says when it is started, and nothing that it shows
     first: `fields` are those of every description, `own` its command and its process's. Raises UserError."""
-    found = Description.of(str(path), {**fields, **own})
-    session = Session(found.beside(path)).wait()
+    description = Description.of(str(path), {**fields, **own})
+    session = Session(description.beside(path)).wait()
     session.end()
-    return asked(found, session.tools, session.about), ""
+    return asked(description, session.tools, session.about), ""
 
 
 class McpEnvironment:

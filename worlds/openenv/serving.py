@@ -70,7 +70,7 @@ class ServedEpisode:
         if kind == "list_tools":
             documents = [tool.schema() for tool in self.environment.tools().values()]
             keys = {"name": "name", "description": "description", "parameters": "input_schema"}
-            return {"tools": [{keys[key]: part for key, part in each.items()} for each in documents]}
+            return {"tools": [{keys[key]: part for key, part in document.items()} for document in documents]}
         name, arguments = action.get("tool_name"), action.get("arguments", {})
         if kind != "call_tool" or not isinstance(name, str) or not isinstance(arguments, dict):
             raise RefusedStep("VALIDATION_ERROR", "an action is a call of a tool: tool_name and arguments")

@@ -316,13 +316,13 @@ def _observed(observation: BaseModel) -> dict[str, Any]:
 def taken(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the arguments that `function` has a parameter for."""
     parameters = inspect.signature(function).parameters
-    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values()):
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
         return dict(given)
     return {key: value for key, value in given.items() if key in parameters}
 
 
 def _faults(errors: Any) -> str:
-    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors[:3])
+    return "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in errors[:3])
 
 
 class MethodSession:
@@ -335,7 +335,7 @@ class MethodSession:
         if "reset" not in functions:
             raise UserError("has no method reset", where=kind.__name__, remedy="TRL asks for one")
         own = {"reset", "get_reward"}
-        self._methods = {name: each for name, each in functions.items() if name not in own and name[0] != "_"}
+        self._methods = {name: method for name, method in functions.items() if name not in own and name[0] != "_"}
         self._checkers: dict[str, Checker] = {}
         self._scored = "get_reward" in functions
 
@@ -396,8 +396,8 @@ def _failed(text: str, kind: str) -> Result:
 
 def _texts(given: Any) -> str:
     """As TRL shows it: blocks of content one by one, all else by `str`."""
-    if isinstance(given, list) and all(isinstance(each, Mapping) and "type" in each for each in given):
-        return "\n".join(str(each.get("text", f"[{each['type']}]")) for each in given)
+    if isinstance(given, list) and all(isinstance(block, Mapping) and "type" in block for block in given):
+        return "\n".join(str(block.get("text", f"[{block['type']}]")) for block in given)
     return str(given)
 
 
@@ -407,19 +407,17 @@ def _record(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     hints = get_type_hints(function, include_extras=True)
     properties: dict[str, Any] = {}
     required = []
-    for each in list(inspect.signature(function).parameters.values())[1:]:
+    for arg in list(inspect.signature(function).parameters.values())[1:]:
         try:
-            schema = TypeAdapter(hints[each.name]).json_schema()
+            schema = TypeAdapter(hints[arg.name]).json_schema()
         except (KeyError, PydanticSchemaGenerationError):
-            remedy = f"write for instance `{each.name}: int`"
-            raise UserError(
-                f"{each.name!r} has no type with a JSON form", where=f"tool {name}", remedy=remedy
-            ) from None
-        properties[each.name] = {**schema, **({"description": described[each.name]} if each.name in described else {})}
-        if each.default is inspect.Parameter.empty:
-            required.append(each.name)
-        elif each.default is not None:
-            properties[each.name]["default"] = each.default
+            remedy = f"write for instance `{arg.name}: int`"
+            raise UserError(f"{arg.name!r} has no type with a JSON form", where=f"tool {name}", remedy=remedy) from None
+        properties[arg.name] = {**schema, **({"description": described[arg.name]} if arg.name in described else {})}
+        if arg.default is inspect.Parameter.empty:
+            required.append(arg.name)
+        elif arg.default is not None:
+            properties[arg.name]["default"] = arg.default
     schema = {"type": "object", "properties": properties, "required": required}
     return {"name": name, "description": about, "inputSchema": schema}
 

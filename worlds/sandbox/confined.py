@@ -99,7 +99,7 @@ def confinement(factory: str | None, tier: Tier, readable: Sequence[str] = ()) -
     linked = _place(WORLDS).resolve()  # where `rods/worlds` leads in a checkout
     libraries = [Path(entry) for entry in sys.path if _is_library(Path(entry))]
     path = dict.fromkeys(map(str, [*libraries, *(place.parent for place in own)]))
-    more = [Path(each).absolute() for each in readable]
+    more = [Path(entry).absolute() for entry in readable]
     places = _outermost([*system_paths(), Path(sys.base_prefix), *libraries, *own, linked, *more])
     command: list[str] = []
     writable = ["/dev/null"]
@@ -112,12 +112,12 @@ def confinement(factory: str | None, tier: Tier, readable: Sequence[str] = ()) -
 
 def _place(name: str) -> Path:
     """The folder or file of a top-level package or module, found without running any of it."""
-    found = PathFinder.find_spec(name) or find_spec(name)
-    if found is not None and found.submodule_search_locations:
-        return Path(next(iter(found.submodule_search_locations))).absolute()
-    if found is None or not found.origin or not Path(found.origin).exists():
+    spec = PathFinder.find_spec(name) or find_spec(name)
+    if spec is not None and spec.submodule_search_locations:
+        return Path(next(iter(spec.submodule_search_locations))).absolute()
+    if spec is None or not spec.origin or not Path(spec.origin).exists():
         raise UserError(f"no module {name!r}", where="sandbox", remedy="install it beside rods")
-    return Path(found.origin).absolute()
+    return Path(spec.origin).absolute()
 
 
 def _is_library(entry: Path) -> bool:
@@ -131,7 +131,7 @@ def _outermost(places: Sequence[Path]) -> list[Path]:
     """Without what lies below another one."""
     kept: list[Path] = []
     for place in sorted(set(places), key=lambda place: len(place.parts)):
-        if not any(place.is_relative_to(each) for each in kept):
+        if not any(place.is_relative_to(above) for above in kept):
             kept.append(place)
     return kept
 

@@ -105,8 +105,8 @@ def landlock_version() -> int:
     """The version of Landlock in this kernel; 0 without one."""
     if sys.platform != "linux":
         return 0
-    found: int = ctypes.CDLL(None, use_errno=True).syscall(_LANDLOCK_CREATE, None, 0, _LANDLOCK_VERSION)
-    return max(found, 0)
+    version: int = ctypes.CDLL(None, use_errno=True).syscall(_LANDLOCK_CREATE, None, 0, _LANDLOCK_VERSION)
+    return max(version, 0)
 
 
 def left_to_seccomp() -> list[str]:

@@ -77,7 +77,7 @@ class Sandboxed:
         try:
             told = self._cells[0].worker.open()
             self.name, self.hash = (of(told[key], str) for key in ("name", "hash"))
-            deterministic, snapshot, fork, visible = (of(each, bool) for each in of(told["features"], list))
+            deterministic, snapshot, fork, visible = (of(flag, bool) for flag in of(told["features"], list))
             if max(len(self.name), len(self.hash)) > _NAME:
                 raise ValueError(f"a name or hash of more than {_NAME} characters")
             self._tools, self._checks = (
@@ -195,8 +195,8 @@ class ConfinedWorld:
             raise self._cell.disbelieve("call")
 
     def snapshot(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._ask("snapshot", self._number)
-        return found
+        state: dict[str, Any] = self._ask("snapshot", self._number)
+        return state
 
     def fork(self) -> ConfinedWorld:
         fresh = ConfinedWorld(self._cell, self._state, self._calls.copy())

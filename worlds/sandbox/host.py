@@ -84,7 +84,7 @@ def _load(factory: str, source: str | None = None) -> dict[str, Any]:
     return {
         "name": _environment.name,
         "hash": _environment.hash,
-        "features": [bool(each) for each in (able.deterministic, able.snapshot, able.fork, able.state_visible)],
+        "features": [bool(flag) for flag in (able.deterministic, able.snapshot, able.fork, able.state_visible)],
         "tools": _plain(_environment.tools()),
         "checks": _plain(checks(_environment)),
     }

@@ -66,10 +66,10 @@ def _install(instructions: list[_Instruction], flags: int) -> int:
     buffer = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(buffer))
     call = _SECCOMP[_MACHINES[platform.machine()][0]]
-    found: int = ctypes.CDLL(None, use_errno=True).syscall(call, _SET_FILTER, flags, ctypes.c_char_p(program))
-    if found < 0:
+    status: int = ctypes.CDLL(None, use_errno=True).syscall(call, _SET_FILTER, flags, ctypes.c_char_p(program))
+    if status < 0:
         raise OSError(ctypes.get_errno(), "seccomp refused the filter")
-    return found
+    return status
 
 
 def _program(cutting: bool) -> list[_Instruction]:

@@ -33,11 +33,11 @@ SHOWN = 64  # BFCL shows every tool of a task's classes
 
 def catalogue(groups: Mapping[str, str]) -> Catalogue:
     """The catalogue of an environment whose tools belong to the API classes `groups` (tool → class)."""
-    whole = merged([*(each.tables for each in CLASSES), tables("crossing"), WORDS])
+    whole = merged([*(api.tables for api in CLASSES), tables("crossing"), WORDS])
     whole = replace(whole, stories=tuple(map(_often_quiet, whole.stories)))
     return whole.catalogue(
         "bfcl",
-        domains={name: domain for each in CLASSES for name, domain in each.domains.items()},
+        domains={name: domain for api in CLASSES for name, domain in api.domains.items()},
         make_state=partial(make_state, groups),
         patch=partial(patch, groups),
         pad=pad,
@@ -68,7 +68,7 @@ def make_state(
     classes = list(avoid["classes"]) if avoid else []
     classes += [name for name in MODULES if name in called and name not in classes]
     request = ScenarioRequest(recipes, frozenset(_words(avoid)), narrative, rng)
-    makers = {each.group: each.make for each in CLASSES}
+    makers = {api.group: api.make for api in CLASSES}
     config = {name: make(request) for name in classes if (make := makers.get(name)) is not None}
     for name in classes:  # a class without recipes keeps the seed's scenario
         if name not in config and name not in STATELESS and avoid:
@@ -126,9 +126,9 @@ def _mends(group: str, scenario: Mapping[str, Any], call: Call) -> Iterator[tupl
 def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:
     """The draft's world, padded as BFCL pads (by its flag) and with more entries of our own."""
     state = deep_merge(draft.state, {"long_context": True})
-    for each in CLASSES:
-        if each.pad is not None and each.group in state["config"]:
-            each.pad(state["config"][each.group], spoken, rng)
+    for api in CLASSES:
+        if api.pad is not None and api.group in state["config"]:
+            api.pad(state["config"][api.group], spoken, rng)
     return state
 
 

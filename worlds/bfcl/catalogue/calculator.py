@@ -16,7 +16,7 @@ _LISTS = tuple(_rng.sample((*range(12, 480, 3), *_DECIMALS), _rng.randint(3, 5))
 
 
 def _partners(scene: Scene) -> list[Worded]:
-    pairs = [either for one, two in _TABLES.pools["unit_pairs"] for either in ((one, two), (two, one))]
+    pairs = [either for left, right in _TABLES.pools["unit_pairs"] for either in ((left, right), (right, left))]
     return [_IMPERIAL[other] for unit, other in pairs if unit == scene.chosen["old"]]
 
 

@@ -150,10 +150,10 @@ class Folder:
 
     def below(self) -> list[str]:
         """The names of everything in it, at any depth."""
-        found = [*self.files]
+        names = [*self.files]
         for name, folder in self.folders.items():
-            found += [name, *folder.below()]
-        return found
+            names += [name, *folder.below()]
+        return names
 
 
 def current(state: Mapping[str, Any]) -> Folder:

@@ -22,7 +22,7 @@ _MESSAGES, _TWEETS, _TICKETS = tables("messages"), tables("tweets"), tables("tic
 _workspace, _feed, _queue = map(object_of, (MESSAGE_API, TWITTER_API, TICKET_API))
 _HANDLES: tuple[str, ...] = _TWEETS.pools["handles"]
 _TAGS: tuple[str, ...] = _TWEETS.pools["tags"]
-_TAG_LISTS = [[tag] for tag in _TAGS] + [[one, two] for one, two in zip(_TAGS, _TAGS[4:], strict=False)]
+_TAG_LISTS = [[tag] for tag in _TAGS] + [[tag, other] for tag, other in zip(_TAGS, _TAGS[4:], strict=False)]
 
 
 def make_workspace(request: ScenarioRequest) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _timeline(scene: Scene) -> Mapping[str, Any]:
 
 def _mention_lists(scene: Scene) -> list[list[str]]:
     handles = [f"@{name}" for name in _HANDLES if name != _feed(scene)["username"]]
-    return [[handle] for handle in handles] + [[one, two] for one, two in zip(handles, handles[3:], strict=False)]
+    return [[handle] for handle in handles] + [[user, other] for user, other in zip(handles, handles[3:], strict=False)]
 
 
 def _unfollowed(scene: Scene) -> list[str]:
@@ -157,7 +157,7 @@ def _unfollowed(scene: Scene) -> list[str]:
 def _tickets(scene: Scene) -> list[int]:
     """Numbers of the tickets that were open from the start and are still."""
     now = {ticket["id"]: ticket["status"] for ticket in _queue(scene)["ticket_queue"]}
-    return [one["id"] for one in scene.state["config"][TICKET_API]["ticket_queue"] if now.get(one["id"]) == "Open"]
+    return [old["id"] for old in scene.state["config"][TICKET_API]["ticket_queue"] if now.get(old["id"]) == "Open"]
 
 
 _UPDATES = [

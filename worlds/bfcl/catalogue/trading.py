@@ -98,8 +98,8 @@ def _symbol(scene: Scene) -> str | None:
     """The stock that the recipe is about, where that is known already."""
     if "company" in scene.chosen:
         return SYMBOLS.get(scene.chosen["company"])
-    found = scene.chosen.get("symbol", scene.chosen.get("stock"))
-    return str(found) if found is not None else None
+    symbol = scene.chosen.get("symbol", scene.chosen.get("stock"))
+    return str(symbol) if symbol is not None else None
 
 
 def _price(scene: Scene) -> float:
@@ -144,7 +144,7 @@ DOMAINS: Mapping[str, Domain] = {
     "bid": _bids,
     "deposit": lambda scene: range(250, 9001, 250),
     "withdrawal": lambda scene: [amount for amount in range(250, 9001, 250) if amount < _balance(scene) / 4],
-    "order_number": lambda scene: [int(each) for each in scene.state["config"][GROUP]["orders"]],
+    "order_number": lambda scene: [int(number) for number in scene.state["config"][GROUP]["orders"]],
     "trader": lambda scene: [f"{name.lower()}_{word}" for name in FIRST_NAMES for word in ("trades", "invest")],
     "start": lambda scene: _DAYS,
     "end": lambda scene: (

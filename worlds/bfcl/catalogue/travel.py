@@ -65,7 +65,7 @@ def pad(scenario: dict[str, Any], spoken: frozenset[str], rng: random.Random) ->
     holder = next(iter(cards.values()))["cardholder_name"]
     cards |= {name: card for name, card in _cards(holder, 6, rng).items() if name not in cards and name not in spoken}
     more = _bookings(list(cards), 8, rng)
-    scenario["booking_record"] |= {number: one for number, one in more.items() if number not in spoken}
+    scenario["booking_record"] |= {number: booking for number, booking in more.items() if number not in spoken}
 
 
 def _cards(holder: str, count: int, rng: random.Random) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _foreign_sums(scene: Scene) -> list[int]:
 def _given(scene: Scene, name: str) -> list[str]:
     """Ids that were there from the start, and are still: nobody reads out those that came in the conversation."""
     now = _account(scene)[name]
-    return [each for each in scene.state["config"][GROUP][name] if each in now]
+    return [key for key in scene.state["config"][GROUP][name] if key in now]
 
 
 DOMAINS: Mapping[str, Domain] = {
@@ -141,7 +141,7 @@ DOMAINS: Mapping[str, Domain] = {
     "flight_date": lambda scene: _DATES,
     "old_booking": lambda scene: _given(scene, "booking_record"),
     "budget": lambda scene: range(1500, 12_001, 250),
-    "currency": lambda scene: [Worded(code, each["words"]) for code, each in _CURRENCIES.items()],
+    "currency": lambda scene: [Worded(code, currency["words"]) for code, currency in _CURRENCIES.items()],
     "sum": lambda scene: range(500, 9501, 250),
     "foreign_sum": _foreign_sums,
     "premium": lambda scene: range(60, 401, 20),

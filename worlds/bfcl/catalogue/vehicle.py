@@ -18,7 +18,7 @@ _ROADS: Sequence[tuple[str, str]] = _TABLES.pools["roads"]  # the cities between
 def make(request: ScenarioRequest) -> dict[str, Any]:
     """A parked car with the engine off; doors as the recipes need them."""
     rng = request.rng
-    names = {each.name for each in request.recipes}
+    names = {recipe.name for recipe in request.recipes}
     doors = ["driver", "passenger", "rear_left", "rear_right"]
     opened = set() if "car_start_ready" in names else set(rng.sample(doors, rng.randint(2, 4)))
     front, rear = rng.randint(56, 72) / 2, rng.randint(56, 72) / 2
@@ -57,16 +57,16 @@ def car(state: Mapping[str, Any]) -> Mapping[str, Any]:
 def _doors(scene: Scene, status: str) -> list[Worded]:
     """One or two doors of that status."""
     doors = [door for door, now in car(scene.state)["doorStatus"].items() if now == status]
-    found = [Worded([door], f"the {_DOORS[door]}") for door in doors]
+    choices = [Worded([door], f"the {_DOORS[door]}") for door in doors]
     if {"rear_left", "rear_right"} <= set(doors):
-        found.append(Worded(["rear_left", "rear_right"], "both rear doors"))
+        choices.append(Worded(["rear_left", "rear_right"], "both rear doors"))
     if {"driver", "passenger"} <= set(doors):
-        found.append(Worded(["driver", "passenger"], "both front doors"))
-    return found
+        choices.append(Worded(["driver", "passenger"], "both front doors"))
+    return choices
 
 
 def _partners(town: Any) -> list[str]:
-    return [one if other == town else other for one, other in _ROADS if town in (one, other)]
+    return [start if end == town else end for start, end in _ROADS if town in (start, end)]
 
 
 def _towns_on(zip_code: Any) -> list[str]:
@@ -77,11 +77,11 @@ def _towns_on(zip_code: Any) -> list[str]:
 DOMAINS: Mapping[str, Domain] = {
     "open_doors": lambda scene: _doors(scene, "unlocked"),
     "shut_doors": lambda scene: _doors(scene, "locked"),
-    "degrees": lambda scene: [float(each) / 2 if each % 2 else each // 2 for each in range(32, 54)],
+    "degrees": lambda scene: [float(half) / 2 if half % 2 else half // 2 for half in range(32, 54)],
     "fahrenheit": lambda scene: range(62, 81),
     "fan": lambda scene: range(15, 100, 5),
-    "gallons": lambda scene: [each for each in range(2, 31) if each <= 49 - car(scene.state)["fuelLevel"]],
-    "liters": lambda scene: [each for each in range(8, 130) if each * 0.264172 <= 49 - car(scene.state)["fuelLevel"]],
+    "gallons": lambda scene: [fuel for fuel in range(2, 31) if fuel <= 49 - car(scene.state)["fuelLevel"]],
+    "liters": lambda scene: [fuel for fuel in range(8, 130) if fuel * 0.264172 <= 49 - car(scene.state)["fuelLevel"]],
     "town": lambda scene: list(ZIP_CODES),
     "other_town": lambda scene: _partners(scene.chosen.get("town")),
     "town_on": lambda scene: _towns_on(scene.chosen.get("zone")),
