@@ -34,7 +34,7 @@ DONE = "done"
 
 
 def demonstrations(
-    random_seed: int, dialect: Dialect, carelessness: float, worlds: int = WORLDS, each: int = EACH
+    random_seed: int, dialect: Dialect, carelessness: float, worlds: int = WORLDS, scenarios: int = EACH
 ) -> Iterator[list[Trace]]:
     """Endless demonstrations: each list has those of all worlds, in another order. Batches are cut from it, so that no
     step is about the names of a few worlds alone."""
@@ -43,7 +43,7 @@ def demonstrations(
         shown = [
             trace
             for number in range(worlds)
-            for trace in _in_world(Path(folder), fresh, number, dialect, carelessness, each)
+            for trace in _in_world(Path(folder), fresh, number, dialect, carelessness, scenarios)
         ]
     for number in itertools.count():
         yield keyed_random(fresh, "order", number).sample(shown, len(shown))
@@ -55,13 +55,13 @@ def drawn_from(random_seed: int) -> int:
 
 
 def _in_world(
-    folder: Path, random_seed: int, number: int, dialect: Dialect, carelessness: float, each: int
+    folder: Path, random_seed: int, number: int, dialect: Dialect, carelessness: float, draws: int
 ) -> list[Trace]:
     skeleton = draw_skeleton(random_seed, number, TOPICS, small=True)
     rng = keyed_random(random_seed, "teacher", number)
     with Environments(CONFINED) as environments:
         environment = environments.load(placed(assembled(skeleton), folder))
-        drawn = (draw_scenario(skeleton, environment, random_seed, scenario, REQUESTS) for scenario in range(each))
+        drawn = (draw_scenario(skeleton, environment, random_seed, scenario, REQUESTS) for scenario in range(draws))
         scenarios = [scenario for scenario in drawn if scenario is not None]
         tasks = [task(skeleton, environment, scenario, Validated(())) for scenario in scenarios]
         calls = [careless(environment, scenario, carelessness, rng) for scenario in scenarios]
@@ -70,7 +70,7 @@ def _in_world(
         def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
             return [Reply(next(left[job])) for job, _ in waiting]
 
-        return run_lockstep([Job(one, environment, dialect, goal_of(environment, one)) for one in tasks], complete)
+        return run_lockstep([Job(case, environment, dialect, goal_of(environment, case)) for case in tasks], complete)
 
 
 def careless(environment: Environment, scenario: Scenario, carelessness: float, rng: random.Random) -> list[Call]:
@@ -103,9 +103,9 @@ def careless(environment: Environment, scenario: Scenario, carelessness: float, 
 def _requests(environment: Environment, witness: Sequence[WitnessCall]) -> Iterator[list[int]]:
     """The numbers of the calls of each request: its look-ups, and last its change."""
     tools, request = environment.tools(), list[int]()
-    for number, each in enumerate(witness):
+    for number, step in enumerate(witness):
         request.append(number)
-        if not tools[each.call.name].reads:
+        if not tools[step.call.name].reads:
             yield request
             request = []
 

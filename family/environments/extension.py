@@ -43,7 +43,7 @@ class GeneratedEnvironments(Extension):
         from rods.family.environments.checking.scenarios import scenario_of
 
         scenario = scenario_of(task)
-        return None if scenario is None else [each.call for each in scenario.witness]
+        return None if scenario is None else [step.call for step in scenario.witness]
 
 
 EXTENSION = GeneratedEnvironments()

@@ -95,7 +95,7 @@ def check_scenario(
     """Asks every gate that is switched on and holds for a scenario; the controls come last, as `witness`, and only
     where nothing else objects. Raises InfrastructureError where the world broke."""
     scenario, tools = _scenario(task), environment.tools()
-    made = [each.call for each in scenario.witness]
+    made = [step.call for step in scenario.witness]
     strange = unknown(environment, task)
     strange += [
         Reason(f"its witness calls {call.name}, which is not offered") for call in made if call.name not in task.tools
@@ -134,7 +134,7 @@ def replayed_scenario(environment: Environment, task: OpenTask) -> list[Reason]:
 def unlike(tools: Mapping[str, Tool], root: OpenTask, task: OpenTask) -> list[Reason]:
     """How the task differs from its root in what variants keep."""
     try:
-        old, new = (asdict(profile(tools, _scenario(one), asked=isinstance(one.user, Persona))) for one in (root, task))
+        old, new = (asdict(profile(tools, _scenario(job), asked=isinstance(job.user, Persona))) for job in (root, task))
     except KeyError as error:
         return [Reason(f"there is no tool {error}, so its profile is not known")]
     return [Reason(f"{name}: {new[name]} instead of {value}") for name, value in old.items() if new[name] != value]
@@ -148,8 +148,8 @@ def _scenario(task: OpenTask) -> Scenario:
 
 def _controlled(environment: Environment, scenario: Scenario) -> tuple[list[Reason], tuple[Result, ...]]:
     """What the controls find, and the results of the witness. The world is that of tasks which passed them."""
-    found = validate(environment, scenario, sound=True)
-    faults = [Reason(f"{fault.control}: {fault.where} {fault.what}".replace(":  ", ": ")) for fault in found.faults]
+    validated = validate(environment, scenario, sound=True)
+    faults = [Reason(f"{fault.control}: {fault.where} {fault.what}".replace(":  ", ": ")) for fault in validated.faults]
     if faults:
         return faults, ()
     results = played(environment.reset(dict(scenario.state)), scenario.witness)
@@ -239,8 +239,8 @@ class WrittenScenarios:
         except Dropped as dropped:
             detail = "; ".join([str(dropped), *dropped.details])
             raise ComposeError("conversation_construct_failed", detail) from dropped
-        if given.same and (found := changed_by(tools, done.scenario.witness)) != changing:
-            told = f"its witness changes things by {', '.join(found)}, not by {', '.join(changing)}"
+        if given.same and (changed := changed_by(tools, done.scenario.witness)) != changing:
+            told = f"its witness changes things by {', '.join(changed)}, not by {', '.join(changing)}"
             raise ComposeError("no_pattern", told)
         return written_task(program, world, done, "asked" if asked else "told", seed.split, [self.name])
 
@@ -267,11 +267,11 @@ class ProceduralScenarios:
         mode: Mode = "asked" if isinstance(seed.user, Persona) else "told"
         try:
             scenario = _scenario(seed)
-            found, validated = draw_like(skeleton, given.environment, scenario, mode, *given.key, same=given.same)
+            variant, validated = draw_like(skeleton, given.environment, scenario, mode, *given.key, same=given.same)
         except LookupError as error:
             raise ComposeError("no_pattern", str(error)) from error
         origin = {name: seed.provenance[name] for name in ORIGIN if name in seed.provenance}
-        return task(skeleton, given.environment, found, validated, mode, origin=origin)
+        return task(skeleton, given.environment, variant, validated, mode, origin=origin)
 
 
 def skeleton_of(seed: OpenTask) -> Skeleton | None:

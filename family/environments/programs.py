@@ -89,7 +89,7 @@ class WorldPlan:
     @property
     def signatures(self) -> dict[str, list[str]]:
         """Every tool with its parameters, as `check_world` wants them."""
-        return {each.name: list(each.takes) for each in self.tools}
+        return {spec.name: list(spec.takes) for spec in self.tools}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class WorldProgram:
 
     def source(self) -> str:
         """The whole file (003 eq. 4)."""
-        written = [tool(each.group, each.reads, self.tools[each.name]) for each in self.plan.tools if self.tools]
+        written = [tool(spec.group, spec.reads, self.tools[spec.name]) for spec in self.plan.tools if self.tools]
         return assemble(_about(self.plan.topic), self.state, [*written, *map(check, self.checks.values())])
 
 

@@ -80,8 +80,8 @@ def select(
     if alike is None:
         names.sort(key=lambda name: keyed_random(random_seed, "worlds", name).random())
     else:
-        found = likeness(tasks)
-        names.sort(key=lambda name: (-found[name] if alike == "most" else found[name], name))
+        scores = likeness(tasks)
+        names.sort(key=lambda name: (-scores[name] if alike == "most" else scores[name], name))
     chosen = set(names[: worlds or None])
     kept = {task.id for task in given if task.environment.name in chosen}
     return [task for task in tasks if task.id in kept or task.split in HELD_OUT_SPLITS]
@@ -108,9 +108,9 @@ def likeness(tasks: Sequence[AnyTask]) -> dict[str, float]:
     }
 
 
-def _cosine(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    shared = math.fsum(weight * other[word] for word, weight in one.items() if word in other)
-    sizes = math.fsum(weight**2 for weight in one.values()) * math.fsum(weight**2 for weight in other.values())
+def _cosine(vector: Mapping[str, float], other: Mapping[str, float]) -> float:
+    shared = math.fsum(weight * other[word] for word, weight in vector.items() if word in other)
+    sizes = math.fsum(weight**2 for weight in vector.values()) * math.fsum(weight**2 for weight in other.values())
     return shared / math.sqrt(sizes) if sizes else 0.0
 
 

@@ -57,22 +57,22 @@ def stateful(asked: Asked) -> Answer:
 def topic(asked: Asked) -> Answer:
     """One of a few domains, by the words of the task."""
     skeleton = _skeleton(asked.fields["task"])
-    kept = listed([words(each.plural) for each in skeleton.kinds], "and")
+    kept = listed([words(kind.plural) for kind in skeleton.kinds], "and")
     return {"description": f"The records of {skeleton.about}: {kept}, and {words(skeleton.link.plural)} of these."}
 
 
 def world_plan(asked: Asked) -> Answer:
     skeleton = _skeleton(asked.fields["topic"])
-    kinds = [*((each.plural, each.label) for each in skeleton.kinds), (skeleton.link.plural, "both ends, stage")]
+    kinds = [*((kind.plural, kind.label) for kind in skeleton.kinds), (skeleton.link.plural, "both ends, stage")]
     tools = [
         {
-            "name": each.name,
-            "group": class_name(plural(each.noun)),
-            "reads": each.reads,
-            "about": each.about,
-            "takes": [{"name": slot.name, "about": f"a {slot.takes}"} for slot in each.slots],
+            "name": operation.name,
+            "group": class_name(plural(operation.noun)),
+            "reads": operation.reads,
+            "about": operation.about,
+            "takes": [{"name": slot.name, "about": f"a {slot.takes}"} for slot in operation.slots],
         }
-        for each in _tools(skeleton)
+        for operation in _tools(skeleton)
     ]
     rules = [f"{sentence.rstrip('.')}." for sentence in documentation(skeleton).split(". ")[1:]]
     tables = [{"name": name, "about": f"{words(about)} and what else is known of each"} for name, about in kinds]
@@ -91,7 +91,7 @@ def world_tool(asked: Asked) -> Answer:
 def planned(asked: Asked) -> Operation:
     """The operation that a tool is asked for."""
     name = asked.fields["tool"].partition("(")[0]
-    return next(each for each in _tools(_skeleton(asked.fields["topic"])) if each.name == name)
+    return next(operation for operation in _tools(_skeleton(asked.fields["topic"])) if operation.name == name)
 
 
 def tried_call(asked: Asked) -> Answer:
@@ -99,7 +99,7 @@ def tried_call(asked: Asked) -> Answer:
     sampler = Sampler(asked.chance)
     if "refused" not in asked.fields["wanted"]:
         sampler.learn("", asked.state)
-    call = sampler.call(asked.chance.choice([_tool(json.loads(each)) for each in asked.fields["tools"].splitlines()]))
+    call = sampler.call(asked.chance.choice([_tool(json.loads(line)) for line in asked.fields["tools"].splitlines()]))
     return {"tool": call.name, "arguments": dict(call.arguments)}
 
 
@@ -143,8 +143,8 @@ def check_function(asked: Asked) -> Answer:
     topic = _topic(asked)
     scenario = _scenario(topic, int(TICKET.findall(asked.fields["task"])[-1]))
     wanted = (*scenario.checks, *scenario.guards)
-    check = next(each for each in wanted if _condition(each) == asked.fields["condition"])
-    operation = next(each for each in operations(_skeleton(topic)) if each.name == check.name)
+    check = next(call for call in wanted if _condition(call) == asked.fields["condition"])
+    operation = next(known for known in operations(_skeleton(topic)) if known.name == check.name)
     given = [f"{name} = {value!r}" for name, value in check.arguments.items()]
     body = "\n".join(f"    {line}" for line in ("db = world", *given, *operation.body))
     return {"code": f"def check(world: World) -> bool:\n{body}\n"}
@@ -154,9 +154,9 @@ def next_call(asked: Asked) -> Answer:
     """The next call of the way that it knows, after one that nobody needs."""
     topic = _topic(asked)
     scenario = _scenario(topic, int(TICKET.findall(asked.fields["task"])[-1]))
-    made = [json.loads(each) for each in LINE.findall(asked.fields["calls"])]
-    needless = next(each for each in _tools(_skeleton(topic)) if each.role == "list")
-    way = [Call(needless.name, {}), *(each.call for each in scenario.witness)]
+    made = [json.loads(line) for line in LINE.findall(asked.fields["calls"])]
+    needless = next(operation for operation in _tools(_skeleton(topic)) if operation.role == "list")
+    way = [Call(needless.name, {}), *(step.call for step in scenario.witness)]
     if len(made) >= len(way):
         return {"next": "finish", "arguments": {}}
     return {"next": way[len(made)].name, "arguments": dict(way[len(made)].arguments)}
@@ -166,11 +166,11 @@ def next_call(asked: Asked) -> Answer:
 def _skeleton(topic: str) -> Skeleton:
     seed = int(content_id(topic)[:8], 16)
     drawn = (draw_skeleton(seed, number) for number in count())
-    return next(each for each in drawn if len(list(_tools(each))) <= MOST_TOOLS)
+    return next(skeleton for skeleton in drawn if len(list(_tools(skeleton))) <= MOST_TOOLS)
 
 
 def _tools(skeleton: Skeleton) -> Iterator[Operation]:
-    return (each for each in operations(skeleton) if each.role != "check")
+    return (operation for operation in operations(skeleton) if operation.role != "check")
 
 
 @cache
@@ -189,10 +189,10 @@ def _scenario(topic: str, ticket: int) -> Scenario:
     if of:
         skeleton, environment, same = _skeleton(topic), _environment(topic), number >= VARIANTS
         return draw_like(skeleton, environment, _scenario(topic, of - 1), "asked", ticket, same=same)[0]
-    found = draw_scenario(_skeleton(topic), _environment(topic), ticket, 0)
-    if found is None:
+    scenario = draw_scenario(_skeleton(topic), _environment(topic), ticket, 0)
+    if scenario is None:
         raise LookupError(f"no scenario {ticket} of {topic}")
-    return found
+    return scenario
 
 
 def _topic(asked: Asked) -> str:

@@ -132,8 +132,8 @@ def write_worlds(
     texts = _texts(topics or from_tasks or Path(), tasks=from_tasks is not None)
     order = WorldOrder(scenarios, *made_so(mode, lowest_tier))
     named = operation.writing.embeddings
-    writers = [each.giving_up for each in operation.endpoints if (each.name or each.model) != named]
-    embedders = [each.giving_up for each in operation.endpoints if not named or (each.name or each.model) == named]
+    writers = [host.giving_up for host in operation.endpoints if (host.name or host.model) != named]
+    embedders = [host.giving_up for host in operation.endpoints if not named or (host.name or host.model) == named]
     if named and not embedders:
         raise UserError("no endpoint has this name", where="operation.writing.embeddings", remedy=f"{named!r} is none")
 
@@ -144,19 +144,19 @@ def write_worlds(
             Client(embedders, budget=budget, sink=record.use) as embedder,
         ):
             authors = CachedQuestioner(client, record, operation, random_seed)
-            found = await find_topics(authors, texts, are_tasks=from_tasks is not None, embedder=embedder)
-            found = found[: worlds or None]
-            splits: list[Split] = ["train" if at < len(found) - held_out else "test" for at in range(len(found))]
-            return await write(authors, list(zip(found, splits, strict=True)), folder, order)
+            chosen = await find_topics(authors, texts, are_tasks=from_tasks is not None, embedder=embedder)
+            chosen = chosen[: worlds or None]
+            splits: list[Split] = ["train" if at < len(chosen) - held_out else "test" for at in range(len(chosen))]
+            return await write(authors, list(zip(chosen, splits, strict=True)), folder, order)
 
     with WritingRecord(folder) as record:
         written = asyncio.run(all_of_it(record))
     tasks = [task for world in written for task in world.tasks]
     (folder / "tasks.jsonl").write_bytes(task_lines(tasks))
     told = [
-        {"topic": each.topic, "name": each.name, "reasons": each.reasons, "tasks": len(each.tasks)}
-        | {"facts": each.facts, "dropped": each.dropped}
-        for each in written
+        {"topic": world.topic, "name": world.name, "reasons": world.reasons, "tasks": len(world.tasks)}
+        | {"facts": world.facts, "dropped": world.dropped}
+        for world in written
     ]
     print_result(as_json, told, _told(written, record, folder))
     return 0 if tasks else 1
@@ -180,12 +180,12 @@ def _texts(path: Path, *, tasks: bool) -> list[str]:
     from rods.tasks import read_tasks
 
     if tasks and path.suffix == ".jsonl":
-        found = [" ".join(task.texts) for task in read_tasks(path)]
+        texts = [" ".join(task.texts) for task in read_tasks(path)]
     else:
         try:
-            found = [line.strip() for line in read_regular(path).decode("utf-8").splitlines()]
+            texts = [line.strip() for line in read_regular(path).decode("utf-8").splitlines()]
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"cannot be read: {error}", where=str(path), remedy="a text file, one a line") from error
-    if not (found := [text for text in found if text]):
+    if not (texts := [text for text in texts if text]):
         raise UserError("holds no text", where=str(path), remedy="write one a line")
-    return found
+    return texts

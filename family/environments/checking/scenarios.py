@@ -90,7 +90,7 @@ def profile(tools: Mapping[str, Tool], scenario: Scenario, *, asked: bool) -> Sc
 
 def changed_by(tools: Mapping[str, Tool], witness: Sequence[WitnessCall]) -> tuple[str, ...]:
     """The tools with which a witness changes something, each once."""
-    return tuple(sorted({each.call.name for each in witness if not tools[each.call.name].reads}))
+    return tuple(sorted({step.call.name for step in witness if not tools[step.call.name].reads}))
 
 
 def scenario_of(task: AnyTask) -> Scenario | None:
@@ -100,7 +100,7 @@ def scenario_of(task: AnyTask) -> Scenario | None:
     if not isinstance(task, OpenTask) or not isinstance(task.goal, Checks) or "witness" not in task.provenance:
         return None
     try:
-        witness = tuple(WitnessCall.from_json(each) for each in task.provenance["witness"])
+        witness = tuple(WitnessCall.from_json(entry) for entry in task.provenance["witness"])
         guards = int(task.provenance.get("guards", 0))
     except (KeyError, TypeError) as error:
         raise ValueError(f"task {task.id} has a witness that cannot be read: {error!r}") from error
@@ -124,7 +124,7 @@ class Validated:
 def as_task(
     environment: Environment,
     scenario: Scenario,
-    found: Validated,
+    validated: Validated,
     user: Script | Persona,
     split: Split,
     documentation: str,
@@ -144,7 +144,7 @@ def as_task(
             **provenance,
             "witness": [call.as_json() for call in scenario.witness],
             "guards": len(scenario.guards),
-            "mutants": [call.as_json() for call in found.mutants],
+            "mutants": [call.as_json() for call in validated.mutants],
         },
     )
 
@@ -152,17 +152,17 @@ def as_task(
 def played(instance: Instance, witness: Sequence[WitnessCall], without: int | None = None) -> list[Result | None]:
     """Plays a witness, where asked `without` one of its calls; None: this call was not made, since what it takes from
     another one was not there. Raises InfrastructureError when a call could not be carried out."""
-    found: list[Result | None] = []
-    for number, each in enumerate(witness):
-        sources = [found[source] for source in each.takes.values()]
+    results: list[Result | None] = []
+    for number, step in enumerate(witness):
+        sources = [results[source] for source in step.takes.values()]
         if number == without or any(source is None or source.error is not None for source in sources):
-            found.append(None)
+            results.append(None)
             continue
-        result = instance.call(each.call)
+        result = instance.call(step.call)
         if result.error in NOT_EXECUTED:
-            raise InfrastructureError(f"{each.call} could not be carried out: {result.text[:200]}")
-        found.append(result)
-    return found
+            raise InfrastructureError(f"{step.call} could not be carried out: {result.text[:200]}")
+        results.append(result)
+    return results
 
 
 def validate(environment: Environment, scenario: Scenario, random_seed: int = 0, *, sound: bool = False) -> Validated:
@@ -187,19 +187,19 @@ def _control(environment: Environment, scenario: Scenario, random_seed: int) -> 
     faults: list[Fault] = []
     end = start.fork()
     results = played(end, scenario.witness)
-    for each, result in zip(scenario.witness, results, strict=True):
+    for step, result in zip(scenario.witness, results, strict=True):
         if result is None or result.error is not None:
             why = "what it takes was not there" if result is None else result.text
-            faults.append(Fault(str(each.call), "", f"fails in the witness: {why}", "find another way", "witness"))
+            faults.append(Fault(str(step.call), "", f"fails in the witness: {why}", "find another way", "witness"))
     after = [holds(end, check) for check in asked]
     seen += [before, after]
-    for number, each in enumerate(scenario.witness):
+    for number, step in enumerate(scenario.witness):
         world = start.fork()
         played(world, scenario.witness, without=number)
         seen.append([holds(world, check) for check in asked])
         if not faults and all(after) and all(seen[-1]):
             what, remedy = "can be left out, and all checks hold", "check what it does, or leave it out"
-            faults.append(Fault(str(each.call), "", what, remedy, "needless"))
+            faults.append(Fault(str(step.call), "", what, remedy, "needless"))
     for number, check in enumerate(scenario.checks):
         answers = [world[number] for world in seen]
         if fault := _check_fault(answers, before[number], after[number]):
@@ -247,6 +247,6 @@ def _mutant(environment: Environment, end: Instance, guard: Call, random_seed: i
     return None
 
 
-def reasons(found: Validated) -> Iterator[str]:
+def reasons(validated: Validated) -> Iterator[str]:
     """The names of the controls that a scenario failed, once each."""
-    yield from dict.fromkeys(fault.control for fault in found.faults)
+    yield from dict.fromkeys(fault.control for fault in validated.faults)

@@ -65,7 +65,7 @@ def check_world(
             probe.fault(tool_name, "reads", "does not say whether it changes the state", remedy, "documents")
     if probe.faults:
         return CheckReport(name, tuple(probe.faults))
-    probe.results = {each: Checker(tool.result) for each, tool in offered.items() if tool.result is not None}
+    probe.results = {called: Checker(tool.result) for called, tool in offered.items() if tool.result is not None}
     for number, state in enumerate((None, *states)):
         probe.control = "reset"
         with probe.guarded(name, "reset"):
@@ -118,7 +118,7 @@ def _reach(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
     """Tries on with the tools that have not succeeded yet, each in a world in which others make what it may need."""
     probe.control = "reach"
     tools = probe.environment.tools()
-    makers = [each for each in tools.values() if not each.reads]
+    makers = [maker for maker in tools.values() if not maker.reads]
     for tool in sorted(set(tools) - probe.reached - probe.hung):
         rng = keyed_random(random_seed, "reach", probe.environment.name, tool)
         sampler = Sampler(rng)
@@ -127,8 +127,8 @@ def _reach(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
         for _ in range(REACH):
             if tool in probe.reached:
                 break
-            for each in (rng.choice(makers), tools[tool]) if makers else (tools[tool],):
-                call = sampler.call(each)
+            for tried in (rng.choice(makers), tools[tool]) if makers else (tools[tool],):
+                call = sampler.call(tried)
                 sampler.heard(call, probe.call(instance, call))
 
 
@@ -163,8 +163,8 @@ def program_faults(source: str, where: str) -> list[Fault]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return [Fault(where, "", f"is no Python: {error}", "correct it", "syntax")]
-    found = sorted({*_imports(tree), *_names(tree), *_shared(tree), *_sets(tree)})
-    return [Fault(f"{where}:{line}", "", what, _REMEDIES[control], control) for line, control, what in found]
+    faults = sorted({*_imports(tree), *_names(tree), *_shared(tree), *_sets(tree)})
+    return [Fault(f"{where}:{line}", "", what, _REMEDIES[control], control) for line, control, what in faults]
 
 
 Found = tuple[int, str, str]  # line, control, what
@@ -200,7 +200,7 @@ def _line(node: ast.AST) -> int:
 
 def _shared(tree: ast.Module) -> Iterator[Found]:
     """State that worlds would share: of the module, of a class, or in a default."""
-    module_names = {each.name for each in tree.body if isinstance(each, (ast.ClassDef, Function))}
+    module_names = {definition.name for definition in tree.body if isinstance(definition, (ast.ClassDef, Function))}
     module_names.update(*map(_given_names, tree.body))
     bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
     for body in bodies:
@@ -217,7 +217,7 @@ def _shared(tree: ast.Module) -> Iterator[Found]:
 
 
 def _written(function: Function, module_names: set[str]) -> Iterator[Found]:
-    own = {each.arg for each in ast.walk(function) if isinstance(each, ast.arg)}
+    own = {parameter.arg for parameter in ast.walk(function) if isinstance(parameter, ast.arg)}
     shared = module_names - own
     for node in ast.walk(function):
         changed: ast.expr | None = None
@@ -234,7 +234,7 @@ def _written(function: Function, module_names: set[str]) -> Iterator[Found]:
 def _given_names(node: ast.AST) -> set[str]:
     """The names that are given a value here."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, OneTarget) else []
-    return {each.id for each in targets if isinstance(each, ast.Name)}
+    return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 def _is_mutable(value: ast.expr | None) -> bool:
@@ -246,17 +246,17 @@ def _sets(tree: ast.Module) -> Iterator[Found]:
     """Sets whose order is seen: iterated, listed, or given away."""
     kept = [
         node
-        for each in ast.walk(tree)
-        if isinstance(each, ast.ClassDef)
-        for node in each.body
+        for definition in ast.walk(tree)
+        if isinstance(definition, ast.ClassDef)
+        for node in definition.body
         if isinstance(node, ast.AnnAssign) and _says_set(node.annotation)
     ]
     for node in kept:
         yield node.lineno, "set_order", "keeps a set in the state, which is written in any order"
     fields = set[str]().union(*map(_given_names, kept))
-    for each in ast.walk(tree):
-        if isinstance(each, Function):
-            yield from _Sets(each, fields).found()
+    for function in ast.walk(tree):
+        if isinstance(function, Function):
+            yield from _Sets(function, fields).found()
 
 
 def _says_set(annotation: ast.expr | None) -> bool:
@@ -275,8 +275,8 @@ class _Sets:
 
     def __init__(self, function: Function, fields: set[str]) -> None:
         self.function, self.fields = function, fields
-        self.names: set[str] = {each.arg for each in ast.walk(function) if isinstance(each, ast.arg)
-                                and _says_set(each.annotation)}  # fmt: skip
+        self.names: set[str] = {parameter.arg for parameter in ast.walk(function) if isinstance(parameter, ast.arg)
+                                and _says_set(parameter.annotation)}  # fmt: skip
         size = -1
         while size != (size := len(self.names)):  # names that are given names
             for node in ast.walk(function):
@@ -290,7 +290,7 @@ class _Sets:
         if isinstance(node, ast.Attribute):
             return node.attr in self.fields
         if isinstance(node, ast.BinOp):
-            return any(self.is_set(each) or _are_keys(each) for each in (node.left, node.right))
+            return any(self.is_set(side) or _are_keys(side) for side in (node.left, node.right))
         if isinstance(node, ast.IfExp):
             return self.is_set(node.body) or self.is_set(node.orelse)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -311,7 +311,7 @@ class _Sets:
             if isinstance(node, (ast.For, ast.AsyncFor)) and self.is_set(node.iter):
                 what = "goes through a set"
             elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.DictComp)) and id(node) not in harmless:
-                what = "goes through a set" if any(self.is_set(each.iter) for each in node.generators) else ""
+                what = "goes through a set" if any(self.is_set(loop.iter) for loop in node.generators) else ""
             elif isinstance(node, ast.Call):
                 what = self._call(node)
             elif isinstance(node, (ast.Starred, ast.FormattedValue)) and self.is_set(node.value):

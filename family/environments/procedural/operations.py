@@ -101,8 +101,8 @@ class Operation:
 def assembled(skeleton: Skeleton) -> str:
     """The source of a world of a skeleton (003 eq. 4)."""
     methods = [
-        check(each.method()) if each.role == "check" else tool(class_name(plural(each.noun)), each.reads, each.method())
-        for each in operations(skeleton)
+        check(part.method()) if part.role == "check" else tool(class_name(plural(part.noun)), part.reads, part.method())
+        for part in operations(skeleton)
     ]
     return assemble(skeleton.about, state(skeleton), [*helpers(skeleton), *methods])
 
@@ -262,7 +262,7 @@ def _values(skeleton: Skeleton, table: Kind | Linking) -> Values:
     else:
         values["taken"] = repr(link.taken)
     if rules.charge:
-        low = next(each.low for each in holder.attributes if each.name == rules.charge[0])
+        low = next(attribute.low for attribute in holder.attributes if attribute.name == rules.charge[0])
         values |= _worded(charge=rules.charge[0]) | {"amount": rules.charge[1], "charge_low": low}
     if isinstance(table, Kind):
         values |= _worded(label=table.label, labels=plural(table.label), choice=_choice(table).name)

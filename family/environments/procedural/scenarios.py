@@ -101,21 +101,21 @@ def draw_like(
         if not all(drawing.request() for _ in range(changed.total())):
             met["the world accepted too few changes"] += 1
             continue
-        found = drawing.scenario((wanted.guards, wanted.guards))
-        if profile(tools, found, asked=mode == "asked") != wanted:
+        scenario = drawing.scenario((wanted.guards, wanted.guards))
+        if profile(tools, scenario, asked=mode == "asked") != wanted:
             met["another profile"] += 1
             continue
-        alike = _changes(tools, found) == changed
+        alike = _changes(tools, scenario) == changed
         if alike != same and (same or spare is not None):
             met["other tools" if same else "the same tools"] += 1
             continue
-        validated = validate(environment, found)
+        validated = validate(environment, scenario)
         if validated.faults:
             met[next(reasons(validated))] += 1
         elif alike == same:
-            return found, validated
+            return scenario, validated
         else:
-            spare = found, validated
+            spare = scenario, validated
     if spare is None:
         told = ", ".join(f"{count} {what}" for what, count in met.most_common())
         raise LookupError(f"none of {LIKE_TRIES} scenarios drawn in its world has its profile and passes: {told}")
@@ -124,14 +124,14 @@ def draw_like(
 
 def _changes(tools: Mapping[str, Tool], scenario: Scenario) -> Counter[str]:
     """The tools with which its witness changes something."""
-    return Counter(each.call.name for each in scenario.witness if not tools[each.call.name].reads)
+    return Counter(step.call.name for step in scenario.witness if not tools[step.call.name].reads)
 
 
 def task(
     skeleton: Skeleton,
     environment: Environment,
     scenario: Scenario,
-    found: Validated,
+    validated: Validated,
     mode: Mode = "told",
     split: Split = "train",
     origin: Mapping[str, Any] | None = None,
@@ -147,7 +147,7 @@ def task(
         turns = len(requests) + len(scenario.knows) + 2
         user = Persona(whole, scenario.brief, scenario.knows, MANNER, turns, tuple(requests[1:]))
     provenance = {"source": "generated", "topic": skeleton.topic, **(origin or {})}
-    return as_task(environment, scenario, found, user, split, documentation(skeleton), provenance)
+    return as_task(environment, scenario, validated, user, split, documentation(skeleton), provenance)
 
 
 class _Drawing:
@@ -166,8 +166,8 @@ class _Drawing:
         self.instance = environment.reset(copy.deepcopy(state))
         self.operations = operations(skeleton)
         self.now: dict[str, Any] = self.instance.snapshot()
-        self.kinds = {each.noun: each for each in skeleton.kinds}
-        self.tables = {each.noun: each.plural for each in skeleton.kinds} | {skeleton.link.noun: skeleton.link.plural}
+        self.kinds = {kind.noun: kind for kind in skeleton.kinds}
+        self.tables = {kind.noun: kind.plural for kind in skeleton.kinds} | {skeleton.link.noun: skeleton.link.plural}
         self.witness: list[WitnessCall] = []
         self.shown: dict[str, int] = {}  # key → the call of the witness whose result has shown it
         self.requests: list[_Request] = []
@@ -175,11 +175,11 @@ class _Drawing:
 
     def request(self) -> bool:
         """Draws changes until the world accepts one; whether it did."""
-        changes = [each for each in self.operations if each.role in WEIGHTS]
-        roles = sorted({each.role for each in changes})
+        changes = [change for change in self.operations if change.role in WEIGHTS]
+        roles = sorted({change.role for change in changes})
         for _ in range(TRIES):
-            role = self.rng.choices(roles, [WEIGHTS[each] for each in roles])[0]
-            operation = self.rng.choice([each for each in changes if each.role == role])
+            role = self.rng.choices(roles, [WEIGHTS[name] for name in roles])[0]
+            operation = self.rng.choice([change for change in changes if change.role == role])
             if self.like and not self._left(self.like, operation):
                 continue
             arguments = self._arguments(operation)
@@ -222,7 +222,7 @@ class _Drawing:
                 arguments[slot.name] = self.rng.choice(fresh if fresh and self.rng.random() < 0.5 else keys)
             elif slot.takes == "label":
                 kind = self.kinds[slot.of]
-                used = {each[kind.label] for each in self.now[kind.plural].values()}
+                used = {entry[kind.label] for entry in self.now[kind.plural].values()}
                 if not (free := [label for label in kind.labels if label not in used]):
                     return None
                 arguments[slot.name] = self.rng.choice(free)
@@ -242,7 +242,7 @@ class _Drawing:
         if operation.role in ("add", "open"):
             key = str(value)
             self.shown[key] = len(self.witness) - 1
-        self.touched |= {(each, "") for name, each in arguments.items() if name in takes}
+        self.touched |= {(taken, "") for name, taken in arguments.items() if name in takes}
         self.touched.add((key, operation.detail if operation.role == "set" else operation.role))
         text, brief, details = self._words(operation, arguments, before)
         self.requests.append(_Request(operation, self.tables[operation.noun], key, text, brief, details))
@@ -258,7 +258,7 @@ class _Drawing:
             holder = self.skeleton.holder.noun
             role, given = "links", {holder: before[self.tables[noun]][key][holder]}
             takes[holder] = self._looked_up(holder, given[holder], before)
-        look_up = next(each for each in self.operations if (each.role, each.noun) == (role, noun))
+        look_up = next(operation for operation in self.operations if (operation.role, operation.noun) == (role, noun))
         self.witness.append(WitnessCall(Call(look_up.name, given), takes))
         self.shown[key] = len(self.witness) - 1
         return self.shown[key]
@@ -298,7 +298,7 @@ class _Drawing:
         first = self.requests[0]
         return Scenario(
             state=self.state,
-            requests=tuple(each.text for each in self.requests),
+            requests=tuple(request.text for request in self.requests),
             witness=tuple(self.witness),
             checks=tuple(self._checks()),
             guards=tuple(self._guards(guards)),
@@ -307,8 +307,8 @@ class _Drawing:
         )
 
     def _checks(self) -> list[Call]:
-        found = [check for each in self.requests for check in self._aims(each)]
-        return [check for at, check in enumerate(found) if check not in found[:at]]
+        checks = [check for request in self.requests for check in self._aims(request)]
+        return [check for at, check in enumerate(checks) if check not in checks[:at]]
 
     def _aims(self, request: _Request) -> list[Call]:
         """What is true of the final state through this request."""
@@ -333,7 +333,7 @@ class _Drawing:
             at = [Call(f"{noun}_is_in", {**name_of, kind.at: self._called(kind.at, entry[kind.at], self.now)})]
         if role == "move":
             return at
-        names = [request.operation.detail] if role == "set" else [each.name for each in kind.attributes]
+        names = [request.operation.detail] if role == "set" else [attribute.name for attribute in kind.attributes]
         known = [Call(f"{noun}_is_known", name_of)] if role == "add" else []
         aims = [*known, *(Call(f"{noun}_{name}_is", {**name_of, name: entry[name]}) for name in names)]
         return aims if role == "set" else [*aims, *at]
@@ -341,18 +341,18 @@ class _Drawing:
     def _guards(self, many: tuple[int, int]) -> list[Call]:
         """Of what is to stay as it is: attributes of others that a tool could change, and how many of a kind there
         are."""
-        found, touched = [], {key for key, _ in self.touched}
+        guards, touched = [], {key for key, _ in self.touched}
         for kind in self.skeleton.kinds:
             settable = [attribute.name for attribute in kind.attributes if attribute.settable]
             for key, entry in self.state[kind.plural].items():
                 if settable and key not in touched and key in self.now[kind.plural]:
                     name = self.rng.choice(settable)
-                    found.append(Call(f"{kind.noun}_{name}_is", {kind.label: entry[kind.label], name: entry[name]}))
+                    guards.append(Call(f"{kind.noun}_{name}_is", {kind.label: entry[kind.label], name: entry[name]}))
         for noun, table in self.tables.items():
             count = len(self.state[table])
             if count == len(self.now[table]) and self.state[table].keys() == self.now[table].keys():
-                found.append(Call(f"{noun}_count_is", {"count": count}))
-        return self.rng.sample(found, min(self.rng.randint(*many), len(found)))
+                guards.append(Call(f"{noun}_count_is", {"count": count}))
+        return self.rng.sample(guards, min(self.rng.randint(*many), len(guards)))
 
 
 def _sentence(text: str) -> str:
@@ -401,20 +401,20 @@ def grow(
     one. Each has at least and at most so many `requests`. Its code runs confined as `sandbox` says."""
     skeleton = draw_skeleton(random_seed, number, topics, small)
     name = addressed.keep(assembled(skeleton), folder)
-    place, states = f"{folder}/{name}", [draw_state(skeleton, random_seed, "control", each) for each in range(STATES)]
+    place, states = f"{folder}/{name}", [draw_state(skeleton, random_seed, "control", at) for at in range(STATES)]
     with Environments(sandbox) as environments:
         grown = Grown(name, skeleton, check_world(place, plan(skeleton), states, environments, random_seed=random_seed))
         if not grown.report.ok:
             return grown
         environment = environments.load(place)
-        for found in drawn(skeleton, environment, random_seed, scenarios, requests):
-            if found is None:
+        for draw in drawn(skeleton, environment, random_seed, scenarios, requests):
+            if draw is None:
                 grown.dropped["drawing"] += 1
-            elif found[2].faults:
-                grown.dropped.update([next(reasons(found[2]))])
+            elif draw[2].faults:
+                grown.dropped.update([next(reasons(draw[2]))])
             else:
-                origin: dict[str, Any] = {"random_seed": random_seed, "world": number, "scenario": found[0]}
+                origin: dict[str, Any] = {"random_seed": random_seed, "world": number, "scenario": draw[0]}
                 origin |= {**({"topics": list(topics)} if topics else {}), **({"small": True} if small else {})}
-                mode = modes[found[0] % len(modes)]
-                grown.tasks.append(task(skeleton, environment, found[1], found[2], mode, split, origin))
+                mode = modes[draw[0] % len(modes)]
+                grown.tasks.append(task(skeleton, environment, draw[1], draw[2], mode, split, origin))
     return grown

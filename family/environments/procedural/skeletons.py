@@ -83,13 +83,13 @@ class Linking:
     @property
     def open(self) -> tuple[str, ...]:
         """The stages from which it can go on."""
-        return tuple(each for each in self.stages if any(each in advance.before for advance in self.advances))
+        return tuple(stage for stage in self.stages if any(stage in advance.before for advance in self.advances))
 
     @property
     def taken(self) -> tuple[str, ...]:
         """The stages in which the item is not free."""
         freed = {advance.after for advance in self.advances if advance.frees}
-        return tuple(each for each in self.stages if each not in freed)
+        return tuple(stage for stage in self.stages if stage not in freed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def _cut(skeleton: Skeleton, rng: random.Random) -> Skeleton:
     """The skeleton as a small one: of each kind one attribute with a few values (each has such a one) is left."""
     kinds, bars = list[Kind](), list[tuple[str, str] | None]()
     for kind, bar in ((skeleton.holder, skeleton.rules.barred), (skeleton.item, skeleton.rules.unfit)):
-        attribute = replace(rng.choice([one for one in kind.attributes if one.values]), settable=True)
+        attribute = replace(rng.choice([option for option in kind.attributes if option.values]), settable=True)
         kinds.append(replace(kind, attributes=(attribute,), at="", removable=False))
         bars.append(bar if bar and bar[0] == attribute.name else None)
     rules = Rules(limit=skeleton.rules.limit, barred=bars[0], unfit=bars[1])
@@ -208,7 +208,7 @@ def _with(kind: Kind, attribute: Attribute) -> Kind:
 def _bar(told: Mapping[str, Any], kind: Kind) -> tuple[str, str] | None:
     """The value that keeps a thing of this kind from being linked, where it has the attribute."""
     bars = told.get("bars", {})
-    return next(((name, bars[name]) for name in bars if name in {each.name for each in kind.attributes}), None)
+    return next(((name, bars[name]) for name in bars if name in {trait.name for trait in kind.attributes}), None)
 
 
 def _linking(told: Mapping[str, Any], rng: random.Random) -> Linking:

@@ -111,10 +111,10 @@ async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     machinery did wrong before what a model did."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for each in work]
+            tasks = [group.create_task(coroutine) for coroutine in work]
     except BaseExceptionGroup as several:
-        raise min(several.exceptions, key=lambda each: isinstance(each, Unanswered)) from None
-    return [each.result() for each in tasks]
+        raise min(several.exceptions, key=lambda error: isinstance(error, Unanswered)) from None
+    return [task.result() for task in tasks]
 
 
 NAME = "written.jsonl"

@@ -52,13 +52,13 @@ async def _chain(
     tools = environment.tools()
     form = AnswerForm({"tool": {"type": "string", "enum": list(tools)}, "arguments": {"type": "object"}})
     documents = "\n".join(as_json(tool.schema()) for tool in tools.values())
-    recent, found = list[str](), list[str]()
+    recent, verdicts = list[str](), list[str]()
 
     def read(said: Mapping[str, Any]) -> Call:
         return Call(said["tool"], said["arguments"])
 
     for at in range(2 * rounds):
-        if len(found) == rounds:
+        if len(verdicts) == rounds:
             break
         place, before = 1_000 * number + at, await asyncio.to_thread(instance.snapshot)
         fields = {
@@ -79,7 +79,7 @@ async def _chain(
             continue
         recent.append(f"{as_json(call.as_json())} → {result[:300]}")
         if raised:
-            found.append(f"{call}: {raised}")
+            verdicts.append(f"{call}: {raised}")
             instance = await asyncio.to_thread(environment.reset, before)
             continue
         shown = {
@@ -93,8 +93,8 @@ async def _chain(
             said = await authors.ask(Question("world_checker", plan.topic, shown, dict, number=place))
         except Unanswered:
             continue
-        found.append("" if said["verdict"] == "right" else f"{call}: {str(said.get('reason', ''))[:300]}")
-    return found
+        verdicts.append("" if said["verdict"] == "right" else f"{call}: {str(said.get('reason', ''))[:300]}")
+    return verdicts
 
 
 def _made(instance: Instance, call: Call) -> tuple[str, str, dict[str, Any]]:

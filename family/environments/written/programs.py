@@ -63,15 +63,15 @@ async def build(authors: CachedQuestioner, topic: str, sandbox: Sandbox) -> Buil
         for number in range(authors.settings.writing.corrections + 1):
             if number == 0 or STATE_PART in problems:
                 program, states = await _stated(authors, program, problems.get(STATE_PART, ""), sandbox, number)
-            wanted = [each for each in plan.tools if each.name not in program.tools or each.name in problems]
-            asked = [_tool(authors, program, each, problems.get(each.name, ""), number) for each in wanted]
-            written = dict(zip([each.name for each in wanted], await together(asked), strict=True))
+            wanted = [tool for tool in plan.tools if tool.name not in program.tools or tool.name in problems]
+            asked = [_tool(authors, program, tool, problems.get(tool.name, ""), number) for tool in wanted]
+            written = dict(zip([tool.name for tool in wanted], await together(asked), strict=True))
             program = replace(program, tools={**program.tools, **written})
             report = await asyncio.to_thread(_controlled, program, states, sandbox)
             if report.ok:
                 return BuiltWorld(program, tuple(states))
             problems = parts_at_fault(program, report.faults)
-            authors.record.append("refused", about=topic, faults=[each.as_json() for each in report.faults])
+            authors.record.append("refused", about=topic, faults=[fault.as_json() for fault in report.faults])
     except Unanswered as unanswered:
         raise Dropped("world", [control_of(unanswered)], [unanswered.why]) from None
     raise Dropped("world", [fault.control for fault in report.faults], [str(fault) for fault in report.faults])
@@ -106,10 +106,10 @@ async def write_state(
 
 def parts_at_fault(program: WorldProgram, faults: Sequence[Fault]) -> dict[str, str]:
     """The parts of a program that are to be written anew, each with what was wrong, a line a fault."""
-    found: dict[str, list[str]] = {}
+    parts: dict[str, list[str]] = {}
     for fault in faults:
-        found.setdefault(_part(program, fault), []).append(f"- {fault.control}: {fault}")
-    return {part: "\n".join(dict.fromkeys(lines[:SHOWN])) for part, lines in found.items()}
+        parts.setdefault(_part(program, fault), []).append(f"- {fault.control}: {fault}")
+    return {part: "\n".join(dict.fromkeys(lines[:SHOWN])) for part, lines in parts.items()}
 
 
 def control_of(unanswered: Unanswered) -> str:
@@ -139,10 +139,10 @@ def the_function(code: str, name: str, takes: Sequence[str], before: str) -> ast
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef) or body[0].name != name:
         raise Unreadable(f"signature: write the one function {name}, without decorator, class or example of its use")
     function, given = body[0], body[0].args
-    names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    names = [parameter.arg for parameter in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
     if function.decorator_list or given.vararg or given.kwarg or names[1:] != list(takes) or not names:
         raise Unreadable(f"signature: it was to be {name}({', '.join(('world: World', *takes))}), undecorated")
-    if any(each.annotation is None for each in given.args[1:]) or function.returns is None:
+    if any(parameter.annotation is None for parameter in given.args[1:]) or function.returns is None:
         raise Unreadable("signature: give every parameter and the result a type")
     if told := faults_told(before, code):
         raise Unreadable(told)
@@ -152,11 +152,11 @@ def the_function(code: str, name: str, takes: Sequence[str], before: str) -> ast
 def faults_told(before: str, code: str) -> str:
     """What the syntax tree of `code`, which follows `before`, shows, for the model to read; "" where all is well."""
     offset = before.count("\n")
-    found = program_faults(before + code, "line")
+    faults = program_faults(before + code, "line")
     return "; ".join(
-        f"{each.control}: line {int(line) - offset} {each.what} → {each.remedy}"
-        for each in found[:SHOWN]
-        if (line := each.where.rpartition(":")[2]).isdigit() and int(line) > offset
+        f"{fault.control}: line {int(line) - offset} {fault.what} → {fault.remedy}"
+        for fault in faults[:SHOWN]
+        if (line := fault.where.rpartition(":")[2]).isdigit() and int(line) > offset
     )
 
 
@@ -168,28 +168,28 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
     def read(said: dict[str, Any]) -> WorldPlan:
         tools = tuple(
             PlannedTool(
-                each["name"],
-                re.sub(r"\W+", "", each["group"].title()) or "Tools",
-                each["reads"],
-                " ".join(each["about"].split()),
-                {one["name"]: " ".join(one["about"].split()) for one in each["takes"]},
+                tool["name"],
+                re.sub(r"\W+", "", tool["group"].title()) or "Tools",
+                tool["reads"],
+                " ".join(tool["about"].split()),
+                {parameter["name"]: " ".join(parameter["about"].split()) for parameter in tool["takes"]},
             )
-            for each in said["tools"]
+            for tool in said["tools"]
         )
-        names = [each.name for each in tools]
+        names = [tool.name for tool in tools]
         if len(set(names)) < len(names):
             raise Unreadable("two tools have one name")
         if len(tools) < writing.fewest_tools:
             raise Unreadable(f"there are {len(tools)} tools, at least {writing.fewest_tools} are wanted")
-        if len({each.reads for each in tools}) < 2:
+        if len({tool.reads for tool in tools}) < 2:
             raise Unreadable("some tools are to read only, and some to change something")
-        taken = {"environment", "world", *(name for each in tools for name in (*each.takes, each.name))}
+        taken = {"environment", "world", *(name for tool in tools for name in (*tool.takes, tool.name))}
         if bad := sorted(name for name in taken if keyword.iskeyword(name) or hasattr(builtins, name)):
             raise Unreadable(f"{', '.join(bad)}: Python means something else by it, take other names")
-        if "environment" in names or any("world" in each.takes for each in tools):
+        if "environment" in names or any("world" in tool.takes for tool in tools):
             raise Unreadable("no tool is called environment, and none takes a parameter called world")
-        tables = {each["name"]: each["about"] for each in said["tables"]}
-        return WorldPlan(topic, tables, tuple(" ".join(each.split()) for each in said["rules"]), tools)
+        tables = {table["name"]: table["about"] for table in said["tables"]}
+        return WorldPlan(topic, tables, tuple(" ".join(rule.split()) for rule in said["rules"]), tools)
 
     fields = {"topic": topic, "fewest": str(writing.fewest_tools), "most": str(writing.most_tools)}
     return await authors.ask(Question("world_plan", topic, fields, read, form=form))
@@ -225,7 +225,7 @@ async def _stated(
         asked = Question("world_state", plan.topic, fields, _read_state, loads, sections, number)
         state = await authors.ask(asked)
         written = replace(program, state=state)
-        states = [await write_state(authors, written, environments, place(state), each + 1) for each in range(STATES)]
+        states = [await write_state(authors, written, environments, place(state), at + 1) for at in range(STATES)]
     return written, states
 
 
@@ -286,7 +286,7 @@ def _part(program: WorldProgram, fault: Fault) -> str:
         return next(using, STATE_PART)
     if (line := fault.where.rpartition(":")[2]).isdigit():
         lines = program.source().splitlines()[: int(line)]
-        above = [found[1] for each in lines if (found := re.match(r"def (\w+)\(", each))]
+        above = [match[1] for text in lines if (match := re.match(r"def (\w+)\(", text))]
         return above[-1] if above and above[-1] in program.tools else STATE_PART
     return STATE_PART
 

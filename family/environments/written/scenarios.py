@@ -68,7 +68,7 @@ class WrittenScenario:
 
     def asking(self, witness: Sequence[WitnessCall]) -> Scenario:
         """As the controls want it."""
-        checks, guards = (tuple(Call(name, {}) for name in each) for each in (self.checks, self.guards))
+        checks, guards = (tuple(Call(name, {}) for name in names) for names in (self.checks, self.guards))
         return Scenario(self.state, (self.task,), tuple(witness), checks, guards)
 
 
@@ -129,7 +129,7 @@ async def write_scenario(
         if like and (len(conditions), len(keep)) != (like.profile.checks, like.profile.guards):
             counted = f"there are {len(conditions)} conditions and {len(keep)} to keep"
             raise Unreadable(f"{counted}, {like.profile.checks} and {like.profile.guards} are wanted")
-        return [*((each, False) for each in conditions), *((each, True) for each in keep)]
+        return [*((text, False) for text in conditions), *((text, True) for text in keep)]
 
     try:
         state = await write_state(authors, program, environments, place, STATES + 1 + number, shape)
@@ -163,7 +163,7 @@ async def write_scenario(
 
 def _known(said: Mapping[str, Any]) -> dict[str, str]:
     """What a played user knows, by topic."""
-    return {one["topic"]: one["words"] for one in said["knows"] if one["words"].strip()}
+    return {detail["topic"]: detail["words"] for detail in said["knows"] if detail["words"].strip()}
 
 
 async def find_witness(
@@ -190,15 +190,15 @@ async def find_witness(
 
 def _controlled(environment: Environment, scenario: WrittenScenario, witness: tuple[WitnessCall, ...]) -> DoneScenario:
     """Leaves out guards that no call breaks, which guard nothing. Raises Dropped."""
-    found = validate(environment, scenario.asking(witness))
-    if set(reasons(found)) == {"guard_without_mutant"}:
-        idle = {fault.where for fault in found.faults}
+    validated = validate(environment, scenario.asking(witness))
+    if set(reasons(validated)) == {"guard_without_mutant"}:
+        idle = {fault.where for fault in validated.faults}
         guards = {name: code for name, code in scenario.guards.items() if str(Call(name, {})) not in idle}
         scenario = replace(scenario, guards=guards)
-        found = validate(environment, scenario.asking(witness))
-    if found.faults:
-        raise Dropped("scenario", list(reasons(found)), [str(fault) for fault in found.faults])
-    return DoneScenario(scenario, scenario.asking(witness), found)
+        validated = validate(environment, scenario.asking(witness))
+    if validated.faults:
+        raise Dropped("scenario", list(reasons(validated)), [str(fault) for fault in validated.faults])
+    return DoneScenario(scenario, scenario.asking(witness), validated)
 
 
 def shortest(
@@ -210,17 +210,17 @@ def shortest(
     def done(kept: Sequence[WitnessCall], without: int | None = None) -> list[Result | None] | None:
         """The results, where all checks hold then."""
         instance = environment.reset(dict(scenario.state))
-        found = played(instance, kept, without)
-        return found if all(holds(instance, check) for check in asked) else None
+        results = played(instance, kept, without)
+        return results if all(holds(instance, check) for check in asked) else None
 
     kept = tuple(calls)
     if done(kept) is None:
         return None
     number = len(kept) - 1
     while number >= 0:
-        if (found := done(kept, number)) is not None:
+        if (results := done(kept, number)) is not None:
             # What failed or was not made without it goes with it.
-            kept = _only(kept, [at for at, each in enumerate(found) if each is not None and each.error is None])
+            kept = _only(kept, [at for at, result in enumerate(results) if result is not None and result.error is None])
         number = min(number, len(kept)) - 1
     return kept
 
@@ -248,7 +248,7 @@ async def _check(authors: Asking, program: WorldProgram, name: str, asked: Mappi
         function = the_function(code, "check", (), program.state)
         first = function.body[0]
         body = function.body[1:] if ast.get_docstring(function) else function.body
-        if not body or any(isinstance(each, (ast.Import, ast.ImportFrom)) for each in ast.parse(code).body):
+        if not body or any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in ast.parse(code).body):
             raise Unreadable("imports: write the function alone, with something in it")
         about = ast.Expr(ast.Constant(" ".join(asked["condition"].split())))
         function.name, function.body, function.returns = name, [about, *body], ast.Name("bool")
@@ -296,7 +296,7 @@ async def _solved(
 
 def linked(task: str, calls: Sequence[Call], results: Sequence[Result]) -> list[WitnessCall]:
     """The calls, each with those of its arguments that the task does not tell and that an earlier result has shown."""
-    heard, found = Text.of(task), list[WitnessCall]()
+    heard, witness = Text.of(task), list[WitnessCall]()
     shown: dict[Any, int] = {}  # value → the first call that showed it
     for number, (call, result) in enumerate(zip(calls, results, strict=True)):
         takes = {
@@ -305,11 +305,11 @@ def linked(task: str, calls: Sequence[Call], results: Sequence[Result]) -> list[
             for _, leaf in leaves(value)
             if leaf in shown and not isinstance(leaf, bool) and not heard.contains_any_form(leaf)
         }
-        found.append(WitnessCall(call, takes))
+        witness.append(WitnessCall(call, takes))
         for _, leaf in leaves(result.value, keys=True):
             if leaf is not None:
                 shown.setdefault(leaf, number)
-    return found
+    return witness
 
 
 def _only(calls: Sequence[WitnessCall], numbers: Sequence[int]) -> tuple[WitnessCall, ...]:

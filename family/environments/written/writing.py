@@ -67,13 +67,13 @@ async def find_topics(
     for embeddings."""
     topics = await infer_topics(authors, texts) if are_tasks else [" ".join(text.split()) for text in texts]
     embeddings = await embed(embedder, topics) if len(topics) > 1 else None
-    found = []
+    kept = []
     for topic, same in distinct(topics, embeddings, authors.settings.writing.alike):
         if same:
             authors.record.append("dropped", what="topic", reasons=["repeated"], text=topic[:200], of=same[:200])
         else:
-            found.append(topic)
-    return found
+            kept.append(topic)
+    return kept
 
 
 async def write_worlds(
@@ -83,11 +83,11 @@ async def write_worlds(
     answered by then stands in the record."""
     free = asyncio.Semaphore(authors.settings.writing.worlds)
 
-    async def one(topic: str, split: Split) -> WrittenWorld:
+    async def world(topic: str, split: Split) -> WrittenWorld:
         async with free:
             return await write_world(authors, topic, split, folder, order)
 
-    return await together([one(topic, split) for topic, split in topics])
+    return await together([world(topic, split) for topic, split in topics])
 
 
 async def write_world(
@@ -96,10 +96,10 @@ async def write_world(
     """A world of `topic`, kept below `folder`, with the tasks of those of its scenarios that pass all controls; from
     the record, where it was finished before. Raises EndpointError, BudgetSpent."""
     settings = authors.settings.writing.model_dump(exclude={"worlds", "embeddings", "alike"})
-    models = sorted({one.model for one in authors.client.settings})
+    models = sorted({endpoint.model for endpoint in authors.client.settings})
     key = content_id([topic, split, order.scenarios, list(order.modes), settings, models])
     if (known := authors.record.finished.get(key)) is not None:
-        tasks = [task for each in known["tasks"] if isinstance(task := AnyTask.from_json(each), OpenTask)]
+        tasks = [task for entry in known["tasks"] if isinstance(task := AnyTask.from_json(entry), OpenTask)]
         return WrittenWorld(
             topic, known["name"], tuple(known["reasons"]), known["facts"], tasks, Counter(known["dropped"])
         )
@@ -120,19 +120,19 @@ async def write_world(
                 record(given_up)
                 return []
 
-        return [scenario for found in await together([attempt(each) for each in work]) for scenario in found]
+        return [scenario for outcome in await together([attempt(job) for job in work]) for scenario in outcome]
 
     def kept(world: BuiltWorld, done: list[DoneScenario]) -> tuple[str, list[OpenTask]]:
         """The world with the checks of the scenarios that passed, kept in the folder, and their tasks."""
-        while len((program := with_checks(world.program, [one.written for one in done])).source()) > LONGEST_FILE:
+        while len((program := with_checks(world.program, [ready.written for ready in done])).source()) > LONGEST_FILE:
             done.pop()
             written.dropped["room"] += 1
         name = addressed.keep(program.source(), folder)
         with Environments(order.sandbox) as environments:
             environment = environments.load(f"{folder}/{name}")
-            modes = [order.modes[one.written.number % len(order.modes)] for one in done]
+            modes = [order.modes[ready.written.number % len(order.modes)] for ready in done]
             told = zip(done, modes, strict=True)
-            return name, [written_task(world.program, environment, one, mode, split, models) for one, mode in told]
+            return name, [written_task(world.program, environment, ready, mode, split, models) for ready, mode in told]
 
     try:
         world = await build(authors, topic, order.sandbox)
@@ -148,7 +148,7 @@ async def write_world(
             # all are played in one world that has the checks of all of them
             program = with_checks(world.program, scenarios)
             environment = await asyncio.to_thread(environments.load, placed(program.source(), Path(scratch)))
-            done = await attempts(find_witness(authors, program, environment, each) for each in scenarios)
+            done = await attempts(find_witness(authors, program, environment, scenario) for scenario in scenarios)
         written.name, written.tasks = await asyncio.to_thread(kept, world, done)
     except Dropped as given_up:
         written.reasons = given_up.reasons
@@ -168,7 +168,7 @@ async def write_world(
 
 def with_checks(program: WorldProgram, scenarios: Sequence[WrittenScenario]) -> WorldProgram:
     """The program with the check functions of these scenarios."""
-    every = [part for each in scenarios for part in (each.checks, each.guards)]
+    every = [part for scenario in scenarios for part in (scenario.checks, scenario.guards)]
     return replace(program, checks={name: code for part in every for name, code in part.items()})
 
 
@@ -191,8 +191,8 @@ async def infer_topics(authors: CachedQuestioner, texts: Sequence[str]) -> list[
         authors.record.append("dropped", what="text", reasons=[why], text=text[:200])
         return None
 
-    found = await together([infer(number, text) for number, text in enumerate(texts)])
-    return [topic for topic in found if topic is not None]
+    topics = await together([infer(number, text) for number, text in enumerate(texts)])
+    return [topic for topic in topics if topic is not None]
 
 
 async def embed(client: Client, texts: Sequence[str]) -> list[Embedding] | None:
@@ -211,7 +211,7 @@ def distinct(topics: Sequence[str], embeddings: Sequence[Embedding] | None, alik
     """Each topic with the earlier one that it repeats, "" where it repeats none."""
     kept: list[int] = []
     index, by_id = SimilarityIndex(), dict[str, str]()
-    found = []
+    pairs = []
     for number, topic in enumerate(topics):
         same = ""
         if embeddings is not None:
@@ -227,8 +227,8 @@ def distinct(topics: Sequence[str], embeddings: Sequence[Embedding] | None, alik
                 by_id[task.id] = topic
         if not same:
             kept.append(number)
-        found.append((topic, same))
-    return found
+        pairs.append((topic, same))
+    return pairs
 
 
 def _description(said: dict[str, str]) -> str:
@@ -237,6 +237,6 @@ def _description(said: dict[str, str]) -> str:
     return text
 
 
-def _cosine(one: Embedding, other: Embedding) -> float:
-    lengths = math.hypot(*one) * math.hypot(*other)
-    return math.fsum(map(operator.mul, one, other)) / lengths if lengths and len(one) == len(other) else 0.0
+def _cosine(vector: Embedding, other: Embedding) -> float:
+    lengths = math.hypot(*vector) * math.hypot(*other)
+    return math.fsum(map(operator.mul, vector, other)) / lengths if lengths and len(vector) == len(other) else 0.0

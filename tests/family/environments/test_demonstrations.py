@@ -19,14 +19,14 @@ from tests.family.environments.procedural.seeds import drawn
 def test_a_careful_teacher_earns_everything_and_a_careless_one_less() -> None:
     earned = {}
     for carelessness in (0.0, 1.0):
-        traces = next(demonstrations(3, dialects.load("compact"), carelessness, worlds=1, each=8))
+        traces = next(demonstrations(3, dialects.load("compact"), carelessness, worlds=1, scenarios=8))
         assert traces and {trace.end for trace in traces} == {"finished"}
         earned[carelessness] = sum(trace.resolved == trace.expected for trace in traces) / len(traces)
     assert earned == {0.0: 1.0, 1.0: 0.0}
 
 
 def test_every_list_of_demonstrations_mixes_all_worlds() -> None:
-    lists = demonstrations(3, dialects.load("compact"), 0.5, worlds=3, each=8)
+    lists = demonstrations(3, dialects.load("compact"), 0.5, worlds=3, scenarios=8)
     systems = [[trace.messages[0].content for trace in next(lists)] for _ in range(2)]
     assert sorted(systems[0]) == sorted(systems[1]) and systems[0] != systems[1]
     assert len(set(systems[0])) == 3 and all(len(set(each[:8])) > 1 for each in systems)
