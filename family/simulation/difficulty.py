@@ -95,16 +95,16 @@ def levels(rules: DifficultyRules, difficulty: int, random_seed: int, step: int,
         raise ValueError(f"a difficulty of {difficulty}; it lies between {LOWEST} and {HIGHEST}")
     rng = keyed_random(random_seed, "difficulty", step, slot)
     soft = rng.random() < rules.soft and rules.adaptive
-    found: dict[str, int] = {}
+    values: dict[str, int] = {}
     for dimension in DIMENSIONS:
         low, high = limits(rules, dimension)
         drawn = rng.random()  # one draw a dimension, used or not: switches of one dimension leave the others alone
         if not rules.adaptive or dimension in rules.hardest:
-            found[dimension] = high
+            values[dimension] = high
             continue
         top = level(difficulty, low, high)
-        found[dimension] = low + int(drawn * (top - low + 1)) if soft and dimension in SOFT else top
-    return Levels(**found, soft=soft)
+        values[dimension] = low + int(drawn * (top - low + 1)) if soft and dimension in SOFT else top
+    return Levels(**values, soft=soft)
 
 
 def batch_mean(groups: Iterable[Mapping[str, Any]]) -> float | None:
@@ -114,8 +114,8 @@ def batch_mean(groups: Iterable[Mapping[str, Any]]) -> float | None:
     shares: list[float] = []
     for group in groups:
         rollouts: Sequence[Mapping[str, Any]] = group["rollouts"]
-        if counted_and_truncated([one["end"] for one in rollouts])[0]:
-            shares += [one["resolved"] / one["expected"] for one in rollouts if one["end"] not in INVALID_ENDS]
+        if counted_and_truncated([entry["end"] for entry in rollouts])[0]:
+            shares += [entry["resolved"] / entry["expected"] for entry in rollouts if entry["end"] not in INVALID_ENDS]
     return rounded(2 * math.fsum(shares) / len(shares) - 1) if shares else None
 
 
@@ -166,6 +166,6 @@ class Difficulty(StepFold):
         faced = self.faced
         if faced is None:
             return {"next": self.value}
-        found = levels(self._rules.model_copy(update={"soft": 0.0}), faced.difficulty, 0, 1, 0)
-        allowed = {name: getattr(found, name) for name in DIMENSIONS}
+        drawn = levels(self._rules.model_copy(update={"soft": 0.0}), faced.difficulty, 0, 1, 0)
+        allowed = {name: getattr(drawn, name) for name in DIMENSIONS}
         return {"next": self.value, "last": {**asdict(faced), "levels": allowed}}

@@ -125,18 +125,18 @@ def draw_like(
     (`same`: just these), of which so many calls are expected; None where these tools cannot be called so often. Raises
     KeyError for a tool that the repository lacks."""
     offered = [repository.tools[name] for name in tools] if same else others(repository, tools, rng)
-    found = _calls(offered, calls, rng)
-    return _with_user(repository, levels, offered, found, rng) if len(found) == calls else None
+    expected = _calls(offered, calls, rng)
+    return _with_user(repository, levels, offered, expected, rng) if len(expected) == calls else None
 
 
 def others(repository: ToolRepository, tools: Sequence[str], rng: random.Random) -> list[SimulatedTool]:
     """As many tools of each category as there are among `tools`; these themselves only where there are too few
     others."""
-    found: list[SimulatedTool] = []
+    chosen: list[SimulatedTool] = []
     for category, count in Counter(repository.tools[name].tool.group for name in tools).items():
         within = rng.sample(repository.of(category), len(repository.of(category)))
-        found += sorted(within, key=lambda one: one.tool.name in tools)[:count]
-    return found
+        chosen += sorted(within, key=lambda entry: entry.tool.name in tools)[:count]
+    return chosen
 
 
 def open_task(
@@ -186,48 +186,48 @@ def offered(repository: ToolRepository, count: int, rng: random.Random) -> list[
     """`count` tools, or all: of one category as long as it has any."""
     categories = sorted(repository.categories)
     rng.shuffle(categories)
-    found: list[SimulatedTool] = []
+    chosen: list[SimulatedTool] = []
     for category in categories:
         within = list(repository.of(category))
         rng.shuffle(within)
-        found += within[: count - len(found)]
-        if len(found) == count:
+        chosen += within[: count - len(chosen)]
+        if len(chosen) == count:
             break
-    return found
+    return chosen
 
 
 def _calls(tools: Sequence[SimulatedTool], count: int, rng: random.Random) -> list[Call]:
     """`count` different calls in a sensible order, fewer where there are no more; of different tools if possible."""
-    found: list[tuple[int, Call]] = []
+    placed: list[tuple[int, Call]] = []
     known: dict[str, Any] = {}  # identifiers by parameter
     order = rng.sample(list(tools), len(tools))
-    for one in chain(order, order, order):
-        call = _call(one, known, rng)
-        if call is None or any(call == other for _, other in found):
+    for entry in chain(order, order, order):
+        call = _call(entry, known, rng)
+        if call is None or any(call == other for _, other in placed):
             continue
-        found.append((_place(one), call))
-        if len(found) == count:
+        placed.append((_place(entry), call))
+        if len(placed) == count:
             break
-    return [call for _, call in sorted(found, key=lambda each: each[0])]
+    return [call for _, call in sorted(placed, key=lambda pair: pair[0])]
 
 
-def _place(one: SimulatedTool) -> int:
-    if one.effect is None:
+def _place(entry: SimulatedTool) -> int:
+    if entry.effect is None:
         return 0
-    ends = one.effect.does == "changes" and one.effect.sets  # it is cancelled, closed, returned
-    return ORDER["removes"] if ends else ORDER[one.effect.does]
+    ends = entry.effect.does == "changes" and entry.effect.sets  # it is cancelled, closed, returned
+    return ORDER["removes"] if ends else ORDER[entry.effect.does]
 
 
-def _call(one: SimulatedTool, known: dict[str, Any], rng: random.Random) -> Call | None:
+def _call(entry: SimulatedTool, known: dict[str, Any], rng: random.Random) -> Call | None:
     """A call with drawn arguments; None where they do not conform, since a schema says more than is understood."""
-    optional = [each for each in one.tool.parameters if not each.required]
-    given = [each for each in one.tool.parameters if each.required or rng.random() < OPTIONAL]
+    optional = [parameter for parameter in entry.tool.parameters if not parameter.required]
+    given = [parameter for parameter in entry.tool.parameters if parameter.required or rng.random() < OPTIONAL]
     if not given and optional:
         given = [rng.choice(optional)]
     sampler, arguments = Sampler(rng), dict[str, Any]()
     for parameter in given:
         schema = limits(parameter)
-        shared = "pattern" in schema and _place(one) < ORDER["removes"] and rng.random() < SHARED
+        shared = "pattern" in schema and _place(entry) < ORDER["removes"] and rng.random() < SHARED
         value = known.get(parameter.name) if shared else None
         if value is None or not fits(schema, value):
             value = sampler.value(parameter.name, schema)
@@ -239,7 +239,7 @@ def _call(one: SimulatedTool, known: dict[str, Any], rng: random.Random) -> Call
     # dates of one call go forward in the order of its parameters: first and last day, check-in and check-out
     dates = [parameter.name for parameter in given if parameter.schema.get("format") == "date"]
     arguments |= zip(dates, sorted(arguments[name] for name in dates), strict=True)
-    return Call(one.tool.name, arguments)
+    return Call(entry.tool.name, arguments)
 
 
 def _with_user(
@@ -249,7 +249,7 @@ def _with_user(
     calls: Sequence[Call],
     rng: random.Random,
 ) -> DrawnTask:
-    by_name = {one.tool.name: one.tool for one in tools}
+    by_name = {entry.tool.name: entry.tool for entry in tools}
     facts = list(_facts(by_name, calls, plain=levels.persona > 0))
     requests = [_request(by_name[call.name]) for call in calls]
     # the calls are shared out evenly over the turns, the earlier ones taking more
@@ -329,10 +329,10 @@ def _in_words(value: Any, plain: bool) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        parts = [_in_words(each, plain) for each in value]
+        parts = [_in_words(part, plain) for part in value]
         return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
     if isinstance(value, dict):
-        return " with ".join(f"{name.replace('_', ' ')} {_in_words(each, plain)}" for name, each in value.items())
+        return " with ".join(f"{name.replace('_', ' ')} {_in_words(part, plain)}" for name, part in value.items())
     text = str(value)
     if plain and _ISO.fullmatch(text):
         day = date.fromisoformat(text)

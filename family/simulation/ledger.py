@@ -175,15 +175,15 @@ class Ledger:
 
     def state(self) -> dict[str, Any]:
         """The whole account as JSON, for `load`."""
-        things = [[*name, one.fields, one.there, one.changed] for name, one in self._things.items()]
-        looked_up = [[asked.decode(), one.status, one.value, one.message] for asked, one in self._looked_up.items()]
+        things = [[*name, thing.fields, thing.there, thing.changed] for name, thing in self._things.items()]
+        looked_up = [[asked.decode(), said.status, said.value, said.message] for asked, said in self._looked_up.items()]
         return copy.deepcopy({"things": things, "whole": self._whole, "looked_up": looked_up})
 
     def load(self, state: Any) -> None:
         """Replaces the whole account by what `state` returned. Raises ValueError for what it never returns."""
         try:
             things = {(str(kind), key): _Thing(dict(known), *flags) for kind, key, known, *flags in state["things"]}
-            whole = {str(kind): [dict(one) for one in filters] for kind, filters in state["whole"].items()}
+            whole = {str(kind): [dict(fields) for fields in filters] for kind, filters in state["whole"].items()}
             looked_up = {asked.encode(): ToolAnswer(*answer) for asked, *answer in state["looked_up"]}
         except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
             raise ValueError(f"the ledger is none: {type(error).__name__}: {error}") from error
@@ -227,7 +227,7 @@ class Ledger:
 
     def _is_whole(self, entity: str, filters: Fields) -> bool:
         """Whether everything that matches `filters` is known: a thing with these fields stood in a whole list."""
-        return any(_matches(filters, one) for one in self._whole.get(entity, ()))
+        return any(_matches(filters, whole) for whole in self._whole.get(entity, ()))
 
     def _absent(self, call: Call, effect: Effect) -> ToolAnswer:
         return ToolAnswer("not_found", message=f"{_named(effect, call)} was not found")
@@ -248,8 +248,8 @@ class Ledger:
         if any(name not in fields for fields in there for name in filters):
             return None
         shown, schema = self._shown(call, effect), (self._tools[call.name].tool.result or {})
-        found = [{name: one[name] for name in shown if name in one} for one in there if _matches(one, filters)]
-        value = {effect.items: copy.deepcopy(found)}
+        items = [{name: item[name] for name in shown if name in item} for item in there if _matches(item, filters)]
+        value = {effect.items: copy.deepcopy(items)}
         return (
             ToolAnswer("ok", value) if self._checker(call.name).fits(value) and len(schema["properties"]) == 1 else None
         )
@@ -268,7 +268,7 @@ class Ledger:
             if thing is not None and (thing.there or effect.key not in call.arguments):
                 yield f"{effect.entity} {key} exists or existed already: what is created needs an id of its own"
             return
-        unmoved = {name: one for name, one in value.items() if name not in stated and name not in effect.touches}
+        unmoved = {name: said for name, said in value.items() if name not in stated and name not in effect.touches}
         if thing is not None:
             yield from _differing(effect, thing, unmoved)
         elif effect.does != "removes" and self._is_whole(effect.entity, {**unmoved, effect.key: key}):
@@ -309,13 +309,13 @@ def _matches(fields: Fields, wanted: Fields) -> bool:
     return all(name in fields and key_of(fields[name]) == key_of(value) for name, value in wanted.items())
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(value: Any, other: Any) -> bool:
     """Equal as JSON: 5 and 5.0 are, 1 and true are not."""
-    if isinstance(one, dict) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+    if isinstance(value, dict) and isinstance(other, Mapping):
+        return value.keys() == other.keys() and all(_same(value[name], other[name]) for name in value)
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(map(_same, value, other))
+    return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 
 def _named(effect: Effect, call: Call) -> str:

@@ -229,7 +229,7 @@ class ModelGenerator:
         """Raises InfrastructureError where a task cannot be had."""
 
         async def every(client: Client) -> list[OpenTask]:
-            made = await asyncio.gather(*(self._task(client, one) for one in wanted), return_exceptions=True)
+            made = await asyncio.gather(*(self._task(client, asked) for asked in wanted), return_exceptions=True)
             for failed in made:
                 if isinstance(failed, BaseException):
                     raise failed
@@ -237,13 +237,13 @@ class ModelGenerator:
 
         return self.models.put(every)
 
-    async def _task(self, client: Client, one: Wanted) -> OpenTask:
+    async def _task(self, client: Client, asked: Wanted) -> OpenTask:
         """Over other tools where the model finds nothing for these."""
         for attempt in range(OFFERS):
-            rng = keyed_random(self.random_seed, "drawn task", one.step, one.slot, attempt)
-            tools = [each.tool for each in offered(self.repository, one.levels.tools, rng)]
-            account = f"step {one.step} slot {one.slot}"
-            question = roles.ask_for_task(self.repository, tools, one.levels)
+            rng = keyed_random(self.random_seed, "drawn task", asked.step, asked.slot, attempt)
+            tools = [entry.tool for entry in offered(self.repository, asked.levels.tools, rng)]
+            account = f"step {asked.step} slot {asked.slot}"
+            question = roles.ask_for_task(self.repository, tools, asked.levels)
             try:
                 return open_task(await self.models.ask(client, account, question, self._fault), self.named)
             except Unusable as error:

@@ -103,8 +103,8 @@ class SimulationPlayer(Models):
 
 def simulation_of(players: Players) -> SimulationPlayer:
     """The one among the players of a run or an evaluation."""
-    (found,) = (player for player in players.others if isinstance(player, SimulationPlayer))
-    return found
+    (simulation,) = (player for player in players.others if isinstance(player, SimulationPlayer))
+    return simulation
 
 
 TOLD_SECONDS = 1.0  # between two notes in the heartbeat

@@ -83,10 +83,10 @@ def ask_for_task(
 
     def read(answer: Mapping[str, Any]) -> DrawnTask:
         calls = _calls_of(answer["calls"], tools, levels.calls)
-        knows = {one["topic"]: one["words"] for one in answer["knows"]}
+        knows = {fact["topic"]: fact["words"] for fact in answer["knows"]}
         heard = Text.of(" | ".join([answer["first_query"], *knows.values()]))
-        unsaid = [one for _, one in leaves(dict(calls[0].arguments)) if not isinstance(one, bool)]
-        if missing := [one for one in unsaid if not heard.contains_any_form(one)]:
+        unsaid = [leaf for _, leaf in leaves(dict(calls[0].arguments)) if not isinstance(leaf, bool)]
+        if missing := [leaf for leaf in unsaid if not heard.contains_any_form(leaf)]:
             raise Unreadable(f"the first call needs {missing[0]!r}, which is neither said nor known")
         query = Text.of(answer["first_query"])
         return DrawnTask(
@@ -120,7 +120,7 @@ def ask_tool(
     """What `call` returns. `known` is what was shown before (`Ledger.told`), `problem` what the last answer
     contradicted; both are empty for the paper's stateless tools. `rewarding`: the tool also says what the call is
     worth. Raises KeyError for a call of none of `tools`."""
-    tool = {each.name: each for each in tools}[call.name]
+    tool = {offered.name: offered for offered in tools}[call.name]
     result = tool.result or {"type": "object"}
     form = AnswerForm(
         {
@@ -215,10 +215,10 @@ def _briefed(
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The fields that roles share, and the sections that say what this one is told. What it is not told is left out of
     the fields, too."""
-    told = tuple(each for each in TOLD[role] if each not in hidden)
+    told = tuple(section for section in TOLD[role] if section not in hidden)
     every = {
         "intent": {"intent": task.intent},
-        "persona": {"manner": task.manner, "knows": "\n".join(f"{name}: {each}" for name, each in task.knows.items())},
+        "persona": {"manner": task.manner, "knows": "\n".join(f"{name}: {fact}" for name, fact in task.knows.items())},
         "expected": {"expected": "\n".join(_json(call.as_json()) for call in task.calls)},
     }
     fields = {"tools": _documents(tools), "conversation": conversation or "(nothing yet)"}
@@ -233,21 +233,21 @@ def _calls_of(records: Any, tools: Sequence[Tool], most: int) -> tuple[Call, ...
     if not isinstance(records, list) or not 1 <= len(records) <= most:
         raise Unreadable(f"calls must be a list of 1 to {most}")
     try:
-        found = tuple(map(Call.from_json, records))
+        calls = tuple(map(Call.from_json, records))
     except ValueError as error:
         raise Unreadable(f"calls: {error}") from None
-    for call in found:
+    for call in calls:
         if call.name not in by_name:
             raise Unreadable(f"there is no tool {call.name[:80]!r}")
         if fault := Checker(arguments_schema(by_name[call.name])).fault(dict(call.arguments)):
             raise Unreadable(f"the arguments of {call.name}: {fault}")
-    return found
+    return calls
 
 
 def arguments_schema(tool: Tool) -> dict[str, Any]:
     """The JSON Schema of a call's arguments, with the bounds that are checked but not shown."""
-    optional = frozenset(each.name for each in tool.parameters if not each.required)
-    return obj({each.name: limits(each) for each in tool.parameters}, optional)
+    optional = frozenset(parameter.name for parameter in tool.parameters if not parameter.required)
+    return obj({parameter.name: limits(parameter) for parameter in tool.parameters}, optional)
 
 
 def _documents(tools: Iterable[Tool]) -> str:

@@ -41,7 +41,7 @@ class SimulationSettings(Section):
     def _known(self) -> SimulationSettings:
         for name in ("tools", "user", "verifier"):
             may: tuple[str, ...] = type(self).model_fields[f"{name}_told"].default
-            if beyond := [one for one in getattr(self, f"{name}_told") if one not in may]:
+            if beyond := [section for section in getattr(self, f"{name}_told") if section not in may]:
                 raise ValueError(f"{name}_told has {beyond[0]!r}, which that role is never told: {', '.join(may)}")
         if self.turn_rewards and not {"tools", "user"} <= set(self.by_model):
             raise ValueError('turn_rewards are given by models: tools = "model", user = "model"')

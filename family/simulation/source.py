@@ -86,8 +86,8 @@ class DrawnSource:
         if wanted:
             self.generate = self.generate or generator(config, self.run.players)
             records = [
-                record("drawn", step=step, slot=one.slot, difficulty=difficulty, task=task.as_json())
-                for one, task in zip(wanted, self.generate(wanted), strict=True)
+                record("drawn", step=step, slot=asked.slot, difficulty=difficulty, task=task.as_json())
+                for asked, task in zip(wanted, self.generate(wanted), strict=True)
             ]
             with held():
                 self._writer = self._writer or LogWriter(self.path, part_bytes=config.operation.log_part_bytes)
@@ -99,7 +99,7 @@ class DrawnSource:
         if (faced := difficulty_of(observations).faced) is None:
             return ""
         self.poll()
-        end = next((found for part in reversed(segments(self.path)) if (found := last_record(part)[0])), None)
+        end = next((last for part in reversed(segments(self.path)) if (last := last_record(part)[0])), None)
         if end is not None and end["seq"] != len(self.seqs):
             return ""  # damage took some, and `rods recover` said so
         missing = [slot for slot in slots if (faced.step, slot, faced.difficulty) not in self.seqs]
@@ -136,7 +136,7 @@ def generator(config: Any, players: Players) -> Generator:
         return ModelGenerator(simulation_of(players), environment, random_seed)
     repository, named = environment.repository, reference(environment)
     return lambda wanted: [
-        open_task(draw_task(repository, one.levels, random_seed, one.step, one.slot), named) for one in wanted
+        open_task(draw_task(repository, asked.levels, random_seed, asked.step, asked.slot), named) for asked in wanted
     ]
 
 

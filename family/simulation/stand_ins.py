@@ -37,7 +37,7 @@ def errand(asked: Asked) -> Answer:
     """A task over the tools in question, with as many calls, a user and an ambiguity as it says."""
     fields = asked.fields
     documents = [json.loads(line) for line in fields["tools"].splitlines()]
-    listing = {"tools": [{**one, "inputSchema": one["parameters"]} for one in documents]}
+    listing = {"tools": [{**document, "inputSchema": document["parameters"]} for document in documents]}
     count = int(fields["calls"].split()[0])
     levels = Levels(
         tools=len(documents),
@@ -70,26 +70,26 @@ def tool(asked: Asked) -> Answer:
     if left := LEFT.search(problem):
         value = json.loads(left[1])
         return _absent() if "error" in value and "error" not in schema["properties"] else _ok(value)
-    lists = [name for name, each in schema["properties"].items() if "properties" in each.get("items", {})]
-    if any(one.get("there") is False and any(key in ids for key in one.values()) for one in shown):
+    lists = [name for name, form in schema["properties"].items() if "properties" in form.get("items", {})]
+    if any(entry.get("there") is False and any(key in ids for key in entry.values()) for entry in shown):
         return _absent()
     if IN_NO_LIST in problem and not lists:
         return _absent()
-    things = [each for one in shown for each in one.values() if isinstance(each, dict)]
+    things = [thing for entry in shown for thing in entry.values() if isinstance(thing, dict)]
     sampler, value = Sampler(asked.chance), dict[str, Any]()
     said = {name: _value(text) for name, text in STATED.findall(problem)}
     own = next((name for name in schema["properties"] if name.endswith("id")), "")
     new = own not in call.arguments  # what has no id yet is made by this call
-    named = [each for each in things if not new and any(key in each.values() for key in ids)]
-    for name, each in schema["properties"].items():
+    named = [thing for thing in things if not new and any(key in thing.values() for key in ids)]
+    for name, form in schema["properties"].items():
         candidates = [said, call.arguments, *reversed(named)]
-        found = [one[name] for one in candidates if name in one and fits(each, one[name])]
-        if found:
-            value[name] = found[0]
+        known = [candidate[name] for candidate in candidates if name in candidate and fits(form, candidate[name])]
+        if known:
+            value[name] = known[0]
         elif name in lists:
-            value[name] = list(_items(each["items"], call, things, sampler, only_known="list" in problem))
+            value[name] = list(_items(form["items"], call, things, sampler, only_known="list" in problem))
         else:
-            value[name] = sampler.value(name, each)
+            value[name] = sampler.value(name, form)
     return _ok(value)
 
 
@@ -146,11 +146,11 @@ def _items(
     """What stands in a list: things of that form that are known and are what was asked for, and one or two more."""
     fields = schema["properties"]
     given = {name: value for name, value in call.arguments.items() if name in fields and fits(fields[name], value)}
-    for each in things:
-        if all(name in each for name in schema.get("required", fields)) and given.items() <= each.items():
-            yield {name: each[name] for name in fields if name in each}
+    for thing in things:
+        if all(name in thing for name in schema.get("required", fields)) and given.items() <= thing.items():
+            yield {name: thing[name] for name in fields if name in thing}
     for _ in range(0 if only_known else sampler.rng.randint(1, 2)):
-        yield {name: sampler.value(name, each) for name, each in fields.items()} | given
+        yield {name: sampler.value(name, form) for name, form in fields.items()} | given
 
 
 def _ok(value: Mapping[str, Any]) -> Answer:

@@ -73,7 +73,7 @@ class ToolRepository:
     categories: Mapping[str, str]
 
     def of(self, category: str) -> tuple[SimulatedTool, ...]:
-        return tuple(one for one in self.tools.values() if one.tool.group == category)
+        return tuple(entry for entry in self.tools.values() if entry.tool.group == category)
 
 
 def read_folder(folder: Path) -> ToolRepository:
@@ -83,18 +83,18 @@ def read_folder(folder: Path) -> ToolRepository:
         remedy = 'write {"category": "what it is about"}'
         raise UserError("is no object of texts", where=str(folder / CATEGORIES), remedy=remedy)
     files = sorted(path for path in folder.glob("*.json") if path.name != CATEGORIES)
-    found = [one for path in files for one in _of_file(path, categories)]
-    if not found:
+    tools = [tool for path in files for tool in _of_file(path, categories)]
+    if not tools:
         raise UserError("holds no tools", where=str(folder), remedy="put files of tools there, one a category")
-    return ToolRepository(_named(found), categories)
+    return ToolRepository(_named(tools), categories)
 
 
 def from_environment(environment: Environment) -> ToolRepository:
     """The environment's own tools; its API classes are the categories. What they do is known to the environment alone.
     Raises UserError for a document that is broken."""
     given = environment.tools().items()
-    found = [_checked(SimulatedTool(tool, where=f"{environment.name}: {name}")) for name, tool in given]
-    return ToolRepository(_named(found), {one.tool.group: one.tool.group for one in found})
+    tools = [_checked(SimulatedTool(tool, where=f"{environment.name}: {name}")) for name, tool in given]
+    return ToolRepository(_named(tools), {entry.tool.group: entry.tool.group for entry in tools})
 
 
 def from_mcp(listing: Any, category: str, about: str, *, where: str = "tools/list") -> ToolRepository:
@@ -106,11 +106,11 @@ def from_mcp(listing: Any, category: str, about: str, *, where: str = "tools/lis
     if body.get("nextCursor"):
         remedy = "ask for the further pages with this cursor, and join their lists"
         raise UserError(f"goes on after the cursor {str(body['nextCursor'])[:40]!r}", where=where, remedy=remedy)
-    found = []
+    tools = []
     for number, record in enumerate(body["tools"]):
         _object(record, place := f"{where}: tools[{number}]")
-        found.append(_tool(record, category, place, record.get("inputSchema"), record.get("outputSchema")))
-    return ToolRepository(_named(found), {category: about})
+        tools.append(_tool(record, category, place, record.get("inputSchema"), record.get("outputSchema")))
+    return ToolRepository(_named(tools), {category: about})
 
 
 def _of_file(path: Path, categories: Mapping[str, str]) -> Iterator[SimulatedTool]:
@@ -123,14 +123,14 @@ def _of_file(path: Path, categories: Mapping[str, str]) -> Iterator[SimulatedToo
     if not isinstance(tools, list) or not isinstance(entities, dict):
         remedy = 'write "tools": [{"name": …}] and "entities": {kind: key}'
         raise UserError("has no list of tools, or entities that are no object", where=str(path), remedy=remedy)
-    for number, each in enumerate(tools):
+    for number, document in enumerate(tools):
         where = f"{path}: tools[{number}]"
-        _object(each, where)
-        if not each.get("result"):
+        _object(document, where)
+        if not document.get("result"):
             remedy = "say what it returns, as JSON Schema; models that play it are held to that"
-            raise UserError("has no result", where=f"{where} {each.get('name')}", remedy=remedy)
-        made = _tool(each, category, where, each.get("parameters"), each["result"], record)
-        effect = _effect(each["effect"], made.tool, entities, made.where) if "effect" in each else None
+            raise UserError("has no result", where=f"{where} {document.get('name')}", remedy=remedy)
+        made = _tool(document, category, where, document.get("parameters"), document["result"], record)
+        effect = _effect(document["effect"], made.tool, entities, made.where) if "effect" in document else None
         yield SimulatedTool(made.tool, effect, made.where)
 
 
@@ -153,13 +153,13 @@ def _tool(
         raise UserError("has parameters that are no JSON Schema of an object", where=where, remedy=remedy)
     taken = _object(_inlined(taken, root or taken, where), where)
     properties, required = taken.get("properties", {}), taken.get("required", [])
-    if not isinstance(properties, dict) or not all(isinstance(one, dict) for one in properties.values()):
+    if not isinstance(properties, dict) or not all(isinstance(schema, dict) for schema in properties.values()):
         raise UserError("has properties that are no schemas", where=where, remedy="give each parameter a schema")
-    if not isinstance(required, list) or (lacking := [one for one in required if str(one) not in properties]):
+    if not isinstance(required, list) or (lacking := [key for key in required if str(key) not in properties]):
         what = f"requires {str(lacking[0])[:80]!r}" if isinstance(required, list) else f"requires {required!r}"
         remedy = "declare the parameter, or drop it there"
         raise UserError(f"{what}, which is not among its properties", where=where, remedy=remedy)
-    parameters = tuple(_parameter(one, schema, one in required) for one, schema in properties.items())
+    parameters = tuple(_parameter(key, schema, key in required) for key, schema in properties.items())
     about = record.get("description")
     returned = None if result is None else _inlined(result, root or _object(result, where), where)
     if returned is not None and (not isinstance(returned, dict) or returned.get("type") != "object"):
@@ -178,24 +178,24 @@ def _parameter(name: str, schema: Mapping[str, Any], required: bool) -> Paramete
 
 def _without_examples(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_without_examples(each) for each in schema]
+        return [_without_examples(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        key: _without_examples(each)
-        for key, each in schema.items()
-        if key != "examples" or not isinstance(each, list)  # a parameter may be called so
+        key: _without_examples(part)
+        for key, part in schema.items()
+        if key != "examples" or not isinstance(part, list)  # a parameter may be called so
     }
 
 
-def _checked(one: SimulatedTool) -> SimulatedTool:
+def _checked(entry: SimulatedTool) -> SimulatedTool:
     """The tool. Raises UserError for the first fault of its document."""
-    for about, what, remedy in tool_faults(one.tool.name, one.tool):
+    for about, what, remedy in tool_faults(entry.tool.name, entry.tool):
         if about == "description":
             what, remedy = "has no description", "say in a sentence what it does: policies and models read nothing else"
-            raise UserError(what, where=one.where, remedy=remedy)
-        raise UserError(what, where=f"{one.where}: {about}", remedy=remedy)
-    return one
+            raise UserError(what, where=entry.where, remedy=remedy)
+        raise UserError(what, where=f"{entry.where}: {about}", remedy=remedy)
+    return entry
 
 
 def _effect(record: Any, tool: Tool, entities: Mapping[str, Any], where: str) -> Effect:
@@ -231,13 +231,13 @@ def _effect(record: Any, tool: Tool, entities: Mapping[str, Any], where: str) ->
 
 
 def _named(tools: Iterable[SimulatedTool]) -> dict[str, SimulatedTool]:
-    found: dict[str, SimulatedTool] = {}
-    for one in tools:
-        if (name := one.tool.name) in found:
-            what = f"has the name of a tool in {found[name].where}"
-            raise UserError(what, where=one.where, remedy="rename one of the two: calls know a tool by its name alone")
-        found[name] = one
-    return found
+    named: dict[str, SimulatedTool] = {}
+    for tool in tools:
+        if (name := tool.tool.name) in named:
+            what = f"has the name of a tool in {named[name].where}"
+            raise UserError(what, where=tool.where, remedy="rename one of the two: calls know a tool by its name alone")
+        named[name] = tool
+    return named
 
 
 def _read(path: Path) -> Any:
@@ -271,11 +271,11 @@ def _inlined(schema: Any, root: Mapping[str, Any], where: str, depth: int = 0) -
     if depth > DEEPEST:
         raise UserError(f"is nested deeper than {DEEPEST}, or refers to itself", where=where, remedy="write it flatter")
     if isinstance(schema, list):
-        return [_inlined(each, root, where, depth + 1) for each in schema]
+        return [_inlined(inner, root, where, depth + 1) for inner in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" not in schema:
-        return {name: _inlined(each, root, where, depth + 1) for name, each in schema.items() if name != "$defs"}
+        return {name: _inlined(inner, root, where, depth + 1) for name, inner in schema.items() if name != "$defs"}
     start, *path = str(schema["$ref"]).split("/")
     target: Any = root if start == "#" else None
     for part in path:
@@ -283,5 +283,5 @@ def _inlined(schema: Any, root: Mapping[str, Any], where: str, depth: int = 0) -
     if not isinstance(target, dict):
         what, remedy = f"refers to {str(schema['$ref'])[:80]!r}", 'define it in "$defs" and write "#/$defs/<name>"'
         raise UserError(what, where=where, remedy=remedy)
-    beside = {name: each for name, each in schema.items() if name != "$ref"}
+    beside = {name: inner for name, inner in schema.items() if name != "$ref"}
     return _inlined({**target, **beside}, root, where, depth + 1)

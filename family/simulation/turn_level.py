@@ -24,14 +24,14 @@ def turn_level(estimate: AdvantageEstimate) -> Sequence[Array]:
         remedy = "let models play tools and user, with simulation.turn_rewards = true"
         what = "nobody has said what the steps of tasks that are judged at the end were worth"
         raise UserError(what, where="training.advantage_hook", remedy=remedy)
-    found = []
+    advantages = []
     for seen in estimate.rollouts:
         values = np.zeros(seen.tokens)
         if seen.rollout.reward is not None:  # the machinery broke: nothing was earned
             for value, (start, end) in _judged(seen):
                 values[start:end] = value
-        found.append(values)
-    return found
+        advantages.append(values)
+    return advantages
 
 
 def _judged(seen: RolloutView) -> Iterator[tuple[float, tuple[int, int]]]:

@@ -94,9 +94,9 @@ def _chance(given: Assignment[OpenTask]) -> Chance:
 
 
 def _levels(task: OpenTask) -> Levels:
-    if (found := levels_of(task)) is None:
+    if (levels := levels_of(task)) is None:
         raise ValueError(f"task {task.id} was not drawn from a tool repository")
-    return found
+    return levels
 
 
 class ProceduralDrawer:
@@ -133,7 +133,7 @@ class ModelDrawer:
         if not given.same:
             chosen = others(repository, seed.tools, chance.rng("tools"))
         asked = replace(levels, calls=len(seed.goal_calls))
-        question = ask_for_task(repository, [one.tool for one in chosen], asked, given.problem[:MENDED])
+        question = ask_for_task(repository, [entry.tool for entry in chosen], asked, given.problem[:MENDED])
         drawn = await self.asker.ask_keyed(
             chance,
             question.role,

@@ -63,20 +63,20 @@ class ByRule:
         missed = [name for name in criteria if objections[name]]
         severe = self._severe(expected, made)
         why = [f"{name} is missed: {objections[name]}" for name in missed] + ([f"severe: {severe}"] if severe else [])
-        found = verdict(len(criteria) - len(missed), len(criteria), bool(severe))
-        return Outcome(found + 1, RUBRIC_LEVELS, ("; ".join(why) or "all criteria are met",))
+        judged = verdict(len(criteria) - len(missed), len(criteria), bool(severe))
+        return Outcome(judged + 1, RUBRIC_LEVELS, ("; ".join(why) or "all criteria are met",))
 
     def _objections(self, expected: Sequence[Call], made: Made, said: Sequence[str]) -> Iterator[tuple[str, str]]:
         """What speaks against each criterion; empty where nothing does."""
         done = [call for call, result in made if result.error is None]
-        wanted = next((call for call in expected if not any(self._serves(one, call) for one in done)), None)
+        wanted = next((call for call in expected if not any(self._serves(past, call) for past in done)), None)
         yield "intent", f"{wanted} was not carried out" if wanted else ""
-        exact = next((call for call in expected if not any(_equal(one, call) for one in done)), None)
+        exact = next((call for call in expected if not any(_equal(past, call) for past in done)), None)
         yield "expected_tools", f"{exact} was not carried out as it is" if exact else ""
         yield "no_hallucination", next(self._invented(made, said), "")
         failed = next((call for call, result in made if result.error is not None), None)
         places = enumerate(made)
-        twice = next((call for place, (call, _) in places if any(_equal(call, one) for one, _ in made[:place])), None)
+        twice = next((call for place, (call, _) in places if any(_equal(call, past) for past, _ in made[:place])), None)
         yield "no_redundancy", f"{failed} failed" if failed else f"{twice} was made twice" if twice else ""
         many = len(made) > len(expected) + SPARE
         yield "efficiency", f"{len(made)} calls, {len(expected)} are expected" if many else ""
@@ -85,7 +85,7 @@ class ByRule:
         """Whether `call` does what is expected as far as its tool requires values."""
         if call.name != expected.name:
             return False
-        required = [each.name for each in self.tools[call.name].tool.parameters if each.required]
+        required = [parameter.name for parameter in self.tools[call.name].tool.parameters if parameter.required]
         names = [name for name in expected.arguments if name in required] or list(expected.arguments)
         return all(
             name in call.arguments and key_of(call.arguments[name]) == key_of(expected.arguments[name])
@@ -100,7 +100,7 @@ class ByRule:
             if call.name not in self.task.tools:
                 yield f"there is no tool {call.name}"
                 continue
-            defaults = {each.name: each.default for each in self.tools[call.name].tool.parameters}
+            defaults = {parameter.name: parameter.default for parameter in self.tools[call.name].tool.parameters}
             for name, value in call.arguments.items():
                 if defaults.get(name) == value:
                     continue
@@ -116,12 +116,12 @@ class ByRule:
             if result.error is not None:
                 continue
             effect = self.tools[call.name].effect if call.name in self.tools else None
-            wanted = any(self._serves(call, one) for one in expected)
+            wanted = any(self._serves(call, asked) for asked in expected)
             if not wanted and effect is not None and effect.does in WRITES:
                 return f"{call} was not asked for"
             served |= wanted
         return "" if served else "nothing of what is expected was carried out"
 
 
-def _equal(one: Call, other: Call) -> bool:
-    return one.name == other.name and key_of(dict(one.arguments)) == key_of(dict(other.arguments))
+def _equal(call: Call, other: Call) -> bool:
+    return call.name == other.name and key_of(dict(call.arguments)) == key_of(dict(other.arguments))

@@ -30,10 +30,10 @@ class RepositoryEnvironment:
     def __init__(self, repository: ToolRepository, name: str = "repository") -> None:
         self.repository, self.name = repository, name
         self.features = Features()
-        self._tools = {one.tool.name: one.tool for one in repository.tools.values()}
+        self._tools = {entry.tool.name: entry.tool for entry in repository.tools.values()}
         self._checkers = defaultdict[str, dict[str, Checker]](dict)  # by tool and parameter, compiled when asked for
         self._words = _examples(repository)
-        documents = [_document(one) for one in repository.tools.values()]
+        documents = [_document(entry) for entry in repository.tools.values()]
         self.hash = content_id([BEHAVIOUR, dict(repository.categories), documents])
 
     def tools(self) -> Mapping[str, Tool]:
@@ -53,8 +53,8 @@ class RepositoryEnvironment:
             return Result(f"the arguments are {error}"[:400], None, "bad_arguments")
         if size > LONGEST:
             return Result(f"the arguments have {size:,} bytes, allowed are {LONGEST:,}", None, "bounds")
-        known = {each.name: each for each in tool.parameters}
-        if missing := [name for name, each in known.items() if each.required and name not in call.arguments]:
+        known = {parameter.name: parameter for parameter in tool.parameters}
+        if missing := [name for name, parameter in known.items() if parameter.required and name not in call.arguments]:
             return Result(f"missing arguments: {', '.join(missing)}", None, "bad_arguments")
         if unknown := [name for name in call.arguments if name not in known]:
             return Result(f"unknown arguments: {', '.join(unknown)}"[:400], None, "bad_arguments")
@@ -71,7 +71,7 @@ class RepositoryEnvironment:
         """A result's schema with the examples that parameters of its category have under the same names."""
         made = dict(schema)
         if isinstance(made.get("properties"), Mapping):
-            made["properties"] = {field: self.drawable(one, field, group) for field, one in made["properties"].items()}
+            made["properties"] = {key: self.drawable(form, key, group) for key, form in made["properties"].items()}
         if isinstance(made.get("items"), Mapping):
             made["items"] = self.drawable(made["items"], name, group)
         plain = made.get("type") == "string" and not made.keys() & {"enum", "pattern", "format", "examples"}
@@ -115,26 +115,26 @@ class RepositoryWorld:
             return False
         return self.random_seed == other.random_seed and self.ledger.changed() == other.ledger.changed()
 
-    def _drawn(self, call: Call, one: SimulatedTool) -> ToolAnswer:
+    def _drawn(self, call: Call, entry: SimulatedTool) -> ToolAnswer:
         """An answer that contradicts nothing: what is asked for, else that it is not there, else a refusal."""
         for attempt in range(DRAWS):
-            answer = ToolAnswer("ok", self._value(call, one, attempt))
+            answer = ToolAnswer("ok", self._value(call, entry, attempt))
             if not self.ledger.contradictions(call, answer):
                 return answer
         absent = ToolAnswer("not_found", message="there is no such thing")
-        if one.effect is not None and one.effect.does in OF_ONE and not self.ledger.contradictions(call, absent):
+        if entry.effect is not None and entry.effect.does in OF_ONE and not self.ledger.contradictions(call, absent):
             return absent
         return ToolAnswer("refused", message="that cannot be done")
 
-    def _value(self, call: Call, one: SimulatedTool, attempt: int) -> dict[str, Any]:
-        schema = self.environment.drawable(one.tool.result or {"type": "object"}, "", one.tool.group)
-        effect, asked, stated = one.effect, canonical(call.as_json()).decode(), self.ledger.stated(call)
+    def _value(self, call: Call, entry: SimulatedTool, attempt: int) -> dict[str, Any]:
+        schema = self.environment.drawable(entry.tool.result or {"type": "object"}, "", entry.tool.group)
+        effect, asked, stated = entry.effect, canonical(call.as_json()).decode(), self.ledger.stated(call)
         shown: Mapping[str, Any] = schema.get("properties", {})
         if effect is None or effect.does == "looks_up":
             drawn = self._fields(shown, asked, attempt)
             return {**drawn, **{name: value for name, value in call.arguments.items() if name in drawn}}
         if effect.does in OF_MANY:
-            others = {name: each for name, each in shown.items() if name != effect.items}
+            others = {name: form for name, form in shown.items() if name != effect.items}
             items = self._items(call, effect, shown[effect.items]["items"]["properties"], attempt)
             return {**self._fields(others, asked, attempt), effect.items: list(items)}
         if effect.does == "creates":
@@ -156,36 +156,36 @@ class RepositoryWorld:
     def _thing(self, effect: Effect, key: Any, shown: Mapping[str, Any]) -> dict[str, Any]:
         """A thing as it is known, and drawn as far as it is not."""
         known = self.ledger.fields(effect.entity, key)
-        drawn = self._fields({name: each for name, each in shown.items() if name not in known}, effect.entity, key)
+        drawn = self._fields({name: form for name, form in shown.items() if name not in known}, effect.entity, key)
         whole = {**known, **drawn, effect.key: key}
         return {name: whole[name] for name in shown}
 
     def _fields(self, shown: Mapping[str, Any], *about: str | int) -> dict[str, Any]:
         """Values of fields, each keyed by what it is about and by its name: no field depends on which others there
         are."""
-        return {name: Sampler(self._random("field", name, *about)).value(name, each) for name, each in shown.items()}
+        return {name: Sampler(self._random("field", name, *about)).value(name, form) for name, form in shown.items()}
 
     def _random(self, purpose: str, *about: str | int) -> random.Random:
         return keyed_random(self.random_seed, f"repository {purpose}", *about)
 
 
-def _document(one: SimulatedTool) -> list[Any]:
-    effect = one.effect
+def _document(entry: SimulatedTool) -> list[Any]:
+    effect = entry.effect
     told = effect and [effect.does, effect.entity, effect.key, dict(effect.sets), sorted(effect.touches), effect.items]
-    bounds = {each.name: dict(each.bounds) for each in one.tool.parameters if each.bounds}
-    return [one.tool.group, one.tool.schema(), one.tool.result, bounds, told]
+    bounds = {parameter.name: dict(parameter.bounds) for parameter in entry.tool.parameters if parameter.bounds}
+    return [entry.tool.group, entry.tool.schema(), entry.tool.result, bounds, told]
 
 
 def _examples(repository: ToolRepository) -> dict[tuple[str, str], list[Any]]:
     """The examples of all parameters of a category, by their name."""
-    found: dict[tuple[str, str], list[Any]] = {}
-    for one in repository.tools.values():
-        for parameter in one.tool.parameters:
+    examples: dict[tuple[str, str], list[Any]] = {}
+    for entry in repository.tools.values():
+        for parameter in entry.tool.parameters:
             for example in limits(parameter).get("examples", ()):
-                known = found.setdefault((one.tool.group, parameter.name), [])
+                known = examples.setdefault((entry.tool.group, parameter.name), [])
                 if example not in known:
                     known.append(example)
-    return found
+    return examples
 
 
 @kept
