@@ -101,8 +101,8 @@ class Checkpoints:
 
     def named(self, live: Live) -> list[Checkpoint]:
         """All live checkpoints with a manifest, by step and attempt; their files are not hashed."""
-        found = [item for folder in self._folders() if (item := _read(folder)) is not None]
-        alive = [item for item in found if live(item.position.attempt, item.position.step)]
+        checkpoints = [item for folder in self._folders() if (item := _read(folder)) is not None]
+        alive = [item for item in checkpoints if live(item.position.attempt, item.position.step)]
         return sorted(alive, key=lambda item: (item.position.step, item.position.attempt))
 
     def newest(self, live: Live) -> Checkpoint | None:
@@ -275,7 +275,7 @@ def _trainers(
         yield Truncation(EXTENSIONS, f"it ends at extension {run.extensions}, but a checkpoint knows of {extended}")
     end = last_of(run.path / OBSERVATIONS)
     if end is None or end["kind"] != LOST:  # after `rods recover` the end is what was agreed to
-        told = [(one.position.attempt, one.position.step, f"checkpoint {one.folder.name}") for one in known]
+        told = [(saved.position.attempt, saved.position.step, f"checkpoint {saved.folder.name}") for saved in known]
         if pool is not None and pool["kind"] != LOST:
             told.append((pool["attempt"], pool["step"], f"record {pool['seq']} of {POOL}"))
         attempt, step, who = max(told, default=(0, 0, ""))
@@ -287,7 +287,7 @@ def _trainers(
         if what := source.lacking(slots, observations):
             yield Truncation(source.log, what)
     seq = 0 if pool is None else pool["seq"]
-    last, name = max(((one.position.pool_seq, one.folder.name) for one in known), default=(0, ""))
+    last, name = max(((saved.position.pool_seq, saved.folder.name) for saved in known), default=(0, ""))
     if last > seq:
         yield Truncation(POOL, f"it ends at record {seq}, but checkpoint {name} knows of record {last}")
 

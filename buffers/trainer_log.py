@@ -118,9 +118,9 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
     def write_update(self, update: Update) -> None:
         """Records what the update after the last step has shown: with the next step, so that it costs no sync of its
         own, or at `flush`. Nothing where nothing is known, or where it is on record."""
-        found, known = update.as_json(), self.state.update
-        if found and not self._updates and (known is None or known["step"] != self.state.last_step):
-            self._updates = [record("update", attempt=self.state.attempt, step=self.state.last_step, **found)]
+        shown, known = update.as_json(), self.state.update
+        if shown and not self._updates and (known is None or known["step"] != self.state.last_step):
+            self._updates = [record("update", attempt=self.state.attempt, step=self.state.last_step, **shown)]
 
     def flush(self) -> None:
         """Returns once all that was told is on the disk: before a checkpoint, from which no step is repeated."""

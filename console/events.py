@@ -28,8 +28,8 @@ class Events:
     def poll(self) -> list[Event]:
         """Lines that are no object are left out, and one that is not whole yet waits. A file that has become shorter is
         another one."""
-        found = [event for file in self._files for event in self._new(file)]
-        return sorted(found, key=lambda event: str(event.get("timestamp", "")))
+        events = [event for file in self._files for event in self._new(file)]
+        return sorted(events, key=lambda event: str(event.get("timestamp", "")))
 
     def _new(self, path: Path) -> Iterator[Event]:
         try:

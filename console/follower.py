@@ -194,11 +194,11 @@ class Follower(Progress):
 
     def rolled_out(self, number: int) -> dict[int, int]:
         """The steps of a task's live groups, by their seqs in observations.jsonl, in order."""
-        found: dict[int, int] = {}
+        steps: dict[int, int] = {}
         for table in (self.groups, self.uncounted):
             rows = np.flatnonzero(table["task"] == number)
-            found |= dict(zip(table["seq"][rows].tolist(), table["step"][rows].tolist(), strict=True))
-        return dict(sorted(found.items()))
+            steps |= dict(zip(table["seq"][rows].tolist(), table["step"][rows].tolist(), strict=True))
+        return dict(sorted(steps.items()))
 
     def records(self, log: str, seqs: Iterable[int]) -> Iterator[Record]:
         """Those of the run's log of that name that damage has left."""
@@ -246,10 +246,10 @@ class Follower(Progress):
         none."""
         if step >= self.state.last_step:
             return (self.newest_group if table is self.groups else self.newest_decision).rows
-        found = np.full(len(self.ids), -1, np.int64)
+        last = np.full(len(self.ids), -1, np.int64)
         rows = table.behind("step", step)
-        found[table["task"][:rows]] = np.arange(rows)  # of a number that stands there twice the last row counts
-        return found
+        last[table["task"][:rows]] = np.arange(rows)  # of a number that stands there twice the last row counts
+        return last
 
     def active_at(self, step: int) -> NDArray[np.int64]:
         """The numbers of the tasks in the pool while step `step` was rolled out: merges after it do not count."""
@@ -364,7 +364,7 @@ class Follower(Progress):
         config = self.run.config
         if record["reward"]["kind"] in FORMAT_REWARDS or record.get("head"):
             return None
-        if config.selection.boundary == "progress" and all(one["end"] == "finished" for one in record["rollouts"]):
+        if config.selection.boundary == "progress" and all(play["end"] == "finished" for play in record["rollouts"]):
             moments = progress
         else:
             signal = group_signal(Group.from_json(record), config.selection.boundary)

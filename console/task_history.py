@@ -176,7 +176,7 @@ def task_episodes(follower: Follower, prefix: str, step: int | None = None) -> d
     none was kept."""
     with follower.whole():
         task = follower.named(prefix)
-    wanted, steps, found = kept_rollouts(follower, task.id, step)
+    wanted, steps, kept = kept_rollouts(follower, task.id, step)
     if wanted not in steps:
         known = f"there are some of steps {', '.join(map(str, steps))}" if steps else "there are none of any step"
         raise UserError(
@@ -184,7 +184,7 @@ def task_episodes(follower: Follower, prefix: str, step: int | None = None) -> d
             where=str(follower.path),
             remedy="operation.trace_every and operation.trace_bytes say which are kept",
         )
-    episodes = [{**trace, "rollout_record": group[trace["rollout"]]} for trace, group in found if group is not None]
+    episodes = [{**trace, "rollout_record": group[trace["rollout"]]} for trace, group in kept if group is not None]
     return {"task": task.id, "step": wanted, "steps": steps, "episodes": episodes}
 
 

@@ -330,8 +330,8 @@ class Service:
         seeds = {pick.pick: state.task(pick.task) for pick in picks}
         generated = [state.task(member.task_id) for member in state.pool.generated]
         recorded = {
-            (one.pick, one.index): AnyTask.from_json(one.content)
-            for one in state.staging.candidates(state.staging.seq, by_pick=True)
+            (candidate.pick, candidate.index): AnyTask.from_json(candidate.content)
+            for candidate in state.staging.candidates(state.staging.seq, by_pick=True)
         }
 
         async def write(pick: Unfinished, index: int, admit: Admit) -> AnyTask | str:

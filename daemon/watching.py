@@ -84,13 +84,13 @@ class Watch:
         windows = self._windows_of(step) if windows is None else windows
         shown = {group.lineage or group.interface for group in step.groups}
         begun = self.state.pool.epochs[-1].step if config.pool.static else 0
-        found: list[TaskSignal] = []
+        choices: list[TaskSignal] = []
         for task in self.active if self._whole_pool else _played(step):
             window = windows.get(task)
             # what was shown otherwise says nothing here
             known = window is not None and window.lineage in shown and window.last_step > begun
-            found.append(window.signal(config.zones.probe) if window and known else TaskSignal(task, None))
-        return found
+            choices.append(window.signal(config.zones.probe) if window and known else TaskSignal(task, None))
+        return choices
 
     @property
     def _reads_windows(self) -> bool:
@@ -124,7 +124,7 @@ class Watch:
         tasks = [state.task(member.task_id) for member in state.pool.generated]
         if not self.lockstep:
             staged = state.staging.candidates(state.staging.seq, by_pick=False)
-            tasks += [AnyTask.from_json(one.content) for one in staged]
+            tasks += [AnyTask.from_json(candidate.content) for candidate in staged]
         return tasks
 
 

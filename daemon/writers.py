@@ -95,7 +95,7 @@ class Writers:
     @property
     def cut_off(self) -> bool:
         """Whether all endpoints are known to be down: calls wait."""
-        return self._client is not None and all(one["why"] for one in self._client.status())
+        return self._client is not None and all(endpoint["why"] for endpoint in self._client.status())
 
     def _writing(self, pick: str, index: int) -> Asker:
         return self.asker(pick, index, account=f"{pick}#{index}", tries=self.config.pipeline.answer_tries)

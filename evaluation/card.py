@@ -96,6 +96,6 @@ def lines(card: Card | None, tasks: int) -> Iterator[str]:
     yield f"  interval {card['interval']}, {tasks} of them{few}"
 
 
-def different(one: Card | None, other: Card | None) -> list[str]:
+def different(first: Card | None, other: Card | None) -> list[str]:
     """The fields in which two cards differ, by name; both must be known."""
-    return [] if one is None or other is None else [name for name in one if one[name] != other.get(name)]
+    return [] if first is None or other is None else [name for name in first if first[name] != other.get(name)]

@@ -96,15 +96,15 @@ def compare(path: Path) -> dict[str, Any]:
 def scored(path: Path) -> dict[str, Any] | None:
     """`compare` from the files that exist, of the first and the last live step that were scored; None below two."""
     live = lineage(path).keeps
-    found = sorted(
+    files = sorted(
         (int(step), int(attempt), file)
         for file in (path / runfolder.EVALUATION).glob("heldout_step_*.a*.jsonl")
         for step, attempt in [file.stem.removeprefix("heldout_step_").split(".a")]
         if live(int(attempt), int(step))
     )
-    if len({step for step, *_ in found}) < 2:
+    if len({step for step, *_ in files}) < 2:
         return None
-    return _compared(summary(found[0][-1]), summary(found[-1][-1]))
+    return _compared(summary(files[0][-1]), summary(files[-1][-1]))
 
 
 def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def by_task(measures: Sequence[str], played: Iterable[tuple[str, Mapping[str, fl
 def rollout_scores(rollouts: Iterable[tuple[str, Rollout]]) -> dict[str, dict[str, float]]:
     """`by_task` of what training sees in rollouts: `progress`, the share of turns resolved, and `solved`, whether all
     of them are."""
-    scores = ((task, {"progress": one.resolved / one.expected, "solved": one.binary}) for task, one in rollouts)
+    scores = ((task, {"progress": play.resolved / play.expected, "solved": play.binary}) for task, play in rollouts)
     return by_task(("progress", "solved"), scores)
 
 

@@ -112,7 +112,7 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
 
 def _broken(run: Run) -> list[Repair]:
     """What is to be done in logs."""
-    return [one for log in logs(run.path) for one in (*_damage(run, log), *_torn(log))]
+    return [repair for log in logs(run.path) for repair in (*_damage(run, log), *_torn(log))]
 
 
 def logs(folder: Path) -> list[Path]:
@@ -227,7 +227,7 @@ class PartContents:
     def offset(self) -> int:
         """The start of the first line that is not as it should be."""
         pairs = enumerate(zip(self.data, sound := self.sound, strict=False))
-        differs = next((place for place, (one, other) in pairs if one != other), min(len(self.data), len(sound)))
+        differs = next((place for place, (byte, other) in pairs if byte != other), min(len(self.data), len(sound)))
         return self.data.rfind(b"\n", 0, differs) + 1
 
     def __str__(self) -> str:
@@ -278,9 +278,9 @@ def _records(data: bytes) -> Iterator[bytes]:
         for begin in BEGINNING.finditer(text):
             if begin.start() < done:
                 continue
-            if found := leading_record(text[begin.start() :]):
-                yield found
-                done = begin.start() + len(found)
+            if whole := leading_record(text[begin.start() :]):
+                yield whole
+                done = begin.start() + len(whole)
 
 
 def _place_missing(parts: list[PartContents]) -> None:
@@ -301,7 +301,7 @@ def _place_missing(parts: list[PartContents]) -> None:
 def _starts(parts: list[PartContents]) -> dict[int, Record]:
     """The `start` records among the missing ones: an attempt whose steps are there has begun."""
     missing = {seq for part in parts for seq in part.missing}
-    found: dict[int, Record] = {}
+    starts: dict[int, Record] = {}
     begun: set[int] = set()
     gap = 0  # the latest missing seq
     for part in parts if missing else ():
@@ -314,5 +314,5 @@ def _starts(parts: list[PartContents]) -> dict[int, Record]:
                 begun.add(content["attempt"])
                 if gap:
                     from_step = content["step"] - 1
-                    found[gap] = record("start", attempt=content["attempt"], from_step=from_step, time=None)
-    return found
+                    starts[gap] = record("start", attempt=content["attempt"], from_step=from_step, time=None)
+    return starts

@@ -133,7 +133,7 @@ def _variant_faults(run: Run, task: AnyTask, findings: Findings) -> Sequence[Rea
         faults: Sequence[Reason] | None = ground_truth_faults(run.environments.load(task.environment.name), task)
     else:
         assert isinstance(task, OpenTask)
-        extension = next((each for each in extensions() if each.varies(task)), None)
+        extension = next((known for known in extensions() if known.varies(task)), None)
         faults = None if extension is None else extension.replayed(run, task)
     findings.count("variants replayed" if faults is not None else "variants that are not played again")
     return faults or ()
@@ -149,7 +149,7 @@ def _check_traces(run: Run, findings: Findings) -> None:
             continue
         try:
             kept = [orjson.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
-            traces = [(one["slot"], one["rollout"], Trace.from_json(one)) for one in kept]
+            traces = [(entry["slot"], entry["rollout"], Trace.from_json(entry)) for entry in kept]
         except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
             what = f"cannot be read, so its labels are not checked: {error}"
             findings.notes.append(f"{runfolder.TRACES}/{file.name} {what}")
@@ -166,7 +166,7 @@ def _check_traces(run: Run, findings: Findings) -> None:
                 for problem in _differs(run, task, step, groups[slot], rollout, trace):
                     findings.problem(where, problem)
                 findings.count("episodes played again")
-            elif isinstance(task, Task) and any(one.labels for one in groups[slot].rollouts):
+            elif isinstance(task, Task) and any(played.labels for played in groups[slot].rollouts):
                 derived = diagnose(trace, task, run.environments.load(task.environment.name))
                 findings.count("rollouts diagnosed again")
                 if derived != (labels := groups[slot].rollouts[rollout].labels):
@@ -193,7 +193,7 @@ def _differs(run: Run, task: OpenTask, step: ClosedStep, group: Group, rollout: 
     before, after = trace.as_json(), played_again(job, trace).as_json()
     for part in ("outcome", "turns", "end", *(["messages"] if group.interface == "identity" else [])):
         if before.get(part) != after.get(part):
-            was, now = (str(one.get(part))[:200] for one in (before, after))
+            was, now = (str(episode.get(part))[:200] for episode in (before, after))
             yield f"played again, its {part} comes to {now}, not {was}"
             return
 
@@ -374,7 +374,7 @@ class Rederivation:
         if said == expected:
             return True
         extra, missing = (
-            [_short(one) for one in some if one not in others] for some, others in ((said, expected), (expected, said))
+            [_short(entry) for entry in own if entry not in rest] for own, rest in ((said, expected), (expected, said))
         )
         for what in extra:
             self._problem_merge(closing, f"says {what}, which the rules do not give")
@@ -444,7 +444,7 @@ class Rederivation:
             expected = {} if fold is None else fold.closing(step.records)
             for name in extension.step_fields:
                 if step.record.get(name) != expected.get(name):
-                    given, derived = (orjson.dumps(one).decode() for one in (step.record.get(name), expected.get(name)))
+                    given, derived = (orjson.dumps(raw).decode() for raw in (step.record.get(name), expected.get(name)))
                     self.findings.problem(where, f"says {name} {given}, and the labels give {derived}")
             if fold is not None:
                 fold.apply(step.step, step.records)
@@ -475,23 +475,23 @@ class Rederivation:
 def _stored_tracker(path: Path, findings: Findings) -> Any:
     """What tracker.json holds; None without one, and for one that is none, which is a problem."""
     try:
-        found = orjson.loads(read_regular(path / runfolder.TRACKER))
+        tracker = orjson.loads(read_regular(path / runfolder.TRACKER))
     except FileNotFoundError:
         return None
     except ValueError as error:
         findings.problem(runfolder.TRACKER, f"is not JSON: {error}")
         return None
     kinds = {"step": int, "epoch": int, "attempt": int, "tasks": dict}
-    if not isinstance(found, dict) or not all(isinstance(found.get(key), kind) for key, kind in kinds.items()):
+    if not isinstance(tracker, dict) or not all(isinstance(tracker.get(key), kind) for key, kind in kinds.items()):
         findings.problem(runfolder.TRACKER, "is no tracker: the next step of the trainer writes it anew")
         return None
-    if found.get("version") != runfolder.TRACKER_VERSION:
+    if tracker.get("version") != runfolder.TRACKER_VERSION:
         findings.notes.append(f"{runfolder.TRACKER} is of another version and was not compared; a trainer replaces it")
         return None
-    if not all(isinstance(task, dict) for task in found["tasks"].values()):
+    if not all(isinstance(task, dict) for task in tracker["tasks"].values()):
         findings.problem(runfolder.TRACKER, "has tasks that are no objects")
         return None
-    return found
+    return tracker
 
 
 def _bare(record: Record) -> Record:

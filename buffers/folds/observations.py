@@ -141,8 +141,8 @@ class Observations:
 
     def digest(self, step: int) -> str | None:
         """What was reported at a live step (`digest` below); None for any other step."""
-        found = self._digests[(step - 1) * DIGEST : step * DIGEST] if step > 0 else NO_DIGEST
-        return found.hex() if found and found != NO_DIGEST else None
+        stored = self._digests[(step - 1) * DIGEST : step * DIGEST] if step > 0 else NO_DIGEST
+        return stored.hex() if stored and stored != NO_DIGEST else None
 
     def steps(self) -> Iterator[ClosedStep]:
         """Live steps that were closed since the last look, one by one as they are folded. The caller must exhaust it.
@@ -219,8 +219,8 @@ class Observations:
         if not self._recent:
             return math.inf
         with suppress(FileNotFoundError):
-            if (found := last_record(self._log)[0]) is not None:
-                return float(found.get("step") or found.get("from_step") or 0)
+            if (last := last_record(self._log)[0]) is not None:
+                return float(last.get("step") or last.get("from_step") or 0)
         return 0.0
 
     def state(self) -> Any:

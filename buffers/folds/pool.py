@@ -80,13 +80,13 @@ class Pool:
 
     def state(self) -> Any:
         """The whole state as JSON, for `load`."""
-        gone = [[*astuple(one.member), one.rule, one.epoch, one.step] for one in self.revivable.values()]
+        gone = [[*astuple(left.member), left.rule, left.epoch, left.step] for left in self.revivable.values()]
         return {
             "active": [astuple(member) for member in self.active.values()],
             "revivable": gone,
             "injected": self.injected,
             "refused": sorted(self.decided.difference(self.injected.values())),
-            "epochs": [list(one) for one in self.epochs],
+            "epochs": [list(opened) for opened in self.epochs],
             "latest": self.latest,
             "totals": self.totals,
         }
@@ -114,12 +114,12 @@ class Pool:
     @property
     def generated(self) -> list[Member]:
         """Active variants, by id."""
-        return sorted((member for member in self.active.values() if member.generated), key=lambda one: one.task_id)
+        return sorted((member for member in self.active.values() if member.generated), key=lambda entry: entry.task_id)
 
     @property
     def too_hard(self) -> list[Retired]:
         """What re-tests may bring back, by id."""
-        return sorted(self.revivable.values(), key=lambda one: one.member.task_id)
+        return sorted(self.revivable.values(), key=lambda retired: retired.member.task_id)
 
     @property
     def retired(self) -> int:
@@ -169,8 +169,8 @@ def fix(fixed: dict[int, Record], closing: Record) -> None:
 def windows_json(tracker: Tracker, pool: Pool) -> dict[str, list[dict[str, Any]]]:
     """The windows of every task that the tracker knows and that has not left for good; none for one whose groups never
     counted."""
-    found: dict[str, list[dict[str, Any]]] = {task_id: [] for task_id in tracker.tasks if not pool.gone(task_id)}
+    windows: dict[str, list[dict[str, Any]]] = {task_id: [] for task_id in tracker.tasks if not pool.gone(task_id)}
     for window in tracker.windows():
-        if window.task in found:
-            found[window.task].append(window.as_json())
-    return found
+        if window.task in windows:
+            windows[window.task].append(window.as_json())
+    return windows

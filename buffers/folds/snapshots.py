@@ -49,8 +49,8 @@ class Snapshots:
     def newest(self) -> Iterator[Snapshot]:
         """Those that can be believed, newest first."""
         for path in reversed(self._files()):
-            if (found := self._read(path)) is not None:
-                yield found
+            if (snapshot := self._read(path)) is not None:
+                yield snapshot
 
     def write(self, seq: int, state: Any) -> None:
         """Keeps `state`, the fold of all records up to `seq`, where the parts before the live one end. A disk that
@@ -92,11 +92,11 @@ class Snapshots:
         return bool(self._part(self._log.with_name(recorded["name"]))["sha256"] == recorded["sha256"])
 
     def _part(self, path: Path) -> Record:
-        found = path.stat()
+        status = path.stat()
         known = self._hashed.get(path.name)
-        if known is None or (known["size"], known["mtime_ns"]) != (found.st_size, found.st_mtime_ns):
+        if known is None or (known["size"], known["mtime_ns"]) != (status.st_size, status.st_mtime_ns):
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-            known = {"name": path.name, "size": found.st_size, "mtime_ns": found.st_mtime_ns, "sha256": digest}
+            known = {"name": path.name, "size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": digest}
             self._hashed[path.name] = known
         return known

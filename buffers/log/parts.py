@@ -29,12 +29,12 @@ def segments(path: Path, since: str = "") -> list[Path]:
         names = [entry.name for entry in entries if entry.name.startswith(begins)]
     epochs = "*" in path.name
     earliest = int(match.group(1)) if epochs and (match := pattern.fullmatch(since)) else 0
-    found = []
+    parts = []
     for name in names:
         if (match := pattern.fullmatch(name)) and (epoch := int(match.group(1)) if epochs else 0) >= earliest:
             first = match.group("first")
-            found.append((epoch, first is None, int(first or 0), name))
-    return [path.parent / name for *_, name in sorted(found)]
+            parts.append((epoch, first is None, int(first or 0), name))
+    return [path.parent / name for *_, name in sorted(parts)]
 
 
 def first_seq(path: Path) -> int | None:
@@ -82,12 +82,12 @@ class Lookup:
         """Raises KeyError when no such record is there or damage took it, CorruptLogError when its checksum is
         wrong."""
         for _ in range(LOOKS):
-            place = bisect_right(self._parts, seq, key=lambda one: one[0]) - 1
+            place = bisect_right(self._parts, seq, key=lambda part: part[0]) - 1
             with suppress(FileNotFoundError):  # renamed since it was listed
-                if place >= 0 and (found := _search(self._parts[place][1], seq)) is not None:
-                    if found["kind"] == LOST:
+                if place >= 0 and (record := _search(self._parts[place][1], seq)) is not None:
+                    if record["kind"] == LOST:
                         break
-                    return found
+                    return record
             listed = self._list()
             if listed == self._parts:
                 break
@@ -95,12 +95,12 @@ class Lookup:
         raise KeyError(seq)
 
     def _list(self) -> list[tuple[int, Path]]:
-        found = []
+        parts = []
         for part in segments(self._path):
             with suppress(FileNotFoundError):  # being renamed
                 if (first := first_seq(part)) is not None:
-                    found.append((first, part))
-        return found
+                    parts.append((first, part))
+        return parts
 
 
 def _search(part: Path, seq: int) -> Record | None:
@@ -117,8 +117,8 @@ def _search(part: Path, seq: int) -> Record | None:
                 high = middle + 1
         file.seek(low)
         for text in file:
-            if (found := _seq(text)) >= seq:
-                return parsed(text[:-1], part, low) if found == seq and b"\0" not in text else None
+            if (number := _seq(text)) >= seq:
+                return parsed(text[:-1], part, low) if number == seq and b"\0" not in text else None
             low += len(text)
     return None
 

@@ -61,8 +61,8 @@ def is_record(text: bytes) -> bool:
 def leading_record(text: bytes) -> bytes:
     """The whole record with which `text` begins; empty when it begins with none."""
     for end in END.finditer(text):
-        if is_record(found := text[: end.end()]):
-            return found
+        if is_record(whole := text[: end.end()]):
+            return whole
     return b""
 
 
@@ -82,8 +82,8 @@ def parsed(text: bytes, part: Path, offset: int) -> Record:
     """The record in `text`, a line without its newline that stands in `part` at `offset`. Raises Damage."""
     if not is_record(text):
         raise Damage(part, offset, "the checksum does not match the line")
-    found: Record = orjson.loads(text)
-    return found
+    content: Record = orjson.loads(text)
+    return content
 
 
 def check_newline(rest: bytes, part: Path, offset: int) -> None:

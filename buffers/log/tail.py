@@ -56,7 +56,7 @@ def groups(records: Iterable[Record]) -> Iterator[tuple[Record, list[Record]]]:
             waiting.append(record)
         elif kind in CLOSING:
             first = record["first"]
-            yield record, [one for one in waiting if one["seq"] >= first and CLOSED_BY[one["kind"]] == kind]
+            yield record, [inner for inner in waiting if inner["seq"] >= first and CLOSED_BY[inner["kind"]] == kind]
             waiting = []
         elif kind != LOST:
             yield record, []
@@ -230,21 +230,21 @@ class Tail:
             if end < 0:
                 continue
             lines = data[:end].split(b"\n")
-            found = self._parse(lines, part, offset, seq)
-            done = len(found)
+            records = self._parse(lines, part, offset, seq)
+            done = len(records)
             if not self.raw:
-                while done and found[done - 1]["kind"] in OPEN:
+                while done and records[done - 1]["kind"] in OPEN:
                     done -= 1
-            self._seen = seq = seq + len(found)
+            self._seen = seq = seq + len(records)
             if done:
-                count = waiting + found[:done] if waiting else found[:done]
-                waiting = found[done:]
+                count = waiting + records[:done] if waiting else records[:done]
+                waiting = records[done:]
                 self._offset = offset + sum(map(len, lines[:done])) + done
                 self.seq = seq - len(waiting)
                 yield count
             else:
-                waiting += found
-            if len(found) < len(lines):
+                waiting += records
+            if len(records) < len(lines):
                 return
             offset += end + 1
         check_newline(rest, part, offset)
@@ -252,19 +252,19 @@ class Tail:
     def _parse(self, lines: list[bytes], part: Path, offset: int, seq: int) -> list[Record]:
         """The records in `lines`, the first of which stands at `offset` and follows record `seq`; fewer when the bytes
         of one have not arrived."""
-        found: list[Record] = []
+        records: list[Record] = []
         loads = orjson.loads
         for text in lines:
             seq += 1
             if text[-TRAILER:] != b',"crc":"%08x"}' % crc32(text[:-TRAILER]):
                 if b"\0" in text and not self.strict:
-                    return found
-                raise Damage(part, _end(offset, lines, found), "the checksum does not match the line")
+                    return records
+                raise Damage(part, _end(offset, lines, records), "the checksum does not match the line")
             record = loads(text)
             if record["seq"] != seq:
-                raise Damage(part, _end(offset, lines, found), f"seq {record['seq']} stands where {seq} is due")
-            found.append(record)
-        return found
+                raise Damage(part, _end(offset, lines, records), f"seq {record['seq']} stands where {seq} is due")
+            records.append(record)
+        return records
 
 
 @contextmanager
@@ -274,6 +274,6 @@ def _opened(part: Path) -> Iterator[tuple[BinaryIO, int]]:
         yield file, os.fstat(file.fileno()).st_ino
 
 
-def _end(offset: int, lines: list[bytes], found: list[Record]) -> int:
-    """Where the lines of `found` end."""
-    return offset + sum(map(len, lines[: len(found)])) + len(found)
+def _end(offset: int, lines: list[bytes], records: list[Record]) -> int:
+    """Where the lines of `records` end."""
+    return offset + sum(map(len, lines[: len(records)])) + len(records)

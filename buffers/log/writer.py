@@ -82,8 +82,8 @@ class LogWriter:
         if 0 < self._part_bytes <= self.size:
             self.rotate()  # here, so that a part never ends inside a group
         with refusals(self.path):  # the path names no file: the folder was moved, or the log removed
-            found = self.path.stat()
-        if (found.st_size, found.st_dev, found.st_ino) != (self.size, *self._file):
+            status = self.path.stat()
+        if (status.st_size, status.st_dev, status.st_ino) != (self.size, *self._file):
             raise RefusedError(
                 "another process has written to this log",
                 where=str(self.path),
@@ -134,9 +134,9 @@ class LogWriter:
     def _open_live(self) -> int:
         """Opens the live part; returns its size."""
         self._descriptor = open_file(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        found = os.fstat(self._descriptor)
-        self._file = found.st_dev, found.st_ino
-        return found.st_size
+        status = os.fstat(self._descriptor)
+        self._file = status.st_dev, status.st_ino
+        return status.st_size
 
     def _sync(self, data: bytes = b"") -> None:
         """Makes the live part durable; it must end in `data`, the bytes that were written last."""
@@ -179,9 +179,9 @@ class LogWriter:
 
     def _repair_tail(self) -> None:
         """Reads the last whole line, and moves the bytes after it to `<name>.torn.<offset>`."""
-        found, end = last_record(self.path)
-        if found is not None:
-            self.seq = int(found["seq"])
+        last, end = last_record(self.path)
+        if last is not None:
+            self.seq = int(last["seq"])
         if end < self.size:
             tail = os.pread(self._descriptor, self.size - end, end)
             if 0 < len(leading_record(tail)) < len(tail):  # its newline was altered: damage, not a torn write

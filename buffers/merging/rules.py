@@ -178,14 +178,14 @@ class _Merge:
             if admitted >= budget:
                 return candidates[position:]
             content = candidate.content
-            found = self.admission.refuse(content)
+            judged = self.admission.refuse(content)
             where = {"expanded": candidate.seq, "pick": candidate.pick}
-            if isinstance(found, Refusal):
+            if isinstance(judged, Refusal):
                 name = str(content.get("id", "")) if isinstance(content, dict) else ""
-                self.decide("refused", name, **where, rule=found.reason, detail=found.detail)
+                self.decide("refused", name, **where, rule=judged.reason, detail=judged.detail)
                 continue
-            self.decide("injected", found.id, **where, type=found.type, generation=found.provenance["generation"])
-            self.admission.admitted(found)
+            self.decide("injected", judged.id, **where, type=judged.type, generation=judged.provenance["generation"])
+            self.admission.admitted(judged)
             admitted += 1
         return []
 
@@ -194,7 +194,7 @@ class _Merge:
         generated = self.pool.generated
         observed = [(member.task_id, self.standing(member)) for member in generated]
         excess = len(generated) - self.rules.max_generated
-        for decision in retirement.capacity([one for one in observed if one[1].groups], excess):
+        for decision in retirement.capacity([pair for pair in observed if pair[1].groups], excess):
             self.by_rule("retired", decision)
 
     def retests(self, active: int, types: Container[TaskType]) -> list[str]:

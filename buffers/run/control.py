@@ -74,7 +74,7 @@ def _configured(operation: Operation, setting: str, endpoint: str) -> Value:
         case "picking":
             value = "on"
         case "concurrency":
-            value = next((one.concurrency for one in operation.endpoints if endpoint in (one.name, one.model)), 1)
+            value = next((api.concurrency for api in operation.endpoints if endpoint in (api.name, api.model)), 1)
         case "requests" | "tokens":
             value = getattr(operation.budgets, setting) or UNLIMITED
         case _:
@@ -93,20 +93,20 @@ class AskedChanges:
     def poll(self) -> list[Record]:
         """Reads on; returns what is new and holds, in order."""
         before = self.tail.seq
-        for one in self.tail.records():
-            if (setting := one["setting"]) in SETTINGS:  # what is unknown a later version has written
-                key = setting, one["endpoint"]
+        for change in self.tail.records():
+            if (setting := change["setting"]) in SETTINGS:  # what is unknown a later version has written
+                key = setting, change["endpoint"]
                 for known in [known for known in self.holds if known == key or (known[0] == setting and not key[1])]:
                     del self.holds[known]
-                self.holds[key] = one
-        return [one for one in self.holds.values() if one["seq"] > before]
+                self.holds[key] = change
+        return [change for change in self.holds.values() if change["seq"] > before]
 
     def words(self) -> list[str]:
         """What is asked and not as ever."""
         return [
-            f"{setting}{f' of {endpoint}' if endpoint else ''} {one['value']}"
-            for (setting, endpoint), one in self.holds.items()
-            if one["value"] not in (None, "on")
+            f"{setting}{f' of {endpoint}' if endpoint else ''} {change['value']}"
+            for (setting, endpoint), change in self.holds.items()
+            if change["value"] not in (None, "on")
         ]
 
 
@@ -120,14 +120,14 @@ class Control:
 
     def read(self) -> list[Record]:
         """What is newly asked. Reads the disk."""
-        return [one for one in self._asked.poll() if one["setting"] in self._setters]
+        return [change for change in self._asked.poll() if change["setting"] in self._setters]
 
     def apply(self, asked: Sequence[Record]) -> list[Record]:
         """Takes it up; returns what is to be told. Touches no disk."""
         return [
-            self._apply(one, endpoint)
-            for one in asked
-            for endpoint in ([one["endpoint"]] if one["setting"] != "concurrency" or one["endpoint"] else self._names())
+            self._apply(new, endpoint)
+            for new in asked
+            for endpoint in ([new["endpoint"]] if new["setting"] != "concurrency" or new["endpoint"] else self._names())
         ]
 
     def tell(self, changed: list[Record]) -> None:
@@ -135,15 +135,15 @@ class Control:
         if changed:
             self._run.log_operation(self._process, changed)
 
-    def _apply(self, one: Record, endpoint: str) -> Record:
-        setting = one["setting"]
+    def _apply(self, change: Record, endpoint: str) -> Record:
+        setting = change["setting"]
         configured = _configured(self._run.config.operation, setting, endpoint)
         old = self._values.get((setting, endpoint), configured)
-        new = self._values[setting, endpoint] = configured if one["value"] is None else one["value"]
+        new = self._values[setting, endpoint] = configured if change["value"] is None else change["value"]
         if endpoint in ("", *self._names()):  # an endpoint may have gone with the last restart
             self._setters[setting](new, endpoint)
         place = ProcessLocation.here()
-        told = {"number": one["number"], "setting": setting, "endpoint": endpoint, "old": old, "new": new}
+        told = {"number": change["number"], "setting": setting, "endpoint": endpoint, "old": old, "new": new}
         return record(
             "changed",
             process=self._process,
@@ -151,12 +151,12 @@ class Control:
             host=place.host,
             pid=place.pid,
             **told,
-            by=one["by"],
-            asked=one["time"],
+            by=change["by"],
+            asked=change["time"],
         )
 
     def _names(self) -> list[str]:
-        return [one.name or one.model for one in self._run.config.operation.endpoints]
+        return [endpoint.name or endpoint.model for endpoint in self._run.config.operation.endpoints]
 
 
 def ask(run: Run, setting: str, value: Value | None, endpoint: str = "") -> Record:
@@ -166,9 +166,9 @@ def ask(run: Run, setting: str, value: Value | None, endpoint: str = "") -> Reco
     with Ownership(run.path, CONTROL, PROCESS):
         asked = AskedChanges(run.path)
         asked.poll()
-        found = asked.holds.get((setting, endpoint))
-        if found is not None and found["value"] == value:
-            return found
+        held = asked.holds.get((setting, endpoint))
+        if held is not None and held["value"] == value:
+            return held
         with closing(LogWriter(run.path / CONTROL)) as writer:
             by, now = f"{_user()}@{ProcessLocation.here().host}", round(time.time(), 3)
             told = {"number": writer.seq + 1, "setting": setting, "endpoint": endpoint, "value": value}
@@ -192,9 +192,9 @@ def _check(run: Run, setting: str, endpoint: str) -> None:
     if setting != "concurrency":
         raise UserError("only concurrency is set for an endpoint", where="--endpoint", remedy="leave it out")
     # The endpoints that the daemon was last started with, or would be.
-    starts = [one["operation"] for one in read(run.path / operation("daemon")) if one["kind"] == "started"]
+    starts = [start["operation"] for start in read(run.path / operation("daemon")) if start["kind"] == "started"]
     endpoints = starts[-1].get("endpoints", ()) if starts else config.operation.model_dump()["endpoints"]
-    names = [one.get("name") or one["model"] for one in endpoints]
+    names = [api.get("name") or api["model"] for api in endpoints]
     if endpoint not in names:
         raise UserError(f"no endpoint is called {endpoint!r}", where=where, remedy=f"there are {', '.join(names)}")
 

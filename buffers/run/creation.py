@@ -76,7 +76,7 @@ def create_run(
     environments = Environments(config.operation.sandbox, *folders)
     warnings = check(config, tasks, environments)
     lines = task_lines(tasks)
-    needed = (one for extension in extensions() for one in extension.check(config, environments))
+    needed = (environment for extension in extensions() for environment in extension.check(config, environments))
     named = {task.environment for task in tasks} | {reference(environment) for environment in needed}
     manifest = {
         "protocol": PROTOCOL,
@@ -87,8 +87,8 @@ def create_run(
             "train": sum(task.split == "train" for task in tasks),
             "held_out": sum(task.split != "train" for task in tasks),
         },
-        "environments": dict(sorted((one.name, one.hash) for one in named)),
-        "parameters": {name: parameters(environments.load(name)) for name in sorted({one.name for one in named})},
+        "environments": dict(sorted((ref.name, ref.hash) for ref in named)),
+        "parameters": {name: parameters(environments.load(name)) for name in sorted({ref.name for ref in named})},
         "random_seeds": config.random_seeds.model_dump(),
         "identity_hash": content_id(config.identity()),
         "identity": config.identity(),
@@ -97,7 +97,7 @@ def create_run(
     }
     try:
         with _new_folder(path) as fresh:
-            bring((one.name for one in named), environments.folders, fresh)
+            bring((ref.name for ref in named), environments.folders, fresh)
             write(fresh / runfolder.TASKS, lines)
             write(fresh / runfolder.CONFIG, tomli_w.dumps(config.model_dump(mode="json")).encode())
             write(fresh / runfolder.MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2) + b"\n")
@@ -184,27 +184,27 @@ def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environmen
     rules = config.selection
     train = [task for task in tasks if task.split == "train"]
     types = {task.type for task in train}
-    found = []
+    warnings = []
     reachable = reachable_maximum(rules, types)
     if train and reachable < rules.seeds_per_step:
-        found.append(
+        warnings.append(
             f"the training tasks are all of the types {', '.join(sorted(types))}, so the quotas of [selection] allow "
             f"at most {reachable} seeds a step, not {rules.seeds_per_step} (groups, quota, pass_on_quota)"
         )
     judged = config.pool.burn_in_observations * config.rollouts.rollouts_per_task
     if config.pool.burn_in and judged < FEW:
-        found.append(f"{judged} rollouts decide whether a new variant stays: raise pool.burn_in_observations")
+        warnings.append(f"{judged} rollouts decide whether a new variant stays: raise pool.burn_in_observations")
     if config.pipeline.author == "llm":
-        return found  # a model writes from tools and schemas alone
+        return warnings  # a model writes from tools and schemas alone
     for name in sorted({task.environment.name for task in train if isinstance(task, Task)}):
         try:
             catalogue_for(environments.load(name))
         except ComposeError:
-            found.append(
+            warnings.append(
                 f"environment {name!r} has no catalogue with a phrase book, so no variants of its tasks will be "
                 'written (docs/composing.md says how to give it one; with pipeline.author = "llm" none is needed)'
             )
-    return found
+    return warnings
 
 
 def bring(names: Iterable[str], folders: Sequence[Path], target: Path) -> int:

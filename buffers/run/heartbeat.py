@@ -154,11 +154,11 @@ def heartbeat_path(folder: Path, process: str) -> Path:
 def read_heartbeat(folder: Path, process: str) -> dict[str, Any]:
     """What the file holds; nothing when it cannot be read or is no heartbeat."""
     try:
-        found: Any = orjson.loads(read_regular(heartbeat_path(folder, process)))
+        beat: Any = orjson.loads(read_regular(heartbeat_path(folder, process)))
     except (OSError, ValueError, UserError):
         return {}
-    known = isinstance(found, dict) and all(isinstance(found.get(key, 0), (int, float)) for key in NUMBERS)
-    return found if known and all(isinstance(found.get(key, ""), str) for key in TEXTS) else {}
+    known = isinstance(beat, dict) and all(isinstance(beat.get(key, 0), (int, float)) for key in NUMBERS)
+    return beat if known and all(isinstance(beat.get(key, ""), str) for key in TEXTS) else {}
 
 
 def moves(folder: Path, process: str, place: ProcessLocation, seconds: float = BEATS_SEEN) -> bool:
@@ -166,31 +166,31 @@ def moves(folder: Path, process: str, place: ProcessLocation, seconds: float = B
     deadline = time.monotonic() + seconds
     first: int | None = None
     while True:
-        found = read_heartbeat(folder, process)
-        if all(found.get(key) == value for key, value in asdict(place).items()):
-            if found.get("state") == "stopped":
+        beat = read_heartbeat(folder, process)
+        if all(beat.get(key) == value for key, value in asdict(place).items()):
+            if beat.get("state") == "stopped":
                 return False
-            if first is not None and found.get("counter") != first:
+            if first is not None and beat.get("counter") != first:
                 return True
-            first = found.get("counter")
+            first = beat.get("counter")
         if time.monotonic() > deadline:
             return False
         time.sleep(min(0.1, seconds / 5))
 
 
-def judge(found: dict[str, Any], alive: bool) -> Life:
+def judge(beat: dict[str, Any], alive: bool) -> Life:
     """What a process is up to, from its last heartbeat and whether it is `alive`."""
     if not alive:
-        if not found:
+        if not beat:
             return "never started"
-        return "stopped" if found.get("state") == "stopped" else "dead"
-    patience = found.get("patience", STUCK)
+        return "stopped" if beat.get("state") == "stopped" else "dead"
+    patience = beat.get("patience", STUCK)
     # Its last beat can be old only where its clock is the reader's own (a process that was halted, a dead disk).
-    here = ProcessLocation(found.get("host", ""), 0, found.get("boot_id", ""), "").this_machine
-    silent = here and "uptime" in found and time.monotonic() - found["uptime"] > SILENCE
-    if silent or found.get("quiet", 0.0) > patience or found.get("still", 0.0) > patience:
+    here = ProcessLocation(beat.get("host", ""), 0, beat.get("boot_id", ""), "").this_machine
+    silent = here and "uptime" in beat and time.monotonic() - beat["uptime"] > SILENCE
+    if silent or beat.get("quiet", 0.0) > patience or beat.get("still", 0.0) > patience:
         return "stuck"
-    return "idle" if found.get("state") in RESTING else "running"
+    return "idle" if beat.get("state") in RESTING else "running"
 
 
 def _boot_id() -> str:

@@ -43,10 +43,10 @@ class Owner:
         return {"process": self.process, **asdict(self.place), "since": self.since, "released": self.released}
 
     @staticmethod
-    def from_json(found: dict[str, Any]) -> Owner:
+    def from_json(given: dict[str, Any]) -> Owner:
         """Raises KeyError, TypeError or ValueError for what is none."""
-        place = ProcessLocation(str(found["host"]), int(found["pid"]), str(found["boot_id"]), str(found["job"]))
-        return Owner(str(found["process"]), place, float(found["since"]), bool(found["released"]))
+        place = ProcessLocation(str(given["host"]), int(given["pid"]), str(given["boot_id"]), str(given["job"]))
+        return Owner(str(given["process"]), place, float(given["since"]), bool(given["released"]))
 
     def __str__(self) -> str:
         job = f", job {self.place.job}" if self.place.job else ""
@@ -87,8 +87,8 @@ class Ownership(AbstractContextManager["Ownership"]):
         self._write()
         if locked is None:
             time.sleep(SETTLE)
-            if (found := _read_owner(self._descriptor)) != self._record:
-                raise _refused(folder, name, found)
+            if (winner := _read_owner(self._descriptor)) != self._record:
+                raise _refused(folder, name, winner)
 
     def _write(self) -> None:
         with refusals(self.path):

@@ -152,7 +152,7 @@ class Run:
         admitted since (up to that seq)."""
         given: dict[str, str] = self.manifest["environments"]
         later = admitted_of(self.path)
-        return given | {one["name"]: one["hash"] for one in later if upto is None or one["seq"] <= upto}
+        return given | {entry["name"]: entry["hash"] for entry in later if upto is None or entry["seq"] <= upto}
 
     def environment_records(self, admitted: list[Record] | None = None) -> list[Record]:
         """The same with what is on record of each: `name`, `hash`, `parameters`, and where it was admitted `by`, `why`
@@ -164,7 +164,7 @@ class Run:
         ]
         told = ("name", "hash", "parameters", "by", "why", "time")
         later = admitted_of(self.path) if admitted is None else admitted
-        return given + [{key: one[key] for key in told} for one in later]
+        return given + [{key: entry[key] for key in told} for entry in later]
 
     def check_environments(self) -> None:
         """Raises RefusedError when an installed environment is not the version that the run was created with. The file
@@ -211,9 +211,9 @@ def _manifest(path: Path) -> dict[str, Any]:
             remedy="use the version of RODS named in the manifest under `versions`",
         )
     for key, (kind, inner) in READ.items():
-        found = manifest.get(key)
-        items = found.values() if isinstance(found, dict) else found
-        if not isinstance(found, kind) or not all(isinstance(item, inner) for item in items):
+        value = manifest.get(key)
+        items = value.values() if isinstance(value, dict) else value
+        if not isinstance(value, kind) or not all(isinstance(item, inner) for item in items):
             raise UserError(f"{key!r} is missing or holds nonsense", where=str(file), remedy="restore it from a copy")
     return manifest
 

@@ -68,7 +68,7 @@ def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
     yield (listed := asked("pool"))
     for state in listed[1]["counts"]:
         yield asked("pool", state=state)
-    tasks = dict.fromkeys(task for one in listed[1]["variants"] for task in (one["task"], one["seed"]))
+    tasks = dict.fromkeys(task for variant in listed[1]["variants"] for task in (variant["task"], variant["seed"]))
     for task in [*tasks, *(dot[0] for dot in latest[1]["dots"] if dot[0] not in tasks)][:TASKS]:
         try:
             yield asked("task", task=task)

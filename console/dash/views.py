@@ -324,11 +324,11 @@ def funnel(follower: Follower, query: Query) -> dict[str, Any]:
             (DECISIONS[kind], follower.rules[rule])
             for kind, rule in zip(*(follower.decisions[name].tolist() for name in ("kind", "rule")), strict=True)
         )
-        decided.update(("refused", found.rule) for found in follower.refused.values())
+        decided.update(("refused", refusal.rule) for refusal in follower.refused.values())
         states = _counted(_states(follower))
     log, gates = Lookup(follower.path / REJECTED), get_args(Gate)
     told = []
-    for stage, error, count, latest in sorted(failures, key=lambda each: -each[2]):
+    for stage, error, count, latest in sorted(failures, key=lambda failure: -failure[2]):
         kind = "gate" if error in gates else "judge" if error == "judge_rejected" else "error type"
         entry = {"stage": stage, "error": error, "count": count, "kind": kind}
         with suppress(KeyError):  # damage took it
@@ -376,7 +376,7 @@ def pair(follower: Follower, query: Query) -> dict[str, Any]:
         number = _number(follower, query)
         row = int(follower.newest_variant.rows[number])
         numbers = [number] if row < 0 else [number, int(follower.variants["seed"][row])]
-        tasks = [follower.content(each) for each in numbers]
+        tasks = [follower.content(task_number) for task_number in numbers]
     named = dict(zip(("task", "seed"), tasks, strict=False))
     contents = {name: task.as_json() for name, task in named.items() if task is not None}
     profiles = {name: _profile(follower, task) for name, task in named.items()}

@@ -113,9 +113,9 @@ def add_environment(
         raise UserError("is there already", where=str(path), remedy="--replace writes over it")
     pairs = {}
     for option, given in {"env": env, "minted": minted}.items():
-        if wrong := next((each for each in given if "=" not in each), None):
+        if wrong := next((entry for entry in given if "=" not in entry), None):
             raise UserError(f"{wrong!r} has no =", where=f"--{option}", remedy="write KEY=VALUE")
-        pairs[option] = dict(each.split("=", 1) for each in given)
+        pairs[option] = dict(entry.split("=", 1) for entry in given)
     fields: dict[str, Any] = {"url": url, "reads": list(reads), "probes": list(probe) or None}
     fields |= {"compared": list(compared), "minted": pairs["minted"], "without": list(without)}
     own = {"command": list(command), "files": files, "env": pairs["env"], "warm": warm}

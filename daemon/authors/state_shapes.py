@@ -114,7 +114,7 @@ def nested(path: Path, value: Any) -> dict[str, Any]:
 def _bound(schema: Mapping[str, Any], types: Mapping[str, Any], where: Path = ()) -> Iterator[tuple[Path, Any]]:
     """(path, binding words) of every field that a schema binds by more than its type. `types`: its "$defs"."""
     schema = {**types.get(str(schema.get("$ref", "")).rpartition("/")[2], {}), **schema}
-    some = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    some = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
     if len(some) == 1:
         yield from _bound(some[0], types, where)
     if words := {word: schema[word] for word in BINDING if word in schema}:

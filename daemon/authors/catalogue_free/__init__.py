@@ -105,10 +105,10 @@ def _values(tools: Mapping[str, Tool], tool: Tool, parameter: Parameter, scene: 
     new = (parts & (NAMING | verbs) and MAKING & verbs) or (parts & NAMING and WRITING & verbs)
     free = takes_free_text(parameter.name) or (new and "id" not in parts)
     item = schema.get("items", {}) if kind == "array" else schema
-    found = [] if free else _known(tools, tool, item, parameter, scene)
+    values = [] if free else _known(tools, tool, item, parameter, scene)
     if kind == "array":
-        found = [[value] for value in found]
-    return [*(found or _examples(parameter.name, schema)), *left_out]
+        values = [[value] for value in values]
+    return [*(values or _examples(parameter.name, schema)), *left_out]
 
 
 def _known(

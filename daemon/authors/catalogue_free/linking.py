@@ -183,6 +183,6 @@ def _returned(calls: Sequence[tuple[Call, Result]]) -> set[bytes]:
     return returned.difference(*(contents(dict(call.arguments)) for call, _ in calls))
 
 
-def _is_among(value: Any, found: set[bytes]) -> bool:
-    """Whether a value, or each element of a list, is in `found` (canonical JSON)."""
-    return all(canonical(item) in found for item in (value if isinstance(value, list) else [value]))
+def _is_among(value: Any, known: set[bytes]) -> bool:
+    """Whether a value, or each element of a list, is in `known` (canonical JSON)."""
+    return all(canonical(item) in known for item in (value if isinstance(value, list) else [value]))

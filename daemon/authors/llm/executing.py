@@ -266,8 +266,8 @@ def _taken(blank: UnboundArgument, answer: Any) -> Any:
     if answer is LEFT_OUT:
         return LEFT_OUT if blank.optional else None
     for value in blank.values:
-        one, other = meant(value), meant(answer)
-        if _kind(one) is _kind(other) and one == other:
+        offered, other = meant(value), meant(answer)
+        if _kind(offered) is _kind(other) and offered == other:
             return value
     return None if blank.closed or not fits(blank.schema, answer) else answer
 

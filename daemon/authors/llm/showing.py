@@ -35,12 +35,12 @@ def schemas(tools: Iterable[Tool]) -> str:
                 "name": tool.name,
                 "does": tool.summary,
                 "arguments": {
-                    each.name: {
-                        **each.schema,
-                        **({"description": each.description} if each.description else {}),
-                        **({} if each.required else {"default": each.default}),
+                    parameter.name: {
+                        **parameter.schema,
+                        **({"description": parameter.description} if parameter.description else {}),
+                        **({} if parameter.required else {"default": parameter.default}),
                     }
-                    for each in tool.parameters
+                    for parameter in tool.parameters
                 },
             }
         )
@@ -105,10 +105,10 @@ def excerpt(text: str, room: int, values: Iterable[Any] = ()) -> str:
         return text
     wanted = {str(leaf): None for value in values for _, leaf in leaves(value) if leaf != ""}
     matches = (re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) for value in wanted)
-    found = sorted(match.span() for match in matches if match)[: room // (2 * AROUND)]
-    around = max(AROUND, (room - sum(end - start for start, end in found)) // (2 * len(found) + 2))
+    spans = sorted(match.span() for match in matches if match)[: room // (2 * AROUND)]
+    around = max(AROUND, (room - sum(end - start for start, end in spans)) // (2 * len(spans) + 2))
     windows = [(0, min(2 * around, room))]
-    for start, end in found:
+    for start, end in spans:
         if start - around <= windows[-1][1]:
             windows[-1] = (windows[-1][0], max(windows[-1][1], end + around))
         else:
@@ -128,7 +128,7 @@ def state(state: Any, room: int) -> str:
 
 def allowed(bounds: Mapping[str, Mapping[str, Any]]) -> str:
     """What may stand in the fields of a state, one path a line; options first."""
-    ordered = sorted(bounds.items(), key=lambda each: "enum" not in each[1] and "const" not in each[1])
+    ordered = sorted(bounds.items(), key=lambda bound: "enum" not in bound[1] and "const" not in bound[1])
     return "\n".join(f"{path}: {compact(words)}" for path, words in ordered[:FIELDS])
 
 

@@ -245,7 +245,7 @@ def looked_up(calls: Sequence[BoundCall]) -> list[Any]:
 
 def with_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> str:
     """The calls of a turn as prompts show them; what must be said, and what must not because calls find it out."""
-    values = ", ".join(showing.compact(one.slot.text) for one in user_values(tools, calls))
+    values = ", ".join(showing.compact(value.slot.text) for value in user_values(tools, calls))
     hidden = ", ".join(map(showing.compact, looked_up(calls)))
     lines = [showing.turn_lines(calls), f"must say: {values or '(nothing in particular)'}"]
     return "\n".join([*lines, *([f"never say: {hidden}"] if hidden else [])])
@@ -264,15 +264,15 @@ def faults(given: Assignment[Task], draft: Draft, texts: Sequence[str], turn: in
     neither it nor an earlier text says, and those that its calls are to find out and that it says."""
     tools, calls, now = given.environment.tools(), draft.turns[turn], Text.of(texts[turn])
     missing = [
-        f"turn {turn + 1} must say {showing.compact(one.slot.text)}"
-        for one in user_values(tools, calls)
-        if not one.free and not one.said_in(texts[: turn + 1])
+        f"turn {turn + 1} must say {showing.compact(value.slot.text)}"
+        for value in user_values(tools, calls)
+        if not value.free and not value.said_in(texts[: turn + 1])
     ]
-    own = [one for earlier in draft.turns[: turn + 1] for one in user_values(tools, earlier)]
+    own = [said for earlier in draft.turns[: turn + 1] for said in user_values(tools, earlier)]
     revealed = [
         f"turn {turn + 1} must not say {showing.compact(value)}, which is found out by a call"
         for value in looked_up(calls)
-        if not is_small(value) and now.contains_any_form(value) and not any(one.value == value for one in own)
+        if not is_small(value) and now.contains_any_form(value) and not any(said.value == value for said in own)
     ]
     return form_faults(given.environment, calls, texts[turn]), missing + revealed
 
