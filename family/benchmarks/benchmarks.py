@@ -52,8 +52,8 @@ class Benchmark(Protocol):
     def identity(self) -> dict[str, Any]:
         """{"data": {"package", "version", …}, "environment": hash}."""
 
-    def check_data(self, found: Mapping[str, Any], where: Path) -> None:
-        """Raises RefusedError where `found` are not the data that it scores."""
+    def check_data(self, stated: Mapping[str, Any], where: Path) -> None:
+        """Raises RefusedError where `stated` are not the data that it scores."""
 
     def about(self, report: Mapping[str, Any]) -> str:
         """What a `report` is about, in a line: its data and environment."""

@@ -97,15 +97,15 @@ def _run(
             session.run(options)
         finally:
             session.journal.close()
-        found = report.report(folder)
+        summary = report.report(folder)
         code = session.code()
-    print_result(as_json, found, report.lines(found))
+    print_result(as_json, summary, report.lines(summary))
     return code
 
 
 def _report(folder: Folder, /, *, as_json: Json = False) -> None:
-    found = report.report(folder)
-    print_result(as_json, found, report.lines(found))
+    summary = report.report(folder)
+    print_result(as_json, summary, report.lines(summary))
 
 
 def _compare(
@@ -126,9 +126,9 @@ def _check(
     wheel: Annotated[Path | None, Parameter(help="the scorer's package to ask; default: the pinned")] = None,
     as_json: Json = False,
 ) -> int:
-    found = report.check(folder, wheel)
-    print_result(as_json, found, report.checked_lines(found))
-    return EXIT_OK if found["equal"] == found["episodes"] else EXIT_FAILED
+    checked = report.check(folder, wheel)
+    print_result(as_json, checked, report.checked_lines(checked))
+    return EXIT_OK if checked["equal"] == checked["episodes"] else EXIT_FAILED
 
 
 def _described(tasks: Sequence[AnyTask], environments: Environments) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def report(folder: Path) -> dict[str, Any]:
     about: dict[str, Any] = {"settings": content}
     if benchmark is None:
         tasks = (settings.tasks or {})["count"]
-        types = {episode.task: episode.result["type"] for episode in sorted(done, key=lambda one: one.result["type"])}
+        types = {episode.task: episode.result["type"] for episode in sorted(done, key=lambda play: play.result["type"])}
         about["scores"] = {"all": _table(means, types)} if done else {}
     else:
         chosen = {task.provenance["id"]: task for task in settings.choose(benchmark.tasks())}
@@ -75,41 +75,41 @@ def _table(means: Mapping[str, Mapping[str, float]], types: Mapping[str, str]) -
     }
 
 
-def lines(found: Mapping[str, Any]) -> Iterator[str]:
+def lines(summary: Mapping[str, Any]) -> Iterator[str]:
     """The report as text."""
-    settings, ends = found["settings"], found["ends"]
+    settings, ends = summary["settings"], summary["ends"]
     if tasks := settings.get("tasks"):
         data = f"{tasks['count']} tasks ({tasks['hash']}), environments {', '.join(tasks['environments'])}"
     else:
-        *_, benchmark = opened(Path(found["folder"]))
+        *_, benchmark = opened(Path(summary["folder"]))
         assert benchmark is not None, "tasks of no file are a benchmark's"
-        data = benchmark.about(found)
+        data = benchmark.about(summary)
     calls = "native tool calls" if settings["form"] == "native" else "prompt mode"
     yield f"{settings['policy'].get('name', '?')}: {data}"
     played = f"{settings['samples']} sample(s) a task, temperature {settings['temperature']:g}"
     yield f"protocol {settings['protocol']}, {calls}, documents {settings['documents']}, {played}"
     if not settings["policy"].get("states_data", True):
         yield "the recorded outputs do not say which data they belong to; only questions in their logs were compared"
-    for part, scores in found["scores"].items():
+    for part, scores in summary["scores"].items():
         measures = list(scores["all"])
         yield "  ".join([f"\n{_NAMES[part]:32}{'tasks':>7}", *(f"{name:^22}" for name in measures)])
         for kind, row in scores.items():
             cells = "  ".join(_cell(row[measure]) for measure in measures)
             yield f"  {kind:30}{row['progress']['tasks']:>7}  {cells}"
     counts = ", ".join(f"{name} {count}" for name, count in sorted(ends.items()))
-    yield f"\n{found['episodes']} of {found['expected']} episodes ({counts or 'none'})"
+    yield f"\n{summary['episodes']} of {summary['expected']} episodes ({counts or 'none'})"
     most = settings["max_tokens"]
-    if found["cut_outputs"]:
-        yield f"{found['cut_outputs']} outputs were cut at {most} tokens and taken as they were"
+    if summary["cut_outputs"]:
+        yield f"{summary['cut_outputs']} outputs were cut at {most} tokens and taken as they were"
     if "context" in ends:
         yield f"{ends['context']} episodes failed because prompt and {most} tokens did not fit the context"
     if "length" in ends:
         yield f"{ends['length']} episodes failed because an output was cut at {most} tokens"
-    over = max((scores["all"]["progress"]["tasks"] for scores in found["scores"].values()), default=0)
-    yield from card.lines(found["card"], over)
-    if found["cards_differ"]:
-        yield f"NOT ALIKE: episodes of this folder differ in {', '.join(found['cards_differ'])}"
-    if not found["complete"]:
+    over = max((scores["all"]["progress"]["tasks"] for scores in summary["scores"].values()), default=0)
+    yield from card.lines(summary["card"], over)
+    if summary["cards_differ"]:
+        yield f"NOT ALIKE: episodes of this folder differ in {', '.join(summary['cards_differ'])}"
+    if not summary["complete"]:
         yield "INCOMPLETE: these are the scores of the tasks that are there"
 
 
@@ -134,16 +134,16 @@ def compare(before: Path, after: Path) -> dict[str, Any]:
     }
 
 
-def compared_lines(found: Mapping[str, Any]) -> Iterator[str]:
+def compared_lines(compared: Mapping[str, Any]) -> Iterator[str]:
     """`compare` as text."""
-    yield f"{found['after']} less {found['before']}, in pairs by task"
-    for measure, difference in found["differences"].items():
+    yield f"{compared['after']} less {compared['before']}, in pairs by task"
+    for measure, difference in compared["differences"].items():
         few = f" ({few})" if (few := too_few(difference["tasks"])) else ""
         yield f"  {measure:10}{estimated(difference, '+')}, {difference['tasks']} tasks{few}"
-    if found["left_out"]:
-        yield f"{found['left_out']} tasks were played in one of them alone, and are left out"
-    if found["cards_differ"]:
-        yield f"NOT ALIKE: the two differ in {', '.join(found['cards_differ'])}, not in the policy alone"
+    if compared["left_out"]:
+        yield f"{compared['left_out']} tasks were played in one of them alone, and are left out"
+    if compared["cards_differ"]:
+        yield f"NOT ALIKE: the two differ in {', '.join(compared['cards_differ'])}, not in the policy alone"
 
 
 def check(folder: Path, package: Path | None = None) -> dict[str, Any]:
@@ -166,18 +166,18 @@ def check(folder: Path, package: Path | None = None) -> dict[str, Any]:
     }
 
 
-def checked_lines(found: Mapping[str, Any]) -> Iterator[str]:
+def checked_lines(checked: Mapping[str, Any]) -> Iterator[str]:
     """`check` as text."""
-    package, valid = f"{found['data']['package']} {found['data']['version']}", found["valid"]
-    yield f"{found['equal']} of {found['episodes']} verdicts are those of the scorer of {package} ({valid} valid)"
-    for name, sample, ours in found["different"]:
+    package, valid = f"{checked['data']['package']} {checked['data']['version']}", checked["valid"]
+    yield f"{checked['equal']} of {checked['episodes']} verdicts are those of the scorer of {package} ({valid} valid)"
+    for name, sample, ours in checked["different"]:
         yield f"  DIFFERS {name} (sample {sample}): ours says {'valid' if ours else 'invalid'}"
 
 
 def _per_task(folder: Path, benchmark: Benchmark | None) -> dict[str, dict[str, float]]:
     """The mean over the samples of each task, by measure and task."""
     if benchmark is None:
-        return rollout_scores((one.task, Rollout.from_json(one.result["rollout"])) for one in episodes(folder))
+        return rollout_scores((done.task, Rollout.from_json(done.result["rollout"])) for done in episodes(folder))
     verdicts = _verdicts(folder, benchmark).items()
     return by_task(MEASURES, ((task, {name: getattr(own, name) for name in MEASURES}) for (task, _), own in verdicts))
 
@@ -195,6 +195,6 @@ def _write_results(folder: Path, settings: Settings, benchmark: Benchmark) -> li
         samples[episode.sample].append(episode)
     place = folder / benchmark.name
     return [
-        (sample, benchmark.write(place / (f"result_{sample}" if sample else "result"), settings, found))
-        for sample, found in sorted(samples.items())
+        (sample, benchmark.write(place / (f"result_{sample}" if sample else "result"), settings, played))
+        for sample, played in sorted(samples.items())
     ]

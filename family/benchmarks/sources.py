@@ -180,7 +180,7 @@ def _made(kind: Any, **fields: Any) -> Any:
     try:
         return kind(**fields)
     except ValidationError as error:
-        wrong = "; ".join(f"{one['msg']}: {one['input']!r}" for one in error.errors())
+        wrong = "; ".join(f"{fault['msg']}: {fault['input']!r}" for fault in error.errors())
         raise UserError(wrong, where="the command line", remedy="see docs/endpoints.md") from None
 
 
@@ -216,8 +216,8 @@ def _computed(source: Source, options: Options) -> Source:
 
 
 def _files(path: Path, options: Options) -> Source:
-    found = named(options.benchmark).outputs(path)
-    kind: Kind = "traces" if found.traces else "results"
-    digest = hashlib.sha256(b"".join(hashlib.sha256(read_regular(file)).digest() for file in found.files)).hexdigest()
+    outputs = named(options.benchmark).outputs(path)
+    kind: Kind = "traces" if outputs.traces else "results"
+    digest = hashlib.sha256(b"".join(hashlib.sha256(read_regular(file)).digest() for file in outputs.files)).hexdigest()
     name = options.name or path.resolve().name.split(".")[0]
-    return Source(kind, {"kind": kind, "name": name, "sha256": digest, "states_data": found.stated}, path)
+    return Source(kind, {"kind": kind, "name": name, "sha256": digest, "states_data": outputs.stated}, path)

@@ -82,7 +82,7 @@ class FeedbackFold:
         """The texts that were approved, and not dropped, up to these seqs of the two logs."""
         gone = {failure for seq, failure in self._dropped if seq <= seqs[1]}
         texts = (text for seq, text in self._approved if seq <= seqs[0] and text.failure not in gone)
-        return Approved(tuple(sorted(texts, key=lambda one: one.failure)), in_place)
+        return Approved(tuple(sorted(texts, key=lambda text: text.failure)), in_place)
 
 
 class FeedbackNotes:

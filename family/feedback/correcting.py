@@ -109,14 +109,14 @@ class Correcting:
             return []
         mining: Any = state.folds[NAME]
         known = (self._failure(mined, state) for mined in mining.due())
-        found = [failure for failure in known if not self._closed(failure)]
+        failures = [failure for failure in known if not self._closed(failure)]
         if self._writers.spent:  # nobody is asked any more, and nothing waits for it
-            found = [one for one in found if one.id in self._taken]
-        self.open_at = min((one.mined.due for one in found), default=math.inf)
+            failures = [failure for failure in failures if failure.id in self._taken]
+        self.open_at = min((failure.mined.due for failure in failures), default=math.inf)
         if time.monotonic() < self._rest_until:
             return []
-        fresh = [one for one in found if one.id not in self._taken]
-        self._taken |= {one.id for one in fresh}
+        fresh = [failure for failure in failures if failure.id not in self._taken]
+        self._taken |= {failure.id for failure in fresh}
         return fresh
 
     async def work(self, failure: RepeatedFailure) -> None:
@@ -324,7 +324,7 @@ async def propose(
         fields={
             **_about(environment, tool, mined.pattern),
             "often": f"in {mined.rollouts} attempts at {len(mined.tasks)} tasks or more",
-            "shapes": "\n".join(showing.compact(one) for one in mined.shapes) or "(none)",
+            "shapes": "\n".join(showing.compact(shape) for shape in mined.shapes) or "(none)",
             "examples": _examples(asker, tool.group),
             "objection": objection,
         },
@@ -360,7 +360,7 @@ async def judge(
 
 
 def _about(environment: Environment, tool: Tool, pattern: str) -> Mapping[str, str]:
-    others = [one for one in environment.tools().values() if one.group == tool.group and one.name != tool.name]
+    others = [other for other in environment.tools().values() if other.group == tool.group and other.name != tool.name]
     told = showing.signatures(others[:OTHERS]) or "(none)"
     return {"tool": showing.schemas([tool]), "others": told, "pattern": pattern}
 

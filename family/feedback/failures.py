@@ -60,7 +60,7 @@ def check_failures(failures: Any) -> None:
             raise ValueError(f"the pattern of a failed call has {len(pattern)} characters, at most {PATTERN_LENGTH}")
         if type(count) is not int or count < 1:
             raise ValueError(f"count of a failed call is {count!r}; it must be at least 1")
-        if not isinstance(shapes, dict) or not all(isinstance(one, str) for one in shapes.values()):
+        if not isinstance(shapes, dict) or not all(isinstance(text, str) for text in shapes.values()):
             raise ValueError(f"shapes of a failed call is {shapes!r}; it must say a text for each argument")
 
 
@@ -74,14 +74,14 @@ def pattern(call: Call, result: Result) -> str:
     """The refusal of `call` without values, at most `PATTERN_LENGTH` characters."""
     text = " ".join(refusal_text(result)[:READ].split())
     given = {name: value for name, value in call.arguments.items() if not isinstance(value, bool | list | dict | None)}
-    for name, value in sorted(given.items(), key=lambda one: (-len(str(one[1])), one[0])):
+    for name, value in sorted(given.items(), key=lambda pair: (-len(str(pair[1])), pair[0])):
         if not is_small(value):
             written = re.escape(" ".join(str(value).split()))
             text = re.sub(rf"(?<!\w)['\"]?{written}['\"]?(?!\w)", f"{{{name}}}", text)
-    for found, placeholder in ((_QUOTED, "<text>"), (_NAME, "<name>"), (_NUMBER, "<number>"), (_CAPITALS, "<name>")):
+    for regex, placeholder in ((_QUOTED, "<text>"), (_NAME, "<name>"), (_NUMBER, "<number>"), (_CAPITALS, "<name>")):
         # what is a placeholder already stays
         parts = re.split(r"(\{\w+\}|<\w+>)", text)
-        text = "".join(part if index % 2 else found.sub(placeholder, part) for index, part in enumerate(parts))
+        text = "".join(part if index % 2 else regex.sub(placeholder, part) for index, part in enumerate(parts))
     return text[:PATTERN_LENGTH]
 
 
@@ -94,17 +94,17 @@ def shape(value: Any) -> str:
 
 def failed_calls(made: Iterable[tuple[Call, Result]]) -> list[dict[str, Any]]:
     """The failures among the calls of a rollout, for its record: the first `MOST_FAILED` kinds, as `FailedCall`."""
-    found: dict[tuple[str, str], FailedCall] = {}
+    kinds: dict[tuple[str, str], FailedCall] = {}
     for call, result in made:
         if result.error != "tool":
             continue
         key = call.name, pattern(call, result)
-        if key in found:
-            found[key].count += 1
-        elif len(found) < MOST_FAILED:
+        if key in kinds:
+            kinds[key].count += 1
+        elif len(kinds) < MOST_FAILED:
             shapes = {name: shape(value) for name, value in list(call.arguments.items())[:MOST_SHAPES]}
-            found[key] = FailedCall(*key, shapes=shapes)
-    return [asdict(failed) for failed in found.values()]
+            kinds[key] = FailedCall(*key, shapes=shapes)
+    return [asdict(failed) for failed in kinds.values()]
 
 
 KEPT = 4_096  # kinds of failure that are counted; what is met first after so many is not
@@ -142,21 +142,21 @@ class Mining(StepFold):
 
     def due(self) -> list[MinedFailure]:
         """What is worth asking about, in order; at most `feedback.texts` kinds."""
-        found = sorted(
-            (one for one in self._found.values() if one.due), key=lambda one: (one.due, one.tool, one.pattern)
+        kinds = sorted(
+            (kind for kind in self._found.values() if kind.due), key=lambda kind: (kind.due, kind.tool, kind.pattern)
         )
-        return found[: self._rules.texts]
+        return kinds[: self._rules.texts]
 
     def __iter__(self) -> Any:
         """All kinds, the commonest first."""
-        return iter(sorted(self._found.values(), key=lambda one: (-one.rollouts, one.tool, one.pattern)))
+        return iter(sorted(self._found.values(), key=lambda kind: (-kind.rollouts, kind.tool, kind.pattern)))
 
     def state(self) -> Any:
         """What a snapshot keeps, as JSON can say it."""
-        return [asdict(one) for one in self._found.values()]
+        return [asdict(kind) for kind in self._found.values()]
 
     def load(self, state: Any) -> None:
-        self._found = {(one["tool"], one["pattern"]): MinedFailure(**one) for one in state}
+        self._found = {(record["tool"], record["pattern"]): MinedFailure(**record) for record in state}
 
     def _count(self, step: int, task: str, failed: Mapping[str, Any]) -> None:
         key = failed["tool"], failed["pattern"]

@@ -44,7 +44,7 @@ class GroundTruthValues:
     """The values of the arguments of every ground truth and check among `tasks`, held-out ones included."""
 
     def __init__(self, tasks: Iterable[AnyTask]) -> None:
-        found: dict[Any, str] = {}
+        values: dict[Any, str] = {}
         for task in tasks:
             for call in task.goal_calls:
                 for _, leaf in leaves(dict(call.arguments)):
@@ -54,24 +54,24 @@ class GroundTruthValues:
                         and not is_small(leaf)
                         and leaf.casefold() not in ORDINARY
                     ):
-                        found.setdefault(key_of(leaf), leaf)
-        self._values = [(value, Counter(map(stem, WORD.findall(value)))) for value in found.values()]
-        short = {"".join(_LETTERS.findall(value)).casefold() for value in found.values()}
-        self._spelled = {one for one in short if len(one) >= CAPITALS and one.isalpha()}
+                        values.setdefault(key_of(leaf), leaf)
+        self._values = [(value, Counter(map(stem, WORD.findall(value)))) for value in values.values()]
+        short = {"".join(_LETTERS.findall(value)).casefold() for value in values.values()}
+        self._spelled = {word for word in short if len(word) >= CAPITALS and word.isalpha()}
 
     def told(self, text: str, shown: Sequence[str]) -> list[str]:
         """The words of `text` that tell values which none of `shown` tells: whole, in another form, or word by word,
         close together in whatever order and with whatever endings."""
-        said, words, found = Text.of(text), list(WORD.finditer(text)), []
+        said, words, told = Text.of(text), list(WORD.finditer(text)), []
         stemmed = [stem(word[0]) for word in words]
         known = [(Text.of(part), [stem(word) for word in WORD.findall(part)]) for part in shown]
         for value, parts in self._values:
             place = _together(parts, stemmed, APART)
             if place is None and not said.contains_any_form(value):
                 continue
-            if not any(one.contains_any_form(value) or _together(parts, there, 0) for one, there in known):
-                found.append(text[words[place[0]].start() : words[place[1]].end()] if place else "something")
-        return found
+            if not any(passage.contains_any_form(value) or _together(parts, there, 0) for passage, there in known):
+                told.append(text[words[place[0]].start() : words[place[1]].end()] if place else "something")
+        return told
 
     def spelled(self, text: str) -> bool:
         """Whether first or last letters of successive words, the first ones of sentences, or capitals spell a value,
@@ -101,9 +101,9 @@ def feedback_faults(
     if not _FORM.fullmatch(text) or _RUNS.search(text):
         return ["it holds characters other than letters, single signs (. , ; : ' \" ` ? ! / -) and single blanks"]
     tools = [tool, *([remedy] if remedy else [])]
-    documents = [_document(one) for one in tools]
+    documents = [_document(described) for described in tools]
     shown = [*documents, re.sub(r"\{\w+\}|<\w+>", " ", pattern)]
-    names = {name for each in environment.tools().values() for name in (each.name, *each.parameter_names)}
+    names = {name for known in environment.tools().values() for name in (known.name, *known.parameter_names)}
     allowed = plain_words() | {stem(word) for part in shown for word in WORD.findall(part)}
     exact = names | {token for part in shown for token in _TOKEN.findall(part)}
 
@@ -150,8 +150,8 @@ def _together(parts: Counter[str], stemmed: Sequence[str], apart: int) -> tuple[
     are none."""
     if not parts or not parts.keys() <= set(stemmed):
         return None
-    for first, one in enumerate(stemmed):
-        if one in parts:
+    for first, word in enumerate(stemmed):
+        if word in parts:
             for end in range(first + parts.total(), first + parts.total() + apart + 1):
                 if parts <= Counter(stemmed[first:end]):
                     return first, min(end, len(stemmed)) - 1
@@ -183,10 +183,10 @@ class Remedy:
         if self.kind in ("look_up", "argument") and self.argument not in failing.parameter_names:
             wanted.append(f"{self.kind} needs an argument of {failing.name}, not {self.argument!r}")
         elif self.kind == "argument":
-            parameter = next(one for one in failing.parameters if one.name == self.argument)
+            parameter = next(declared for declared in failing.parameters if declared.name == self.argument)
             if self.shape == DOCUMENTED and not documented(parameter):
                 wanted.append(f"the document of {failing.name} lists no values for {self.argument}")
-            elif not self.shape or self.shape in {one.get(self.argument) for one in seen}:
+            elif not self.shape or self.shape in {shapes.get(self.argument) for shapes in seen}:
                 wanted.append("argument needs the shape of values that are accepted, unlike that of those which failed")
         return wanted
 
@@ -228,11 +228,11 @@ def mends(environment: Environment, witness: RefusedCall, remedy: Remedy) -> boo
     """Whether the refused call goes through once the remedy is followed."""
     failing = environment.tools()[witness.call.name]
     if remedy.kind == "argument":
-        parameter = next(one for one in failing.parameters if one.name == remedy.argument)
+        parameter = next(declared for declared in failing.parameters if declared.name == remedy.argument)
         if remedy.shape == DOCUMENTED:
             values = documented(parameter)
         else:
-            values = [one for one in options(parameter, witness.known, TRIES) if shape(one) == remedy.shape]
+            values = [value for value in options(parameter, witness.known, TRIES) if shape(value) == remedy.shape]
         return any(_goes_through(witness.world, _with(witness.call, remedy.argument, value)) for value in values)
     for world, result in _called(environment, witness, remedy.tool):
         if remedy.kind == "first":
@@ -265,14 +265,14 @@ def _witness(
         if call.name != tool.name:
             continue
         spoilt = itertools.chain(
-            ((worlds[place], one) for one in _reshaped(call, shapes, rng)),
+            ((worlds[place], changed) for changed in _reshaped(call, shapes, rng)),
             ((worlds[before], call) for before in range(place - 1, -1, -1)),
-            ((worlds[place], one) for one in _misplaced(call, known, rng)),
+            ((worlds[place], changed) for changed in _misplaced(call, known, rng)),
         )
-        for world, one in itertools.islice(spoilt, TRIES):
-            result = world.fork().call(one)
-            if result.error == "tool" and pattern(one, result) == words:
-                return RefusedCall(task.id, world, one, known, calls)
+        for world, tried in itertools.islice(spoilt, TRIES):
+            result = world.fork().call(tried)
+            if result.error == "tool" and pattern(tried, result) == words:
+                return RefusedCall(task.id, world, tried, known, calls)
     return None
 
 
@@ -287,7 +287,7 @@ def _reshaped(call: Call, shapes: Sequence[Mapping[str, str]], rng: random.Rando
                 # its own value inside the shape where it has room, else words that mean nothing here
                 own = wanted.replace(shape(value), value, 1) if shape(value) in wanted else wanted
                 rest = own.replace(value, "\0") if own is not wanted else own
-                made = re.sub("[a9]", lambda one: rng.choice(WORDS) if one[0] == "a" else str(rng.randint(1, 99)), rest)
+                made = re.sub("[a9]", lambda gap: rng.choice(WORDS) if gap[0] == "a" else str(rng.randint(1, 99)), rest)
                 yield _with(call, name, made.replace("\0", value))
 
 

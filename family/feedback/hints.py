@@ -79,7 +79,7 @@ def hint(shown: Shown, call: Call, result: Result, *, brief: bool = False) -> st
 
 
 def _said(advice: Sequence[Advice | Misuse], brief: bool) -> str:
-    return " ".join(one.brief if brief else one.sentence for one in advice)
+    return " ".join(note.brief if brief else note.sentence for note in advice)
 
 
 TEXTS_VERSION = "agents-1"  # raise it whenever the same texts are shown otherwise
@@ -115,7 +115,7 @@ class Approved:
     @cached_property
     def version(self) -> str:
         """Names the texts and their form; it does not depend on the order in which they were approved."""
-        parts = sorted([one.failure, one.text] for one in self.texts)
+        parts = sorted([text.failure, text.text] for text in self.texts)
         return f"{self.lineage}-{content_id(parts)[:12]}"
 
     @property
@@ -126,7 +126,7 @@ class Approved:
     def find(self, environment: str, tool: str, pattern: str) -> str:
         """The text for a kind of failure; empty where there is none."""
         key = environment, tool, pattern
-        return next((one.text for one in self.texts if (one.environment, one.tool, one.pattern) == key), "")
+        return next((text.text for text in self.texts if (text.environment, text.tool, text.pattern) == key), "")
 
 
 NOTHING_APPROVED = Approved()

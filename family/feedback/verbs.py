@@ -29,10 +29,10 @@ Why = Annotated[str, Parameter(help="The reason, which is kept on record.")]
 
 def list_cases(run: RunFolder, /, *, as_json: Json = False) -> None:
     """List the failures that agents were asked about: what was approved, given up, dropped, or is open."""
-    found = cases(Run.open(run))
-    told = {"run": str(run), "counts": counts(found), "failures": [asdict(case) for case in found]}
-    lines = [_summary(counts(found)) if found else "nobody was asked about a failure so far"]
-    for case in found:
+    listed = cases(Run.open(run))
+    told = {"run": str(run), "counts": counts(listed), "failures": [asdict(case) for case in listed]}
+    lines = [_summary(counts(listed)) if listed else "nobody was asked about a failure so far"]
+    for case in listed:
         lines.append(f"{case.failure[:8]}  {case.state.replace('_', ' '):8}  {case.tool}: {case.pattern}")
         lines.append(f"          {case.text or case.why or case.objection}")
     print_result(as_json, told, lines)
@@ -44,10 +44,10 @@ def show(run: RunFolder, failure: Failure, /, *, as_json: Json = False) -> None:
     case = find(opened, failure)
     state = read_state(opened, strict=False)
     records = [
-        {key: value for key, value in one.items() if key not in ("seq", "id", "crc", "failure")}
+        {key: value for key, value in entry.items() if key not in ("seq", "id", "crc", "failure")}
         for log in (FEEDBACK, DROPPED)
-        for one in state.records(log)
-        if one.get("failure") == case.failure
+        for entry in state.records(log)
+        if entry.get("failure") == case.failure
     ]
     mining: Any = state.folds.get("feedback", ())
     met = next((mined for mined in mining if (mined.tool, mined.pattern) == (case.tool, case.pattern)), None)
@@ -95,14 +95,14 @@ def cases(run: Run) -> list[FeedbackCase]:
     return list(fold.cases.values())
 
 
-def counts(found: Sequence[FeedbackCase]) -> dict[str, Any]:
+def counts(listed: Sequence[FeedbackCase]) -> dict[str, Any]:
     """How many failures there are in each state, how many questions were put about them, and how many were given up for
     which reason (up to its colon: what the last answer met with is its own)."""
-    states = Counter(case.state for case in found)
-    reasons = Counter(case.why.partition(":")[0] for case in found if case.state == "given_up")
+    states = Counter(case.state for case in listed)
+    reasons = Counter(case.why.partition(":")[0] for case in listed if case.state == "given_up")
     return {
-        "failures": len(found),
-        "questions": sum(case.questions for case in found),
+        "failures": len(listed),
+        "questions": sum(case.questions for case in listed),
         **{state: states[state] for state in ("approved", "dropped", "open", "given_up")},
         "reasons": dict(reasons.most_common()),
     }
@@ -110,8 +110,8 @@ def counts(found: Sequence[FeedbackCase]) -> dict[str, Any]:
 
 def find(run: Run, failure: str) -> FeedbackCase:
     """The case whose id begins with `failure`. Raises UserError for none or several."""
-    found = [case for case in cases(run) if case.failure.startswith(failure)]
-    if len(found) != 1:
-        what = f"{len(found) or 'no'} kinds of failure have an id that begins with {failure!r}"
+    matching = [case for case in cases(run) if case.failure.startswith(failure)]
+    if len(matching) != 1:
+        what = f"{len(matching) or 'no'} kinds of failure have an id that begins with {failure!r}"
         raise UserError(what, where=str(run.path), remedy=f"`rods feedback list {run.path}` shows the ids")
-    return found[0]
+    return matching[0]

@@ -20,7 +20,7 @@ from rods.rules.curriculum import stage_rules
 
 COMPONENTS = tomllib.loads(Path(__file__).with_name("components.toml").read_text(encoding="utf-8"))
 # Which labels call for a component.
-ANSWERS: Mapping[str, frozenset[Label]] = {name: frozenset(one["labels"]) for name, one in COMPONENTS.items()}
+ANSWERS: Mapping[str, frozenset[Label]] = {name: frozenset(part["labels"]) for name, part in COMPONENTS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +65,19 @@ class Evolution:
         self._profile = profile
 
     def _with(self, groups: Sequence[Mapping[str, Any]]) -> list[Counter[str]]:
-        labels = (label for group in groups for one in group["rollouts"] for label in one.get("labels", ()))
+        labels = (label for group in groups for rollout in group["rollouts"] for label in rollout.get("labels", ()))
         return [*self._profile, Counter(labels)][-self._curriculum.evolve_steps :]
 
     def _change(self, groups: Sequence[Mapping[str, Any]], profile: Sequence[Counter[str]]) -> Change | None:
         counts = sum(profile, Counter[str]())
         if not (total := counts.total()) or not groups:
             return None
-        found: list[tuple[float, Change]] = []
+        changes: list[tuple[float, Change]] = []
         stage: Any = stage_rules(self._curriculum, groups[0]["stage"])
         for component in stage.evolving:
             share = rounded(sum(counts[label] for label in ANSWERS[component]) / total)
             shown = component in self.shown
             beyond = self._curriculum.evolve_below - share if shown else share - self._curriculum.evolve_above
             if beyond > 0 or (beyond == 0 and not shown):
-                found.append((rounded(beyond), Change(component, not shown, share, total)))
-        return max(found, key=lambda change: change[0])[1] if found else None  # of equal ones the first
+                changes.append((rounded(beyond), Change(component, not shown, share, total)))
+        return max(changes, key=lambda change: change[0])[1] if changes else None  # of equal ones the first

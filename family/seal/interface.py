@@ -96,8 +96,8 @@ class LearningInterface(Identity):
             return f"There is no such function{f'; similar ones: {named(close)}' if close else ''}."
         if result.error not in WRONG_ARGUMENTS:
             return ""
-        found = [one for one in misuses(tool, call.arguments) if one.kind in self.components]
-        return _fitting((one.brief if self.brief else one.sentence for one in found), LONGEST_HINT, " ")
+        wrong = [misuse for misuse in misuses(tool, call.arguments) if misuse.kind in self.components]
+        return _fitting((misuse.brief if self.brief else misuse.sentence for misuse in wrong), LONGEST_HINT, " ")
 
 
 SPOKEN: frozenset[Component] = frozenset({"note", *GUIDELINES})  # they stand in the system prompt

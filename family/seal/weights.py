@@ -51,8 +51,8 @@ def weighted(**changes: float) -> Hook:
     utility = {label: changes.get(label, value) for label, value in UTILITY.items()}
 
     def hook(estimate: AdvantageEstimate) -> Array:
-        found = [weight(seen.rollout.labels, utility) for seen in estimate.rollouts]
-        return np.asarray(estimate.advantages * np.array(found).reshape(estimate.advantages.shape))
+        weights = [weight(seen.rollout.labels, utility) for seen in estimate.rollouts]
+        return np.asarray(estimate.advantages * np.array(weights).reshape(estimate.advantages.shape))
 
     return hook
 

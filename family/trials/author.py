@@ -51,7 +51,7 @@ def plan(asked: Asked) -> Answer:
     """Any of the functions that may stand in a place; none twice in a turn where that can be helped. What another
     place feeds takes what that one's name speaks of, if some draw of many has it so."""
     told = asked.schema is None or "narrative" in asked.schema["properties"]
-    found: Answer = {"narrative": STORY} if told else {}
+    answer: Answer = {"narrative": STORY} if told else {}
     takes = {name: set(json.loads(arguments)) for name, arguments in ARGUMENTS.findall(asked.fields["schemas"])}
     for _ in range(DRAWS):
         drawn: dict[str, list[str]] = {}
@@ -70,17 +70,17 @@ def plan(asked: Asked) -> Answer:
             break
     constrained = asked.schema is not None
     turns = {f"turn_{number}": names if constrained else json.dumps(names) for number, names in drawn.items()}
-    return found | turns
+    return answer | turns
 
 
 def values(asked: Asked) -> Answer:
     """Any of the values that a line offers, or one that its schema allows."""
-    found = {}
+    chosen = {}
     for key, argument, text in VALUE.findall(asked.fields["values"]):
         may = json.loads(text)
         offered = may.get("one of") or may.get("such as")
-        found[key] = asked.chance.choice(offered) if offered else Sampler(asked.chance).value(argument, may["any"])
-    return {"values": found}
+        chosen[key] = asked.chance.choice(offered) if offered else Sampler(asked.chance).value(argument, may["any"])
+    return {"values": chosen}
 
 
 def world(asked: Asked) -> Answer:
@@ -101,7 +101,7 @@ def world(asked: Asked) -> Answer:
         first, _, last = part.rpartition(" ")
         name = next(fresh, last)
         other = f"{first} {name.capitalize() if last[0].isupper() else name}".strip()
-        fits = all(each.fits(other) for path, each in allowed if fnmatchcase(".".join(where), path))
+        fits = all(checker.fits(other) for path, checker in allowed if fnmatchcase(".".join(where), path))
         return other if fits else part
 
     return {"state": _changes(asked.state, renamed(asked.state))}
@@ -124,8 +124,8 @@ def _request(asked: Asked, part: str) -> str:
     """One turn's text: a sentence for each recipe that the calls in `part` make up, or for each call, and whatever
     of the values under "must say" is still unsaid."""
     calls: list[Shown] = [json.loads(line) for line in part.splitlines() if line.startswith('{"call"')]
-    found = MUST_SAY.search(part)
-    values = json.loads(f"[{found[1]}]") if found is not None and not found[1].startswith("(") else []
+    must = MUST_SAY.search(part)
+    values = json.loads(f"[{must[1]}]") if must is not None and not must[1].startswith("(") else []
     does, sentences = dict(SIGNATURE.findall(asked.question)), []
     called = {call["call"] for call in calls}
     catalogue = next((catalogue for tools, catalogue in asked.lent.catalogues if called <= tools), None)
@@ -169,8 +169,8 @@ def classify(asked: Asked) -> Answer:
 def leave_open(asked: Asked) -> Answer:
     """The first value that can be cut out of its sentences without a trace; the others follow the supply."""
     sentences = SENTENCES.split(asked.fields["query"])
-    found = [(int(number), json.loads(value)) for number, value in CHOICE.findall(asked.fields["choices"])]
-    for number, value in found:
+    choices = [(int(number), json.loads(value)) for number, value in CHOICE.findall(asked.fields["choices"])]
+    for number, value in choices:
         words = _words(value)
         own = [sentence for sentence in sentences if Text.of(sentence).contains_exact(words)]
         rest = [sentence for sentence in sentences if sentence not in own]
@@ -178,7 +178,7 @@ def leave_open(asked: Asked) -> Answer:
         request = re.sub(rf"'?{re.escape(words)}'?", vague, " ".join(own), flags=re.IGNORECASE)
         if own and not Text.of(request).contains_exact(value):
             return {"choice": number, "request": request, "supply": " ".join((f"I mean {words}, of course.", *rest))}
-    number, value = found[0]
+    number, value = choices[0]
     return {"choice": number, "request": "Please do what I have in mind.", "supply": f"I mean {value}, of course."}
 
 
@@ -231,7 +231,7 @@ def _clause(recipe: Recipe, calls: Sequence[Shown], chance: random.Random) -> st
             elif isinstance(source, FromEarlierRecipe):
                 fields.setdefault(source.kind, "this one")
     phrase = chance.choice(recipe.phrases)
-    return FIELD.sub(lambda found: fields.get(found[1], "this one"), phrase)
+    return FIELD.sub(lambda field: fields.get(field[1], "this one"), phrase)
 
 
 def _imperative(summary: str) -> str:

@@ -191,20 +191,20 @@ async def _models(endpoint: Endpoint, base: str, rolls_out: Config | None) -> li
     except (orjson.JSONDecodeError, KeyError, TypeError):
         text = f"{base}/models answers with HTTP {status} and no list of models"
         return [Finding("reachable", False, text, "an address ends in /v1 as a rule")]
-    found = [Finding("reachable", True, f"{base} in {seconds * 1000:.0f} ms")]
+    facts = [Finding("reachable", True, f"{base} in {seconds * 1000:.0f} ms")]
     if endpoint.model not in models:
         served = key.scrub(", ".join(sorted(map(str, models))[:5])) or "none"
-        return [*found, Finding("model", False, f"{endpoint.model} is not served; served: {served}", "correct `model`")]
-    found.append(Finding("model", True, f"{endpoint.model} is served"))
+        return [*facts, Finding("model", False, f"{endpoint.model} is not served; served: {served}", "correct `model`")]
+    facts.append(Finding("model", True, f"{endpoint.model} is served"))
     room = models[endpoint.model].get("max_model_len")
     if not isinstance(room, int):
-        return [*found, Finding("context", None, "the server does not say how long a prompt may be")]
+        return [*facts, Finding("context", None, "the server does not say how long a prompt may be")]
     if rolls_out is not None and room < (needed := rolls_out.rollouts.max_context_tokens):
         text = f"{room} tokens: fewer than rollouts.max_context_tokens"
-        return [*found, Finding("context", False, text, f"serve with --max-model-len {needed}")]
+        return [*facts, Finding("context", False, text, f"serve with --max-model-len {needed}")]
     enough = rolls_out is not None or room >= ENOUGH_CONTEXT
     text = f"{room} tokens" + ("" if enough else ": short, so tools are shown by signature only")
-    return [*found, Finding("context", True if enough else None, text)]
+    return [*facts, Finding("context", True if enough else None, text)]
 
 
 async def _answers(client: Client) -> list[Finding]:
@@ -214,12 +214,12 @@ async def _answers(client: Client) -> list[Finding]:
         return [Finding("answer", False, plain, "see the server's log")]
     speed = plain.tokens_out / plain.seconds if plain.seconds else 0.0
     text = f"{plain.tokens_out} tokens in {plain.seconds:.2f} s ({speed:.0f} a second, alone)"
-    found = [Finding("answer", True, text)]
+    facts = [Finding("answer", True, text)]
     if plain.finish in ("empty", "other", "context"):
-        found = [Finding("answer", False, f"no usable answer ({plain.finish})", "is it a chat model with a template?")]
+        facts = [Finding("answer", False, f"no usable answer ({plain.finish})", "is it a chat model with a template?")]
     if not client.settings[0].structured:
-        return [*found, Finding("structured output", None, "switched off (structured = false)")]
-    return [*found, _structured(await _asked(client, Request("probe", COLOUR, schema=SCHEMA, max_tokens=64)))]
+        return [*facts, Finding("structured output", None, "switched off (structured = false)")]
+    return [*facts, _structured(await _asked(client, Request("probe", COLOUR, schema=SCHEMA, max_tokens=64)))]
 
 
 async def _tokens(client: Client) -> list[Finding]:
@@ -293,9 +293,9 @@ def check_endpoints(config: Config) -> dict[str, list[Finding]]:
     """The findings about the endpoints of `config`, those that write, those that play and those that roll out, by kind
     and name, asked at the same time."""
     asked: dict[str, tuple[Endpoint, Config | None]] = {
-        f"{kind} {one.name or one.model}": (one, config if kind == "rollout server" else None)
+        f"{kind} {endpoint.name or endpoint.model}": (endpoint, config if kind == "rollout server" else None)
         for kind, group in (("endpoint", "endpoints"), ("player", "players"), ("rollout server", "rollout_servers"))
-        for one in getattr(config.operation, group)
+        for endpoint in getattr(config.operation, group)
     }
     logs.configure("rods", "error")  # a finding says it all
 

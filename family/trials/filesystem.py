@@ -54,13 +54,13 @@ def _kind(folder: Path) -> Finding:
 def _locks(inside: Path) -> Finding:
     """Two openings of one file exclude each other, and a closed one gives the lock back."""
     path = inside / "lock"
-    with path.open("w") as one, path.open("w") as other:
+    with path.open("w") as first, path.open("w") as other:
         try:
-            fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with suppress(BlockingIOError):
                 fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return Finding("locks", False, "two processes get the same lock at once", "use another file system")
-            one.close()
+            first.close()
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             text = f"there is no flock here ({error.strerror}): heartbeats alone keep a second process out"
@@ -108,11 +108,11 @@ def _room(folder: Path) -> Finding:
 
 def _mounted(folder: Path) -> str:
     """The type of the file system that holds `folder`; "unknown" where the system does not say."""
-    wanted, best, found = folder.resolve(), 0, "unknown"
+    wanted, best, kind = folder.resolve(), 0, "unknown"
     with suppress(OSError):
         for line in Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines():
             _, mount, name, *_ = line.split()
             point = Path(mount.replace("\\040", " "))
             if wanted.is_relative_to(point) and len(point.parts) >= best:
-                best, found = len(point.parts), name
-    return found
+                best, kind = len(point.parts), name
+    return kind

@@ -72,7 +72,7 @@ def trial_run(home: Path, endpoint: Endpoint, seeds: int, config: Config | None,
             "rollouts": Rollouts(rollouts_per_task=len(SOLVED)),
             "training": Training(batch_tasks=size),
             "curriculum": Curriculum(),
-            **{key: default for one in extensions() if one.slots(config) for key, default in one.sections.items()},
+            **{key: default for ext in extensions() if ext.slots(config) for key, default in ext.sections.items()},
             "selection": Selection(seeds_per_step=size, groups=(TASK_TYPES,)),
             "pool": PoolRules(),
             "pipeline": config.pipeline.model_copy(update={"author": "llm"}),
@@ -146,12 +146,12 @@ class SynthesisTrial:
         of its own, all succeed. What words, judge or neighbours then said against it does not count."""
         environment_of = {task.id: task.environment.name for task in self.run.tasks}
         name_of = {record["pick"]: environment_of[record["task"]] for record in self.records(SEEDS, "picked")}
-        found = {record["pick"] for record in self.records(EXPANDED, "expanded")}
+        picks = {record["pick"] for record in self.records(EXPANDED, "expanded")}
         for record in self.records(REJECTED, "rejected"):
             raw = json.loads(record["raw"]) if record["raw"] else {}
-            if record["pick"] not in found and isinstance(raw, dict) and self._runs(name_of[record["pick"]], raw):
-                found.add(record["pick"])
-        return found
+            if record["pick"] not in picks and isinstance(raw, dict) and self._runs(name_of[record["pick"]], raw):
+                picks.add(record["pick"])
+        return picks
 
     def _runs(self, environment: str, raw: Mapping[str, Any]) -> bool:
         """Whether `raw`, a candidate as far as it had been written, has calls and all of them succeed."""
@@ -170,7 +170,7 @@ class SynthesisTrial:
         calls: dict[str, list[Record]] = {}
         for call in self.records(usage("daemon"), "call"):
             calls.setdefault(call["stage"], []).append(call)
-        failed = Counter(f"{one['stage']}: {one['error']}" for one in self.records(REJECTED, "rejected"))
+        failed = Counter(f"{record['stage']}: {record['error']}" for record in self.records(REJECTED, "rejected"))
         spent = costs(self.run.path)
         accepted = len(self.records(EXPANDED, "expanded"))
         tokens = sum(stage.tokens_in + stage.tokens_out for stage in spent.stages.values())
@@ -202,33 +202,33 @@ def _stage(calls: list[Record]) -> dict[str, Any]:
     }
 
 
-def yield_table(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def yield_table(yields: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yields side by side, a column a model, in Markdown; a seed may fail often."""
-    every = list(found.values())
-    yield from _heads("", *found)
-    yield _row("seeds", *(f"{one['finished']} of {one['data']}" for one in every))
+    every = list(yields.values())
+    yield from _heads("", *yields)
+    yield _row("seeds", *(f"{trial['finished']} of {trial['data']}" for trial in every))
     for name, key in (("a ground truth runs", "executable"), ("a variant is accepted", "accepted")):
-        yield _row(name, *(f"{100 * one[key] / max(1, one['finished']):.0f} %" for one in every))
+        yield _row(name, *(f"{100 * trial[key] / max(1, trial['finished']):.0f} %" for trial in every))
     for name in ("calls", "tokens", "seconds"):
         yield _row(
-            f"{name} a variant", *("–" if (value := one[f"{name}_per_variant"]) is None else value for one in every)
+            f"{name} a variant", *("–" if (value := trial[f"{name}_per_variant"]) is None else value for trial in every)
         )
     yield ""
-    yield from _heads("failures for each 100 seeds", *found)
-    for failure in sorted({failure for one in every for failure in one["failures"]}):
-        counts = (100 * one["failures"].get(failure, 0) / max(1, one["finished"]) for one in every)
+    yield from _heads("failures for each 100 seeds", *yields)
+    for failure in sorted({failure for trial in every for failure in trial["failures"]}):
+        counts = (100 * trial["failures"].get(failure, 0) / max(1, trial["finished"]) for trial in every)
         yield _row(f"`{failure}`", *(f"{count:.0f}" for count in counts))
     yield ""
-    yield from _heads("stage: calls, tokens in and out, seconds each", *found)
-    for stage in dict.fromkeys(stage for one in every for stage in one["stages"]):
-        yield _row(stage, *(_calls(one["stages"].get(stage)) for one in every))
+    yield from _heads("stage: calls, tokens in and out, seconds each", *yields)
+    for stage in dict.fromkeys(stage for trial in every for stage in trial["stages"]):
+        yield _row(stage, *(_calls(trial["stages"].get(stage)) for trial in every))
 
 
-def _calls(found: Mapping[str, Any] | None) -> str:
-    if found is None:
+def _calls(stage: Mapping[str, Any] | None) -> str:
+    if stage is None:
         return "–"
-    cut = f" ({found['cut']} cut)" if found["cut"] else ""
-    return f"{found['calls']}{cut}, {found['tokens_in']} + {found['tokens_out']}, {found['seconds']:.1f}"
+    cut = f" ({stage['cut']} cut)" if stage["cut"] else ""
+    return f"{stage['calls']}{cut}, {stage['tokens_in']} + {stage['tokens_out']}, {stage['seconds']:.1f}"
 
 
 def _heads(*names: str) -> list[str]:

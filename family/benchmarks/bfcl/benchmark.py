@@ -63,7 +63,7 @@ class BfclBenchmark:
     def write(self, folder: Path, settings: Settings, episodes: Iterable[Episode]) -> list[Path]:
         """As the harness would have: the error alone where an episode ended early."""
         error = "Error during inference: the episode ended early ({})"
-        entries = [(one.task, error.format(one.end) if one.end in CUT else one.result) for one in episodes]
+        entries = [(done.task, error.format(done.end) if done.end in CUT else done.result) for done in episodes]
         return results.write(folder, settings.policy["name"], entries, settings.results_form)
 
     def scored(self, samples: Sequence[tuple[int, Sequence[Path]]], form: Form, package: Path | None) -> Scores:

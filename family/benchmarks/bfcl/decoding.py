@@ -39,7 +39,7 @@ def executed(text: str, owners: Mapping[str, str]) -> Call:
     """The call that the executor makes of a call string. `owners` gives the class of every callable tool. Before it
     evaluates a string, the executor puts an instance's name before whatever stands before a parenthesis, inside texts
     too. A string that is no call with literal arguments comes back whole as the name of a call that no world knows."""
-    bound = _BEFORE_PARENTHESIS.sub(lambda found: _instance(owners, found[1]) + found[1], text)
+    bound = _BEFORE_PARENTHESIS.sub(lambda match: _instance(owners, match[1]) + match[1], text)
     try:
         node = ast.parse(bound, "<call>", mode="eval").body
         if isinstance(node, ast.Call) and not node.args:
@@ -156,11 +156,11 @@ def _arithmetic(node: ast.expr) -> Any:
         value = _arithmetic(node.operand)
         return -value if isinstance(node.op, ast.USub) else +value
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        one, two = _arithmetic(node.left), _arithmetic(node.right)
-        texts = isinstance(one, str) or isinstance(two, str)
-        if texts and not (isinstance(node.op, ast.Add) and isinstance(one, str) and isinstance(two, str)):
+        left, right = _arithmetic(node.left), _arithmetic(node.right)
+        texts = isinstance(left, str) or isinstance(right, str)
+        if texts and not (isinstance(node.op, ast.Add) and isinstance(left, str) and isinstance(right, str)):
             raise ValueError("only joining is done to texts")
-        value = _OPERATORS[type(node.op)](one, two)
+        value = _OPERATORS[type(node.op)](left, right)
         if len(value) <= _MAX_TEXT if texts else abs(value) < _MAX_NUMBER:
             return value
     raise ValueError("not plain arithmetic")

@@ -110,7 +110,7 @@ class Native(_Official):
 
 def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema without descriptions: arguments and types."""
-    found = {key: value for key, value in schema.items() if key not in ("description", "properties")}
+    bare = {key: value for key, value in schema.items() if key not in ("description", "properties")}
     if "properties" in schema:
-        found["properties"] = {name: _bare(part) | {"description": ""} for name, part in schema["properties"].items()}
-    return found
+        bare["properties"] = {name: _bare(part) | {"description": ""} for name, part in schema["properties"].items()}
+    return bare

@@ -39,10 +39,10 @@ _NO_NAME = re.compile(r"\W")
 Recorded = tuple[str, Any, str]  # id of the task, result (a list of turns, or the text of an error), end of the episode
 
 
-def check_version(found: Mapping[str, Any], where: Path | str) -> None:
-    """Raises RefusedError when `found` names other data than `DATA`."""
-    if {key: found.get(key) for key in DATA} != DATA:
-        theirs, ours = f"{found.get('package')} {found.get('version')}", f"{wheel.PACKAGE} {wheel.VERSION}"
+def check_version(stated: Mapping[str, Any], where: Path | str) -> None:
+    """Raises RefusedError when `stated` names other data than `DATA`."""
+    if {key: stated.get(key) for key in DATA} != DATA:
+        theirs, ours = f"{stated.get('package')} {stated.get('version')}", f"{wheel.PACKAGE} {wheel.VERSION}"
         what = f"belongs to the data of {theirs}; this program scores {ours}, whose tasks differ"
         remedy = "score it with the version that made it; scores of different data are never mixed"
         raise RefusedError(what, where=str(where), remedy=remedy)
@@ -70,15 +70,15 @@ def version_file(file: Path) -> Path | None:
 
 def files(path: Path) -> list[Path]:
     """The result files that `path` is or holds. Raises UserError when there is none, or when they are of BFCL V3."""
-    found = [path] if path.is_file() else sorted(path.rglob("BFCL_*multi_turn_*_result.json"))
-    if not found:
+    paths = [path] if path.is_file() else sorted(path.rglob("BFCL_*multi_turn_*_result.json"))
+    if not paths:
         remedy = f"it should hold {_PREFIX}base_result.json or alike"
         raise UserError("holds no BFCL result files", where=str(path), remedy=remedy)
-    for file in found:
+    for file in paths:
         if not file.name.startswith(_PREFIX):
             remedy = f"this program scores {wheel.PACKAGE} {wheel.VERSION}, whose files are called {_PREFIX}…"
             raise RefusedError("a result file of another version of BFCL", where=str(file), remedy=remedy)
-    return found
+    return paths
 
 
 def read(path: Path, tasks: Mapping[str, Task], form: Form) -> Iterator[Recorded]:

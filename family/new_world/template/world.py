@@ -78,11 +78,11 @@ def add_book(library: Library, title: Title, shelf: Shelf) -> dict[str, int]:
 @WORLD.tool("Books")
 def move_book(library: Library, book: BookId, shelf: Shelf) -> Book:
     """Puts a book on another shelf."""
-    found = _book(library, book)
-    if found.shelf == shelf:
+    volume = _book(library, book)
+    if volume.shelf == shelf:
         raise ToolError(f"book {book} stands there already")
-    found.shelf = shelf
-    return found
+    volume.shelf = shelf
+    return volume
 
 
 @WORLD.tool("Members")
@@ -113,33 +113,33 @@ def list_loans(library: Library, member: MemberId) -> list[str]:
 @WORLD.tool("Loans")
 def lend(library: Library, book: BookId, member: MemberId, days: Days = 14) -> Book:
     """Lends a book to a member."""
-    found = _book(library, book)
+    volume = _book(library, book)
     if member not in library.members:
         raise ToolError(f"no member has the number {member}")
-    if found.borrower is not None:
+    if volume.borrower is not None:
         raise ToolError(f"book {book} is lent already")
-    found.borrower, found.days = member, days
-    return found
+    volume.borrower, volume.days = member, days
+    return volume
 
 
 @WORLD.tool("Loans")
 def give_back(library: Library, book: BookId) -> Book:
     """Takes a borrowed book back."""
-    found = _book(library, book)
-    if found.borrower is None:
+    volume = _book(library, book)
+    if volume.borrower is None:
         raise ToolError(f"book {book} is not lent")
-    found.borrower, found.days = None, 0
-    return found
+    volume.borrower, volume.days = None, 0
+    return volume
 
 
 @WORLD.tool("Loans")
 def extend(library: Library, book: BookId, days: Days) -> Book:
     """Extends a loan by a number of days."""
-    found = _book(library, book)
-    if found.borrower is None:
+    volume = _book(library, book)
+    if volume.borrower is None:
         raise ToolError(f"book {book} is not lent")
-    found.days += days
-    return found
+    volume.days += days
+    return volume
 
 
 def environment() -> TypedEnvironment[Library]:
@@ -163,7 +163,7 @@ def _catalogue() -> Catalogue:
         """A new number. Padding takes one below the highest: the tools count on from there, and what they add to the
         padded state must get the number that it had before."""
         if padding:
-            return str(rng.choice([each for each in range(1, max(map(int, taken))) if str(each) not in taken]))
+            return str(rng.choice([free for free in range(1, max(map(int, taken))) if str(free) not in taken]))
         return str(max(map(int, taken), default=rng.randint(low, high)) + rng.randint(1, 9))
 
     def add(state: dict[str, Any], avoid: frozenset[str], rng: random.Random) -> dict[str, Any]:
