@@ -58,12 +58,12 @@ class InterfaceVersion:
 
 
 class InterfaceVersions:
-    """Follows the live steps of a run; `found` are the versions that they have shown, in order."""
+    """Follows the live steps of a run; `shown` are the versions of the interface in them, in order."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self.evolves = any(extension.follows(stage) for extension in extensions() for stage in config.curriculum.stages)
-        self.found: list[InterfaceVersion] = []
+        self.shown: list[InterfaceVersion] = []
         self._there: list[dict[str, str]] = []  # the components of each version
         self._causes: dict[int, dict[str, Any]] = {}  # what a step has changed for the next one, where it has
 
@@ -74,7 +74,7 @@ class InterfaceVersions:
         for extension in extensions():
             if (cause := extension.cause(step.record)) is not None:
                 self._causes[step.step] = dict(cause)
-        if not step.records or (self.found and self.found[-1].version == step.records[0]["interface"]):
+        if not step.records or (self.shown and self.shown[-1].version == step.records[0]["interface"]):
             return
         rules, dialect = stage_rules(self._config.curriculum, step.stage), self._config.policy.dialect
         now: dict[str, str] = {}
@@ -82,7 +82,7 @@ class InterfaceVersions:
             now |= extension.components(rules, dialect, extension.before(after.get(extension.name), step.record))
         there = self._there[-1] if self._there else {}
         why = self._causes.get(step.step - 1)
-        self.found.append(
+        self.shown.append(
             InterfaceVersion(
                 step.step,
                 step.stage,
@@ -98,8 +98,8 @@ class InterfaceVersions:
         """Drops the versions and the changes of steps beyond `last`."""
         while self._causes and next(reversed(self._causes)) > last:
             self._causes.popitem()
-        while self.found and self.found[-1].step > last:
-            self.found.pop()
+        while self.shown and self.shown[-1].step > last:
+            self.shown.pop()
             self._there.pop()
 
 
@@ -123,7 +123,7 @@ class ProgressSample:
         self.calling, self.replies = played.calling_share, played.replies_a_turn
         self.entropy = known_mean(update.entropy for update in progress.last_updates.values())
         self.gradient_norm = known_mean(update.gradient_norm for update in progress.last_updates.values())
-        self.interface = versions.found[-1] if versions.evolves and versions.found else None
+        self.interface = versions.shown[-1] if versions.evolves and versions.shown else None
         self.difficulty: dict[str, Any] | None = state.of_folds("status").get("difficulty")
         self.zones = progress.zones
         self.generated = sum(member.generation > 0 for member in state.active.values())

@@ -48,7 +48,7 @@ def status(follower: Follower, query: Query) -> dict[str, Any]:
         values = now.standing()
         if not follower.complete:
             values |= dict.fromkeys(DAEMONS)  # what is not known yet
-        notes, versions = follower.notes(), follower.versions.found[-VERSIONS:]
+        notes, versions = follower.notes(), follower.versions.shown[-VERSIONS:]
         asked, errors = follower.asked.words(), list(follower.errors)
         environments = follower.run.environment_records(follower.admitted)[-VERSIONS:]
         spent = list(follower.spent.values())

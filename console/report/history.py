@@ -118,7 +118,7 @@ class History:
         self.dynamics = {step: Dynamics(*went) for step, *went in _rows(steps, "step", *DYNAMICS, where="turns")}
         shown = _rows(follower.updates, "step", "entropy", "norm")
         self.updates = {step: Update(_known(entropy), _known(norm)) for step, entropy, norm in shown}
-        self.versions = tuple(follower.versions.found)
+        self.versions = tuple(follower.versions.shown)
         faced = _rows(steps, "step", "difficulty", "drawn", "earned", where="drawn")
         self.difficulty = [Faced(step, int(level), tasks, _known(mean)) for step, level, tasks, mean in faced]
         self.heldout: dict[str, Any] | None = scored(follower.path)

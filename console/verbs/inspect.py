@@ -58,7 +58,7 @@ def inspect(
     if interface:
         follower = Follower(run)
         with follower.whole():
-            versions = follower.versions.found
+            versions = follower.versions.shown
         lines = (line for version in versions for line in _version_lines(version))
         print_result(as_json, {"versions": list(map(asdict, versions))}, lines)
     elif task is None or task in ("variants", "originals"):

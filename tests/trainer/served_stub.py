@@ -1,7 +1,7 @@
 """A server of nano with vLLM's interface: token ids in and out, weights loaded in place. Real HTTP, real weights.
 
-It decodes greedily. `fail` makes it answer 500 from then on; with request `restart_before`, counted from 0, it is as a
-restart would leave it. It holds its cached prefixes `busy` times before it forgets them.
+It decodes greedily. `fail` makes it answer 500 from then on; `restart` has it be, from a later request on, as a restart
+would leave it. It holds its cached prefixes `busy` times before it forgets them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,21 @@ class Served:
         self.model, self.fail, self.url = model, False, ""
         self.initial = deepcopy(model.state_dict())
         self.mark = "default"
-        self.restart_before = -1
+        self.restart_before = -1  # a number of `asked`
+        self.restarted = threading.Event()  # unset while a restart is due
+        self.restarted.set()
         self.busy = 0
         self.room = 4096  # tokens of a context
         self.asked: list[dict[str, Any]] = []
         self.loaded: list[str] = []
         self.sizes: list[int] = []  # bytes of the weights that were loaded
         self.lock = threading.Lock()
+
+    def restart(self, after: int) -> None:
+        """Restarts once `after` more requests have been answered. Until then who asks for the weight version waits, so
+        that no rollout ends before the restart, however short it is."""
+        self.restart_before = len(self.asked) + after
+        self.restarted.clear()
 
     def answer(self, path: str, body: dict[str, Any]) -> Any:
         if path == "/collective_rpc":
@@ -57,6 +65,7 @@ class Served:
         if len(self.asked) == self.restart_before:
             self.model.load_state_dict(self.initial)
             self.mark = "default"
+            self.restarted.set()
         self.asked.append(body)
         tokens: list[int] = []
         logprobs: list[float] = []
@@ -80,6 +89,8 @@ def served(model: Any) -> Iterator[Served]:
     state = Served(model)
 
     def answer(path: str, body: Any) -> tuple[int, Any]:
+        if path == "/weight_info":
+            assert state.restarted.wait(60), "no request has reached the restart"
         with state.lock:
             return (500, {}) if state.fail else (200, state.answer(path, body))
 

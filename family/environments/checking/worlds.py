@@ -256,7 +256,7 @@ def _sets(tree: ast.Module) -> Iterator[Found]:
     fields = set[str]().union(*map(_given_names, kept))
     for function in ast.walk(tree):
         if isinstance(function, Function):
-            yield from _Sets(function, fields).found()
+            yield from _Sets(function, fields).faults()
 
 
 def _says_set(annotation: ast.expr | None) -> bool:
@@ -299,7 +299,7 @@ class _Sets:
             return node.func.id in ("set", "frozenset")
         return isinstance(node, (ast.Set, ast.SetComp))
 
-    def found(self) -> Iterator[Found]:
+    def faults(self) -> Iterator[Found]:
         harmless = {  # comprehensions that nobody sees the order of
             id(argument)
             for node in ast.walk(self.function)

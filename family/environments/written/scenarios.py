@@ -78,7 +78,7 @@ class DoneScenario:
 
     written: WrittenScenario
     scenario: Scenario
-    found: Validated
+    validated: Validated
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,8 @@ def written_task(
         user = Persona(written.task, written.query, written.knows, written.manner, len(written.knows) + 4)
     prompts = {name: load(name).hash for name in TEMPLATES}
     told = {"source": "written", "topic": plan.topic, "scenario": written.number, "models": list(models)}
-    return as_task(environment, done.scenario, done.found, user, split, plan.documentation, told | {"prompts": prompts})
+    told["prompts"] = prompts
+    return as_task(environment, done.scenario, done.validated, user, split, plan.documentation, told)
 
 
 async def _check(authors: Asking, program: WorldProgram, name: str, asked: Mapping[str, str], example: str) -> str:

@@ -159,7 +159,7 @@ def test_what_a_restarted_server_says_is_not_taken_for_the_policys(tmp_path: Pat
     with served(deepcopy(local.model).eval()) as state:
         through_server = through(state, local)
         through_server.version = by_disk(local, through_server, tmp_path / "weights")
-        state.restart_before = len(state.asked) + 3  # in the middle of the batch
+        state.restart(after=3)  # in the middle of the batch: each of its episodes asks at least once
         cut = through_server.rollouts(jobs()[:4], random_seed=1)
         through_server.version = by_disk(local, through_server, tmp_path / "weights")
         whole = through_server.rollouts(jobs()[:4], random_seed=1)
