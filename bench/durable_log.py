@@ -22,7 +22,7 @@ from pathlib import Path
 
 from bench.figures import Figure, run
 from rods.buffers.log.disk import sync_folder
-from rods.buffers.log.records import Record, line, record
+from rods.buffers.log.record_bytes import Record, line, record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import GroupCommit, LogWriter
 

@@ -20,7 +20,7 @@ import orjson
 
 from bench.figures import Figure, run
 from rods.buffers.folds.observations import Observations
-from rods.buffers.log.records import line, record
+from rods.buffers.log.record_bytes import line, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.creation import create_run
 from rods.buffers.run.run import Run

@@ -26,7 +26,7 @@ from typing import Any
 
 from bench.figures import Figure, run
 from rods.buffers.daemon_log import DaemonLog
-from rods.buffers.log.records import Record, line, record
+from rods.buffers.log.record_bytes import Record, line, record
 from rods.buffers.run.creation import create_run
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL, SEEDS, expanded_segment

@@ -22,7 +22,7 @@ import tomli_w
 
 from bench.figures import Figure, run
 from bench.fixtures.llm_stub import Script, Stub
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS
 from rods.buffers.usage import costs

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, run
-from rods.buffers.log.records import line, record
+from rods.buffers.log.record_bytes import line, record
 from rods.buffers.run.creation import create_run
 from rods.buffers.run.runfolder import expanded_segment
 from rods.buffers.trainer_log import TrainerLog

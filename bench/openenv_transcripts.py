@@ -30,7 +30,7 @@ from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import goal_of
 from rods.tasks import Task
 from rods.worlds.openenv.description import ENDING, OpenEnvDescription
-from rods.worlds.openenv.serving import served
+from rods.worlds.openenv.environment_server import served
 from rods.worlds.openenv.world import OpenEnvironment, introduced
 
 TASKS = 200

@@ -19,7 +19,7 @@ from statistics import median
 
 from bench.figures import Figure, run
 from rods import dialects
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.run.creation import create_run
 from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS

@@ -27,11 +27,11 @@ import orjson
 
 from rods.buffers.folds.observations import Observations
 from rods.buffers.folds.seeds import Seeds
-from rods.buffers.folds.sources import sources
+from rods.buffers.folds.slot_sources import sources
 from rods.buffers.log.disk import free_name
 from rods.buffers.log.disk import replace as replace_file
 from rods.buffers.log.parts import last_of
-from rods.buffers.log.records import LOST, Record
+from rods.buffers.log.record_bytes import LOST, Record
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import CHECKPOINTS, EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, SEEDS
 from rods.errors import RefusedError, UserError

@@ -21,7 +21,7 @@ from rods.buffers.folds.seeds import Seeds
 from rods.buffers.folds.seeds import Unfinished as Unfinished  # what it hands to the daemon
 from rods.buffers.log.disk import sync_file
 from rods.buffers.log.parts import segments
-from rods.buffers.log.records import Record, quarantine, record
+from rods.buffers.log.record_bytes import Record, quarantine, record
 from rods.buffers.log.writer import GroupCommit, LogWriter
 from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import rods
 from rods.buffers.checkpoints import check_fork
-from rods.buffers.log.records import record
+from rods.buffers.log.record_bytes import record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.creation import check, create_run
 from rods.buffers.run.locks import Ownership

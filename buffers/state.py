@@ -25,10 +25,10 @@ from typing import Any
 
 from rods.buffers.folds.observations import AttemptHistory, ClosedStep, Observations, known_starts
 from rods.buffers.folds.pool import Member, Pool, fix, initial
+from rods.buffers.folds.slot_sources import drawn_task, sources
 from rods.buffers.folds.snapshots import Snapshots
-from rods.buffers.folds.sources import drawn_task, sources
 from rods.buffers.folds.staging import Staging
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL

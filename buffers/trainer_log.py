@@ -16,7 +16,7 @@ import orjson
 from rods.buffers.folds.observations import digest
 from rods.buffers.folds.pool import windows_json
 from rods.buffers.log.disk import replace
-from rods.buffers.log.records import Record, quarantine, record
+from rods.buffers.log.record_bytes import Record, quarantine, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.merging.merger import Epoch, Merger
 from rods.buffers.run.locks import Ownership

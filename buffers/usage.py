@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from rods.buffers.log.records import Record, record
+from rods.buffers.log.record_bytes import Record, record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.runfolder import EXPANDED

@@ -15,7 +15,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import exists
 from rods.config import read_config
 from rods.console import api
-from rods.console.dash.export import export_report
+from rods.console.dash.page_file import export_report
 from rods.console.output import print_lines
 from rods.console.progress import Progress
 from rods.console.verbs.up import up

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rods.buffers.log.parts import Lookup
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.heartbeat import read_heartbeat
 from rods.buffers.run.runfolder import ADMITTED, EXPANDED, OBSERVATIONS, POOL, usage
 from rods.buffers.state import ClosedStep, LostVariant, Tail

@@ -19,7 +19,7 @@ import orjson
 
 from rods.buffers.daemon_log import DaemonTotals
 from rods.buffers.log.parts import segments
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.control import AskedChanges
 from rods.buffers.run.heartbeat import judge, local_time, read_heartbeat
 from rods.buffers.run.locks import owner

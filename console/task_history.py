@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, TRACES
 from rods.buffers.state import read_state

@@ -201,7 +201,7 @@ class Extension:
         raise NotImplementedError(f"{self.name} fills slots and has no length of an epoch")
 
     def source(self, run: Any, *, strict: bool = False) -> Any:
-        """The tasks of these slots (rods.buffers.folds.sources.TaskSource). `strict`: damage to their log is an
+        """The tasks of these slots (rods.buffers.folds.slot_sources.TaskSource). `strict`: damage to their log is an
         error."""
         raise NotImplementedError(f"{self.name} fills slots and has no source of tasks")
 

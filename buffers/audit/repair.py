@@ -26,7 +26,7 @@ import orjson
 from rods.buffers.audit.verify import LOGS, Findings, Rederivation
 from rods.buffers.log.disk import free_name, replace, sync_folder
 from rods.buffers.log.parts import first_seq, segments
-from rods.buffers.log.records import CLOSING, LOST, Record, is_record, leading_record, line, record
+from rods.buffers.log.record_bytes import CLOSING, LOST, Record, is_record, leading_record, line, record
 from rods.buffers.log.tail import read_raw
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder

@@ -21,10 +21,10 @@ from rods import dialects, interfaces
 from rods.buffers.checkpoints import truncations
 from rods.buffers.folds.observations import ClosedStep, Observations, digest
 from rods.buffers.folds.pool import Pool, fix, initial, windows_json
-from rods.buffers.folds.sources import sources
+from rods.buffers.folds.slot_sources import sources
 from rods.buffers.folds.staging import Staging
 from rods.buffers.log.parts import segments
-from rods.buffers.log.records import KEYS, KINDS, LOST, Record, record_id
+from rods.buffers.log.record_bytes import KEYS, KINDS, LOST, Record, record_id
 from rods.buffers.log.tail import Tail, read, read_raw
 from rods.buffers.merging.merger import admissions, merge_records, recorded_slots
 from rods.buffers.merging.rules import Admission

@@ -18,7 +18,7 @@ import orjson
 
 from rods.buffers.folds.snapshots import Snapshots
 from rods.buffers.log.parts import last_record, segments
-from rods.buffers.log.records import Record, is_record
+from rods.buffers.log.record_bytes import Record, is_record
 from rods.buffers.log.tail import Tail
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS

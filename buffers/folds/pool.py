@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import astuple, dataclass, replace
 from typing import Any, NamedTuple
 
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.run import Run
 from rods.extension import extensions
 from rods.rules.retirement import TOO_HARD

@@ -19,7 +19,7 @@ import orjson
 
 from rods.buffers.log.disk import replace
 from rods.buffers.log.parts import segments
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.runfolder import SNAPSHOTS
 from rods.errors import RodsError, UserError
 from rods.files import read_regular

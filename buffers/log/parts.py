@@ -9,7 +9,7 @@ from bisect import bisect_right
 from contextlib import suppress
 from pathlib import Path
 
-from rods.buffers.log.records import LOST, Record, parsed
+from rods.buffers.log.record_bytes import LOST, Record, parsed
 from rods.files import open_regular
 
 LOOKS = 20  # how often a reader looks again for a part that is being renamed

@@ -18,7 +18,7 @@ import orjson
 
 from rods.buffers.log.disk import refusals
 from rods.buffers.log.parts import LOOKS, PROBED, first_seq, segments
-from rods.buffers.log.records import (
+from rods.buffers.log.record_bytes import (
     CLOSED_BY,
     CLOSING,
     LOST,

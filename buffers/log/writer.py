@@ -30,7 +30,7 @@ from pathlib import Path
 
 from rods.buffers.log.disk import open_file, refusals, sync_folder, write
 from rods.buffers.log.parts import first_seq, last_of, last_record
-from rods.buffers.log.records import Damage, Record, closed, leading_record, line, quarantine
+from rods.buffers.log.record_bytes import Damage, Record, closed, leading_record, line, quarantine
 from rods.errors import InfrastructureError, RefusedError, disk_error
 
 

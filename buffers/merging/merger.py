@@ -14,7 +14,7 @@ from rods.buffers.folds.seeds import Seeds
 from rods.buffers.folds.staging import Staging
 from rods.buffers.log.disk import sync_file
 from rods.buffers.log.parts import LOOKS, first_seq, segments
-from rods.buffers.log.records import Damage, Record, record
+from rods.buffers.log.record_bytes import Damage, Record, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.merging.rules import Admission, derive
 from rods.buffers.run.heartbeat import Heartbeat, read_heartbeat

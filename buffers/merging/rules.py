@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from rods.buffers.folds.pool import Member, Pool
 from rods.buffers.folds.staging import Candidate
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.run import Run
 from rods.config import Config, PoolRules, Stage
 from rods.gates import varied

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from rods.buffers.log.records import Record, record
+from rods.buffers.log.record_bytes import Record, record
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.heartbeat import ProcessLocation

@@ -30,7 +30,7 @@ import tomli_w
 import rods
 from rods import interfaces
 from rods.buffers.log.disk import refusals, sync_folder, write
-from rods.buffers.log.records import Record, record
+from rods.buffers.log.record_bytes import Record, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
 from rods.buffers.run.locks import Ownership

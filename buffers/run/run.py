@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 import rods
-from rods.buffers.log.records import Record, record
+from rods.buffers.log.record_bytes import Record, record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder

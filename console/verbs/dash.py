@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import uvicorn
 from cyclopts import Parameter
 
-from rods.console.dash.export import export_page
+from rods.console.dash.page_file import export_page
 from rods.console.dash.server import Registry, application, local
 from rods.console.output import FoldersOfRuns, Port
 from rods.errors import UserError

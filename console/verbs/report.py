@@ -22,7 +22,7 @@ def report(run: RunFolder, /, *, as_json: Json = False) -> None:
 
     Reads files only and may be asked of a living run. Held-out scores appear once `rods score` has made them.
     """
-    from rods.console.dash.export import export_report
+    from rods.console.dash.page_file import export_report
 
     page, said = export_report(run)
     findings = (f"  {line}" for line in said["findings"])

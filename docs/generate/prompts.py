@@ -19,8 +19,8 @@ from rods.family.simulation.generating import draw_task
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.roles import Simulation, ask_for_task, ask_tool, ask_user, ask_verifier
 from rods.family.simulation.settings import DifficultyRules
-from rods.family.trials.model import StandIn, StandInClient
 from rods.family.trials.rehearsal import rehearse, title
+from rods.family.trials.stand_in_model import StandIn, StandInClient
 from rods.llm import Request
 from rods.prompts import load
 from rods.worlds import desk

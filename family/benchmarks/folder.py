@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 import orjson
 
 from rods.buffers.log.disk import replace
-from rods.buffers.log.records import record
+from rods.buffers.log.record_bytes import record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.canonical import keyed_random

@@ -39,10 +39,10 @@ from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain
 from rods.evaluation import card as cards
-from rods.family.benchmarks import episodes, report, sources
+from rods.family.benchmarks import episodes, output_sources, scores
 from rods.family.benchmarks.benchmarks import Benchmark, named, opened
 from rods.family.benchmarks.folder import COLDEST, EPISODES, SETTINGS, Episode, Journal, open_folder
-from rods.family.benchmarks.sources import Options, Source
+from rods.family.benchmarks.output_sources import Options, Source
 from rods.llm import Budget, Client
 from rods.signals import Interrupted, StopRequest
 from rods.tasks import AnyTask, read_tasks, scripted
@@ -73,8 +73,8 @@ def _interrupted(stopped: Interrupted) -> tuple[str, int]:
 def _run(
     folder: Folder, /, *, options: Annotated[Options, Parameter(name="*")] = DEFAULTS, as_json: Json = False
 ) -> int:
-    source = sources.find(options)
-    settings = sources.settings(source, options)
+    source = output_sources.find(options)
+    settings = output_sources.settings(source, options)
     benchmark = None if options.tasks else named(options.benchmark)
     chosen = settings.choose(benchmark.tasks() if benchmark else list(read_tasks(options.tasks or Path())))
     if not chosen:
@@ -97,15 +97,15 @@ def _run(
             session.run(options)
         finally:
             session.journal.close()
-        summary = report.report(folder)
+        summary = scores.report(folder)
         code = session.code()
-    print_result(as_json, summary, report.lines(summary))
+    print_result(as_json, summary, scores.lines(summary))
     return code
 
 
 def _report(folder: Folder, /, *, as_json: Json = False) -> None:
-    summary = report.report(folder)
-    print_result(as_json, summary, report.lines(summary))
+    summary = scores.report(folder)
+    print_result(as_json, summary, scores.lines(summary))
 
 
 def _compare(
@@ -115,8 +115,8 @@ def _compare(
     *,
     as_json: Json = False,
 ) -> None:
-    differences = report.compare(before, after)
-    print_result(as_json, differences, report.compared_lines(differences))
+    differences = scores.compare(before, after)
+    print_result(as_json, differences, scores.compared_lines(differences))
 
 
 def _check(
@@ -126,8 +126,8 @@ def _check(
     wheel: Annotated[Path | None, Parameter(help="the scorer's package to ask; default: the pinned")] = None,
     as_json: Json = False,
 ) -> int:
-    checked = report.check(folder, wheel)
-    print_result(as_json, checked, report.checked_lines(checked))
+    checked = scores.check(folder, wheel)
+    print_result(as_json, checked, scores.checked_lines(checked))
     return EXIT_OK if checked["equal"] == checked["episodes"] else EXIT_FAILED
 
 

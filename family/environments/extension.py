@@ -15,7 +15,7 @@ class GeneratedEnvironments(Extension):
         "env generate": ("verbs:generate_worlds", "Generate worlds and tasks in them, without a language model."),
         "env write": ("verbs:write_worlds", "Have language models write worlds and the tasks in them."),
         "data select": (
-            "selection:select_tasks",
+            "world_selection:select_tasks",
             "Choose the worlds that are trained on: how many, how like the held-out.",
         ),
     }

@@ -37,7 +37,7 @@ from rods.family.environments.procedural.scenarios import Mode, draw_like, task
 from rods.family.environments.procedural.skeletons import TOPICS, Skeleton, draw_skeleton, topic_names
 from rods.family.environments.programs import program_of
 from rods.family.environments.written.asking import Question
-from rods.family.environments.written.programs import Dropped
+from rods.family.environments.written.building import Dropped
 from rods.family.environments.written.scenarios import TEMPLATES, Likeness, find_witness, write_scenario, written_task
 from rods.family.environments.written.writing import with_checks
 from rods.faults import Gate

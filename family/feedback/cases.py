@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from rods.buffers.audit.verify import Findings
 from rods.buffers.log.parts import segments
-from rods.buffers.log.records import Damage, Record
+from rods.buffers.log.record_bytes import Damage, Record
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.run.run import Run
 from rods.family.feedback.gates import GroundTruthValues, failing, feedback_faults

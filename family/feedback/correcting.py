@@ -18,7 +18,7 @@ import structlog
 
 from rods.analysis.containment import stems
 from rods.answers import AnswerForm, Schema
-from rods.buffers.log.records import quarantine, record
+from rods.buffers.log.record_bytes import quarantine, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState

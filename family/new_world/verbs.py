@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rods.buffers.log.disk import replace
 from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.worlds.checking.files import rehashed
+from rods.worlds.checking.task_files import rehashed
 
 TEMPLATE = Path(__file__).with_name("template")
 

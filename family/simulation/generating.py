@@ -28,8 +28,8 @@ from rods.conversations import Limits, Persona, Rubric
 from rods.environments.base import Tool
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Levels
+from rods.family.simulation.documents import SimulatedTool, ToolRepository
 from rods.family.simulation.settings import DIMENSIONS
-from rods.family.simulation.tools import SimulatedTool, ToolRepository
 from rods.prompts import load
 from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split
 

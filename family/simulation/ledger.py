@@ -17,7 +17,7 @@ from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import canonical
 from rods.environments.base import Result
-from rods.family.simulation.tools import OF_MANY, OF_ONE, Effect, SimulatedTool
+from rods.family.simulation.documents import OF_MANY, OF_ONE, Effect, SimulatedTool
 
 Status = Literal["ok", "not_found", "refused"]
 Fields = Mapping[str, Any]

@@ -18,10 +18,10 @@ from rods.conversations import RUBRIC_LEVELS, UserText
 from rods.environments.base import Tool
 from rods.episode.engine import NeedOutcome, Outcome
 from rods.family.simulation.difficulty import Levels
+from rods.family.simulation.documents import ToolRepository
 from rods.family.simulation.generating import CRITERIA, DrawnTask, Errand, said
 from rods.family.simulation.ledger import ToolAnswer
 from rods.family.simulation.settings import Information
-from rods.family.simulation.tools import ToolRepository
 
 T = TypeVar("T")
 Role = Literal["simulated_task", "simulated_tool", "simulated_user", "simulated_verifier"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rods.buffers.folds.observations import Observations
 from rods.buffers.log.parts import Lookup, last_record, segments
-from rods.buffers.log.records import record
+from rods.buffers.log.record_bytes import record
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.run import Run
@@ -40,7 +40,7 @@ def difficulty_of(observations: Observations) -> Difficulty:
 
 
 class DrawnSource:
-    """A `rods.buffers.folds.sources.TaskSource`, which follows drawn.jsonl: in memory stay two numbers a task, the
+    """A `rods.buffers.folds.slot_sources.TaskSource`, which follows drawn.jsonl: in memory stay two numbers a task, the
     contents on the disk."""
 
     log = DRAWN

@@ -19,8 +19,8 @@ from rods.daemon.stand_ins import Answer, Asked, Role
 from rods.episode.users import procedural_user
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Levels
+from rods.family.simulation.documents import from_mcp
 from rods.family.simulation.generating import WANTED, draw_task
-from rods.family.simulation.tools import from_mcp
 from rods.prompts import load
 
 KNOWN_THINGS = 20  # an errand's knowledge at most, as its form wants it

@@ -24,9 +24,9 @@ from rods.calls import Call
 from rods.conversations import RUBRIC_LEVELS, Persona, Rubric
 from rods.environments.base import Instance, Result
 from rods.episode.engine import NeedOutcome, Outcome
+from rods.family.simulation.documents import SimulatedTool
 from rods.family.simulation.generating import CRITERIA
 from rods.family.simulation.roles import verdict, without_asking
-from rods.family.simulation.tools import SimulatedTool
 from rods.tasks import OpenTask
 
 SPARE = 2  # calls beyond the expected ones that a short way may have

@@ -14,8 +14,8 @@ from rods.analysis.schemas import Checker, fits, limits
 from rods.calls import Call
 from rods.canonical import canonical, content_id, keyed_random
 from rods.environments.base import Environment, Features, Instance, Result, Tool, kept
+from rods.family.simulation.documents import OF_MANY, OF_ONE, Effect, SimulatedTool, ToolRepository, from_environment
 from rods.family.simulation.ledger import Ledger, ToolAnswer
-from rods.family.simulation.tools import OF_MANY, OF_ONE, Effect, SimulatedTool, ToolRepository, from_environment
 
 BEHAVIOUR = 1  # version of what is drawn; another one gives tasks another environment
 DRAWS = 8  # of a result, until one contradicts nothing

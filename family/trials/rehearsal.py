@@ -2,8 +2,8 @@
 they are paid for.
 
 The author goes through its stages over the seed, and each question is kept as it would be sent; a stand-in answers it
-(rods.family.trials.model), again and again until a draft gets through all stages. Its judge finds fault with every
-sample, and what is asked after a failure (patch, refine) is asked once too.
+(rods.family.trials.stand_in_model), again and again until a draft gets through all stages. Its judge finds fault with
+every sample, and what is asked after a failure (patch, refine) is asked once too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rods.daemon.pipeline import PLAIN, kinds_of
 from rods.daemon.stand_ins import Answer, Asked, Role
 from rods.environments.base import Environment
 from rods.errors import UserError
-from rods.family.trials.model import StandIn, StandInClient, parts, roles
+from rods.family.trials.stand_in_model import StandIn, StandInClient, parts, roles
 from rods.llm import Request
 from rods.llm.wire import CHARACTERS_A_TOKEN
 from rods.tasks import OpenTask, Task

@@ -14,7 +14,7 @@ from rods.console.output import Port
 from rods.daemon.stand_ins import NAME
 from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.family.trials.model import StandIn
+from rods.family.trials.stand_in_model import StandIn
 
 LARGEST = 64 * 2**20  # bytes of a request
 Named = Annotated[

@@ -24,7 +24,7 @@ from typing import Any
 import orjson
 
 from rods import logs
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.creation import create_run
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, LOGS, REJECTED, SEEDS, usage

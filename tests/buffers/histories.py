@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.trainer_log import TrainerLog

@@ -12,7 +12,7 @@ from rods.buffers.audit.verify import ENVELOPE
 from rods.buffers.folds.observations import digest
 from rods.buffers.lifecycle import extend
 from rods.buffers.log.parts import segments
-from rods.buffers.log.records import CLOSED_BY, CLOSING, KEYS, Record, is_record, record_id
+from rods.buffers.log.record_bytes import CLOSED_BY, CLOSING, KEYS, Record, is_record, record_id
 from rods.buffers.log.tail import groups, read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder

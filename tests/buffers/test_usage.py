@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rods.buffers.log.records import record
+from rods.buffers.log.record_bytes import record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.runfolder import expanded_segment

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from rods.buffers.log.records import line, record_id
+from rods.buffers.log.record_bytes import line, record_id
 
 ESCAPE = "\x1b[2J\x1b]0;title\x07"
 LONG = 1 << 20

@@ -10,7 +10,7 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.buffers.audit.verify import verify
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import CONTROL, operation
 from rods.console.main import run as rods

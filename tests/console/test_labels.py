@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 import rods
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.runfolder import trace_file
 from rods.buffers.state import RunState
 from rods.console.follower import Follower

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rods.buffers.audit.verify import verify
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.runfolder import EXPANDED, POOL, SEEDS
 from tests.daemon.runs import Daemon, Trainer, epochs, idle, make_run, seeds, until, variants
 

@@ -16,7 +16,7 @@ import tomli_w
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.buffers.audit.verify import verify
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import usage

@@ -95,7 +95,7 @@ def test_the_recipe_is_the_papers() -> None:
 
 
 def test_every_file_of_a_row_is_made_by_a_command_that_there_is() -> None:
-    """The options of `rods data select` by name; what it selects: tests/family/environments/test_selection.py."""
+    """The options of `rods data select` by name; what it selects: tests/family/environments/test_world_selection.py."""
     verb = application()["data"]["select"]
     options = {name for one in verb.assemble_argument_collection(parse_docstring=False) for name in one.names}
     commands = dict(re.findall(r"`rods data select \S+ (\S+\.jsonl)([^`]*)`", README))

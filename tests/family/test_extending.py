@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from rods.buffers.log.records import line
+from rods.buffers.log.record_bytes import line
 from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import OBSERVATIONS
 from tests.test_removal import ROOT, live, run

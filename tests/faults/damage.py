@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rods.buffers.log.records import Record, record
+from rods.buffers.log.record_bytes import Record, record
 from rods.buffers.log.tail import Tail, groups
 from rods.buffers.log.writer import LogWriter
 from rods.errors import CorruptLogError

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 
 from rods.buffers.audit.verify import verify
 from rods.buffers.folds.pool import windows_json
-from rods.buffers.log.records import line, record
+from rods.buffers.log.record_bytes import line, record
 from rods.buffers.log.tail import Tail, read, read_raw
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.merging.merger import Epoch

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from rods.buffers.log.records import record
+from rods.buffers.log.record_bytes import record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.errors import CorruptLogError, RodsError

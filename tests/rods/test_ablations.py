@@ -18,7 +18,7 @@ import pytest
 import tomli_w
 
 from rods.buffers.audit.verify import verify
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS

@@ -49,9 +49,9 @@ def export_bfcl(
 ) -> None:
     """Write tasks in BFCL's own format, so that its tools read them."""
     from rods.tasks import read_tasks
-    from rods.worlds.bfcl import export
+    from rods.worlds.bfcl import task_format
 
-    counts = export.write(list(read_tasks(file)), folder)
+    counts = task_format.write(list(read_tasks(file)), folder)
     told = f"{counts.total()} tasks in {folder}: {', '.join(f'{count} {kind}' for kind, count in counts.items())}"
     _print(as_json, {"folder": folder, "tasks": counts.total(), "types": counts}, told)
 
@@ -65,9 +65,9 @@ def import_bfcl(
 ) -> None:
     """Read tasks in BFCL's own format and write them as JSONL, for `rods data check` and `[data] tasks`."""
     from rods.tasks import write_task_file
-    from rods.worlds.bfcl import export
+    from rods.worlds.bfcl import task_format
 
-    tasks = export.read(folder)
+    tasks = task_format.read(folder)
     write_task_file(tasks, out)
     _print(as_json, {"tasks": len(tasks), "out": out}, f"{len(tasks)} tasks in {out}")
 

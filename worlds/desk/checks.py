@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.calls import Call
-from rods.worlds.desk.registry import registered
+from rods.worlds.desk.declared_tools import registered
 from rods.worlds.desk.tools import State, entries
 
 PARTS = ("contacts", "calendar.events", "mail.inbox", "mail.sent", "files", "ledger.accounts", "ledger.bills")

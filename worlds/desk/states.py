@@ -12,7 +12,7 @@ from rods.analysis.containment import leaves
 from rods.composing.catalogue import Recipe
 from rods.composing.records import ComposeError, Draft
 from rods.worlds.desk import pools
-from rods.worlds.desk.registry import REGISTRY
+from rods.worlds.desk.declared_tools import REGISTRY
 
 LOCKED = 0.25  # share of files that are locked at first
 TOPICAL = 0.7  # probability that the world holds a mail, an event about the story's topic

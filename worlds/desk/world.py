@@ -19,8 +19,8 @@ from rods.environments.base import Features, Result, Tool
 from rods.tasks import state_json
 from rods.worlds.desk import pools
 from rods.worlds.desk.checks import CHECKS
+from rods.worlds.desk.declared_tools import REGISTRY, RULES, fault
 from rods.worlds.desk.pools import DAYS, FOLDERS, HOURS, MAX_BALANCE, MAX_MONEY, ROOMS, TEAMS
-from rods.worlds.desk.registry import REGISTRY, RULES, fault
 from rods.worlds.desk.tools import MAX_ENTRIES, Refused, State
 
 if TYPE_CHECKING:

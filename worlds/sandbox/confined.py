@@ -36,7 +36,7 @@ from rods.environments.workers.worker import Confinement
 from rods.errors import Finding, UserError
 from rods.worlds.sandbox import confining, seccomp
 from rods.worlds.sandbox.environment import Sandboxed
-from rods.worlds.sandbox.pool import Pool, Spares
+from rods.worlds.sandbox.process_pool import Pool, Spares
 
 Tier = Literal["limits", "landlock", "bubblewrap"]
 TIERS: tuple[Tier, ...] = ("limits", "landlock", "bubblewrap")  # from the lowest to the highest

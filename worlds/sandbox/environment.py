@@ -29,7 +29,7 @@ from rods.environments.workers.worker import Confinement, Order, Overrun, Replac
 from rods.errors import BrokenEnvironment, InfrastructureError, RodsError, Unsupported
 from rods.faults import CALL_ERRORS
 from rods.worlds.sandbox.host import REFUSAL, TARGET, of
-from rods.worlds.sandbox.pool import PooledWorker, Spares
+from rods.worlds.sandbox.process_pool import PooledWorker, Spares
 
 _TRIES = 5  # of one request, when its worker is lost for another's sake before it is asked
 _FAILURE = 100_000  # characters of the text of a call that failed

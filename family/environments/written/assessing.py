@@ -15,7 +15,7 @@ from rods.environments.base import Environment, Instance
 from rods.environments.workers.worker import Overrun
 from rods.errors import InfrastructureError
 from rods.family.environments.written.asking import CachedQuestioner, Question, together
-from rods.family.environments.written.programs import BuiltWorld, Dropped, as_json
+from rods.family.environments.written.building import BuiltWorld, Dropped, as_json
 from rods.faults import NOT_EXECUTED
 
 WANTED = ("one that ought to succeed", "one that ought to be refused, though its arguments have the right types")

@@ -32,7 +32,7 @@ from rods.family.environments.checking.scenarios import (
 from rods.family.environments.procedural.scenarios import Mode
 from rods.family.environments.programs import WorldProgram
 from rods.family.environments.written.asking import Asking, Question, together
-from rods.family.environments.written.programs import (
+from rods.family.environments.written.building import (
     STATES,
     Dropped,
     as_json,

@@ -25,7 +25,7 @@ from rods.family.environments.procedural.scenarios import CONFINED, Mode
 from rods.family.environments.programs import WorldProgram, placed
 from rods.family.environments.written.asking import CachedQuestioner, Question, T, together
 from rods.family.environments.written.assessing import assess
-from rods.family.environments.written.programs import BuiltWorld, Dropped, build
+from rods.family.environments.written.building import BuiltWorld, Dropped, build
 from rods.family.environments.written.scenarios import (
     DoneScenario,
     WrittenScenario,

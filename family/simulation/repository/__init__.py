@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from rods.environments.base import Environment
-from rods.family.simulation.tools import ToolRepository, read_folder
+from rods.family.simulation.documents import ToolRepository, read_folder
 from rods.family.simulation.world import RepositoryEnvironment
 
 FOLDER = Path(__file__).parent

@@ -8,7 +8,7 @@ from pathlib import Path
 from rods.buffers.audit.verify import Findings, Rederivation
 from rods.buffers.folds.pool import windows_json
 from rods.buffers.log.parts import segments
-from rods.buffers.log.records import LOST, line, record
+from rods.buffers.log.record_bytes import LOST, line, record
 from rods.buffers.log.tail import read_raw
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import POOL

@@ -12,7 +12,7 @@ import pytest
 
 from rods.buffers.audit.verify import verify
 from rods.buffers.log.parts import segments
-from rods.buffers.log.records import CLOSED_BY, Record, line, record_id
+from rods.buffers.log.record_bytes import CLOSED_BY, Record, line, record_id
 from rods.buffers.log.tail import read_raw
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS, TRACKER

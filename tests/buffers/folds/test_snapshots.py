@@ -14,7 +14,7 @@ from rods.buffers.folds.observations import Observations
 from rods.buffers.folds.pool import Pool, windows_json
 from rods.buffers.folds.snapshots import VERSION
 from rods.buffers.log.parts import segments
-from rods.buffers.log.records import record
+from rods.buffers.log.record_bytes import record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.run import Run

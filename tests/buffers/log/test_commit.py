@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rods.buffers.log.parts import segments
-from rods.buffers.log.records import Record, record
+from rods.buffers.log.record_bytes import Record, record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import SLOW, GroupCommit, LogWriter
 from rods.errors import RefusedError, UserError

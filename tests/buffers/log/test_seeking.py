@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rods.buffers.log.parts import Lookup, segments
-from rods.buffers.log.records import line, record
+from rods.buffers.log.record_bytes import line, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.runfolder import EXPANDED, expanded_segment
 from rods.errors import CorruptLogError

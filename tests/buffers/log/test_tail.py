@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rods.buffers.log import tail as tail_module
 from rods.buffers.log.parts import PROBED, first_seq, segments
-from rods.buffers.log.records import line, record
+from rods.buffers.log.record_bytes import line, record
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.runfolder import EXPANDED, expanded_segment

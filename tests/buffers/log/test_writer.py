@@ -16,7 +16,7 @@ import orjson
 import pytest
 
 from rods.buffers.log.parts import segments
-from rods.buffers.log.records import record
+from rods.buffers.log.record_bytes import record
 from rods.buffers.log.tail import read, read_raw
 from rods.buffers.log.writer import LogWriter
 from rods.errors import CorruptLogError, InfrastructureError, RefusedError, RodsError, UserError
@@ -181,7 +181,7 @@ def test_a_write_beyond_the_size_limit_is_rolled_back_for_real(tmp_path: Path) -
     """The same with the kernel's own short write (RLIMIT_FSIZE)."""
     code = (
         "import resource, signal, sys; from pathlib import Path; from rods.buffers.log.writer import LogWriter;"
-        "from rods.buffers.log.records import record; from rods.errors import RodsError\n"
+        "from rods.buffers.log.record_bytes import record; from rods.errors import RodsError\n"
         "writer = LogWriter(Path(sys.argv[1])); writer.append([record('start', attempt=1, from_step=0)])\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (writer.size + 100, resource.RLIM_INFINITY))\n"

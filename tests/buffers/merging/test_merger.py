@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rods.buffers.audit.verify import verify
 from rods.buffers.log.parts import segments
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read, read_raw
 from rods.buffers.merging import merger
 from rods.buffers.merging.rules import share

@@ -12,8 +12,8 @@ from rods.buffers.run.run import Run
 from rods.canonical import keyed_random
 from rods.environments.base import reference
 from rods.family.simulation.difficulty import Levels
+from rods.family.simulation.documents import from_environment
 from rods.family.simulation.generating import draw_task, open_task
-from rods.family.simulation.tools import from_environment
 from rods.tasks import EnvironmentRef, OpenTask, Task
 from tests.buffers.world import variants
 from tests.environments import load

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from rods.buffers.log.records import record
+from rods.buffers.log.record_bytes import record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.runfolder import MANIFEST, REJECTED, usage
-from rods.console.dash.export import export_page
+from rods.console.dash.page_file import export_page
 from rods.console.dash.server import Registry
 from rods.rules.zones import ZONES
 from tests.console.conftest import rods

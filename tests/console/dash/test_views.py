@@ -18,7 +18,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from rods.buffers.log.records import record
+from rods.buffers.log.record_bytes import record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.creation import create_run
 from rods.buffers.run.run import Run
@@ -27,7 +27,7 @@ from rods.buffers.state import RunState, read_state
 from rods.buffers.trainer_log import TrainerLog
 from rods.console import follower
 from rods.console.dash import views
-from rods.console.dash.export import export_page
+from rods.console.dash.page_file import export_page
 from rods.console.dash.server import Registry
 from rods.console.events import PROCESSES
 from rods.console.follower import Follower

@@ -16,7 +16,7 @@ import pytest
 
 from rods import interfaces
 from rods.buffers.audit.verify import verify
-from rods.buffers.log.records import Record, line
+from rods.buffers.log.record_bytes import Record, line
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import POOL, usage
@@ -25,7 +25,7 @@ from rods.errors import RefusedError, UserError
 from rods.family.feedback import verbs
 from rods.family.feedback.hints import Approved
 from rods.family.feedback.settings import DROPPED, FEEDBACK
-from rods.family.trials import model
+from rods.family.trials import stand_in_model
 from rods.observations import Group, Role
 from rods.tasks import Task
 from rods.worlds import desk
@@ -86,14 +86,14 @@ class Agents:
     def __call__(self, path: str, body: Any) -> tuple[int, Any]:
         if not path.endswith("/chat/completions"):
             return 200, {"object": "list", "data": [{"id": "stub", "object": "model", "max_model_len": 32_768}]}
-        asked = model.read(body)
+        asked = stand_in_model.read(body)
         if asked is None:  # what the client sends to see what the server can do
             return 200, completion('{"answer": "yes"}')
         self.asked.append((asked.template, asked.fields))
         told = self.answers(asked.template, asked.fields)
         if isinstance(told, int):
             return told, {"error": {"message": "broken", "code": told}}
-        text = told if isinstance(told, str) else model.written(told, constrained=asked.schema is not None)
+        text = told if isinstance(told, str) else stand_in_model.written(told, constrained=asked.schema is not None)
         return 200, completion(text)
 
     def count(self, template: str = "feedback") -> int:

@@ -12,15 +12,15 @@ import orjson
 import pytest
 
 from rods.buffers.audit.verify import verify
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL
 from rods.buffers.state import RunState
 from rods.errors import EXIT_OK, EXIT_REQUEUE
 from rods.family.feedback.settings import FEEDBACK
-from rods.family.trials import model
-from rods.family.trials.model import StandIn
+from rods.family.trials import stand_in_model
+from rods.family.trials.stand_in_model import StandIn
 from tests.daemon.runs import Daemon, until
 from tests.family.feedback.test_correcting import completion
 from tests.json_server import json_server
@@ -52,7 +52,7 @@ class Agents:
             return 200, {"object": "list", "data": [{"id": "stub", "object": "model", "max_model_len": 32_768}]}
         if self.gone:
             return 503, {"error": {"message": "gone", "code": 503}}
-        asked = model.read(body)
+        asked = stand_in_model.read(body)
         if asked is not None:
             fields = asked.fields
             self.asked[asked.template, orjson.loads(fields["tool"])["name"], fields["pattern"]] += 1

@@ -11,7 +11,7 @@ import pytest
 
 from rods import interfaces
 from rods.buffers.audit.verify import verify
-from rods.buffers.log.records import Record, record
+from rods.buffers.log.record_bytes import Record, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.run import Run
 from rods.console.main import run as rods

@@ -14,7 +14,7 @@ import pytest
 
 from rods.buffers.audit.verify import verify
 from rods.buffers.folds.observations import digest
-from rods.buffers.log.records import Record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.creation import create_run
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS

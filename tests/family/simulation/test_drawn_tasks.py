@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from rods.buffers.audit.verify import verify
-from rods.buffers.log.records import Record, line, record
+from rods.buffers.log.record_bytes import Record, line, record
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, TRACKER

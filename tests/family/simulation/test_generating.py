@@ -13,10 +13,10 @@ from rods.analysis.schemas import Checker, limits
 from rods.environments.base import Parameter, Tool
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Levels, levels
+from rods.family.simulation.documents import SimulatedTool, ToolRepository, from_environment
 from rods.family.simulation.generating import CRITERIA, WANTED, DrawnTask, _request, draw_task
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.settings import DifficultyRules
-from rods.family.simulation.tools import SimulatedTool, ToolRepository, from_environment
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import EnvironmentRef, Task
 from tests.environments import load

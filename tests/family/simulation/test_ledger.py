@@ -12,9 +12,9 @@ import pytest
 from rods.analysis.sampling import Sampler
 from rods.calls import Call
 from rods.environments.base import Parameter, Tool
+from rods.family.simulation.documents import Effect, SimulatedTool
 from rods.family.simulation.ledger import Ledger, ToolAnswer
 from rods.family.simulation.repository import shipped
-from rods.family.simulation.tools import Effect, SimulatedTool
 
 TEXT, FLAG = {"type": "string"}, {"type": "boolean"}
 NOTE = {"note_id": TEXT, "title": TEXT, "colour": TEXT, "pinned": FLAG, "edits": {"type": "integer"}}

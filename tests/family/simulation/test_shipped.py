@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rods.family.simulation.documents import OF_MANY
 from rods.family.simulation.repository import shipped
-from rods.family.simulation.tools import OF_MANY
 
 
 def kinds(schema: Any) -> set[str]:

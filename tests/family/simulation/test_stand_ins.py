@@ -20,7 +20,7 @@ from rods.family.simulation.ledger import Ledger, ToolAnswer
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.roles import Simulation
 from rods.family.simulation.settings import DifficultyRules
-from rods.family.trials.model import StandIn
+from rods.family.trials.stand_in_model import StandIn
 
 T = TypeVar("T")
 REPOSITORY = shipped()

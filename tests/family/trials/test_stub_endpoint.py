@@ -18,7 +18,7 @@ import pytest
 
 from rods import prompts
 from rods.console.main import run
-from rods.family.trials.model import StandIn, roles
+from rods.family.trials.stand_in_model import StandIn, roles
 
 RODS = Path(sys.executable).parent / "rods"
 

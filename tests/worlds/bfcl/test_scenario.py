@@ -10,7 +10,7 @@ import pytest
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue, Scene
 from rods.worlds.bfcl import environment, fetch, tasks
-from rods.worlds.bfcl.catalogue.files import current
+from rods.worlds.bfcl.catalogue.file_system import current
 from rods.worlds.bfcl.catalogue.travel import ROUTES
 from tests.environments import load
 

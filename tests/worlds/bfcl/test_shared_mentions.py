@@ -17,7 +17,7 @@ from rods.errors import UserError
 from rods.gates import check
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import Task
-from rods.worlds.bfcl import environment, export, fetch
+from rods.worlds.bfcl import environment, fetch, task_format
 from tests.environments import load
 
 TWEETS = {"1": {"id": 1, "username": "ann", "content": "Hi", "tags": [], "mentions": []}}
@@ -70,7 +70,7 @@ def official(truth: Task, *policies: Task) -> list[bool]:
     def steps(one: Task) -> list[list[list[str]]]:
         return [[[str(call) for call in turn]] for turn in one.calls]
 
-    return judged([[entry, export.answer(truth, 0)["ground_truth"], steps(policy)] for policy in policies])
+    return judged([[entry, task_format.answer(truth, 0)["ground_truth"], steps(policy)] for policy in policies])
 
 
 def refused(one: Task, **gates: Any) -> list[str]:
@@ -110,5 +110,5 @@ def test_the_gate_refuses_just_those_whoever_planned_them() -> None:
 
 def test_none_is_exported() -> None:
     with pytest.raises(UserError, match="posted without mentions"):
-        export.entry(LEAKING, 1000)
-    assert export.entry(replace(LEAKING, calls=((POST, mention(1, "@bob")),), id=""), 1000)
+        task_format.entry(LEAKING, 1000)
+    assert task_format.entry(replace(LEAKING, calls=((POST, mention(1, "@bob")),), id=""), 1000)

@@ -13,7 +13,7 @@ from rods.environments.workers.worker import Order, Worker
 from rods.gates.ground_truth import run
 from rods.gates.missing import unfair
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task
-from rods.worlds.bfcl import export, wheel
+from rods.worlds.bfcl import task_format, wheel
 from tests.environments import load
 from tests.worlds.bfcl.writing import seeds, variant, variants, written
 
@@ -91,7 +91,7 @@ def test_nothing_that_a_turn_without_calls_asks_for_can_be_done_in_it() -> None:
 def test_the_official_checker_accepts_every_ground_truth_and_refuses_it_with_a_turn_left_out() -> None:
     true, false = [], []
     for place, (_, made) in enumerate(variants()):
-        entry, truth = export.entry(made, 1000 + place), export.answer(made, 1000 + place)["ground_truth"]
+        entry, truth = task_format.entry(made, 1000 + place), task_format.answer(made, 1000 + place)["ground_truth"]
         turns = [[calls] if calls else [] for calls in truth]
         last = max(turn for turn, calls in enumerate(truth) if calls)
         true.append([entry, truth, turns])

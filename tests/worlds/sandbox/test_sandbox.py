@@ -31,7 +31,7 @@ from rods.worlds.sandbox import confined as module
 from rods.worlds.sandbox.confined import TIERS, Offer, Tier, confined, confinement, offered, reaches
 from rods.worlds.sandbox.environment import Sandboxed
 from rods.worlds.sandbox.host import TARGET as HOST
-from rods.worlds.sandbox.pool import start
+from rods.worlds.sandbox.process_pool import start
 from tests.environments import load
 from tests.faults.hostile import FACTORY as HOSTILE
 from tests.rods import toy_environment

@@ -20,7 +20,7 @@ from rods.environments.workers.child import Child, Confinement, Order
 from rods.environments.workers.serving import HEADER
 from rods.errors import InfrastructureError, Unsupported
 from rods.worlds.sandbox import environment as module
-from rods.worlds.sandbox import pool
+from rods.worlds.sandbox import process_pool
 from rods.worlds.sandbox.confined import confined
 from rods.worlds.sandbox.environment import ConfinedWorld, Sandboxed
 from tests.faults.attacks import PRELUDE
@@ -186,7 +186,7 @@ def line(monkeypatch: pytest.MonkeyPatch) -> Line:
         future.set_result(FuzzedChild(made))
         return future
 
-    monkeypatch.setattr(pool, "start", start)
+    monkeypatch.setattr(process_pool, "start", start)
     return made
 
 

@@ -15,7 +15,7 @@ from rods.composing.catalogue import Catalogue, Recipe, Story
 from rods.composing.recipes import merged
 from rods.composing.records import ComposeError, Draft
 from rods.worlds.bfcl.catalogue.calculator import CALCULATOR
-from rods.worlds.bfcl.catalogue.files import FILES
+from rods.worlds.bfcl.catalogue.file_system import FILES
 from rods.worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, ScenarioRequest, tables
 from rods.worlds.bfcl.catalogue.social import MESSAGES, TICKETS, TWEETS, shared_mentions
 from rods.worlds.bfcl.catalogue.trading import TRADING

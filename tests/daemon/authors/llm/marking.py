@@ -8,7 +8,7 @@ from zlib import crc32
 
 from bench.fixtures.llm_stub import roles
 from rods.family.trials.author import CRITERIA
-from rods.family.trials.model import read, written
+from rods.family.trials.stand_in_model import read, written
 
 MARK = "zzmark"
 

@@ -13,7 +13,7 @@ from rods.console.main import run
 from rods.environments.workers.worker import Order, Worker
 from rods.family.benchmarks.bfcl import results
 from rods.tasks import TASK_TYPES, Task, read_tasks, task_lines
-from rods.worlds.bfcl import export, wheel
+from rods.worlds.bfcl import task_format, wheel
 from tests.family.benchmarks.bfcl.official_scorer import TARGET
 from tests.worlds.bfcl.writing import variants
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 def test_the_official_scorer_takes_an_export_for_its_own_data(tmp_path: Path) -> None:
     made = [task for _, task in variants()]
-    export.write(made, tmp_path / "data")
+    task_format.write(made, tmp_path / "data")
     true, false = (outputs(made, tmp_path / name, corrupt=name == "false") for name in ("true", "false"))
     scorer = Worker(Order(TARGET, seconds=300, memory=1 << 33, reply_bytes=1 << 24))
     request = {"wheel": str(wheel.path()), "form": "prompt", "data": str(tmp_path / "data")}
@@ -55,7 +55,7 @@ def test_an_import_of_the_export_passes_the_check_of_users_files(tmp_path: Path)
 
 def outputs(tasks: list[Task], folder: Path, *, corrupt: bool) -> dict[str, Path]:
     """Result files in BFCL's format, one a type: the ground truths, or these without their last turn of calls."""
-    numbers: dict[str, int] = defaultdict(lambda: export.FIRST_NUMBER)
+    numbers: dict[str, int] = defaultdict(lambda: task_format.FIRST_NUMBER)
     entries = []
     for task in tasks:
         turns = [[f"[{', '.join(map(str, calls))}]"] if calls else [] for calls in task.calls]

@@ -14,7 +14,7 @@ import pytest
 from bench.fixtures.llm_stub import Script, Stub
 from rods.buffers.log.tail import read
 from rods.evaluation.card import different
-from rods.family.benchmarks import report
+from rods.family.benchmarks import scores
 from rods.family.benchmarks.folder import EPISODES, Journal, cards, episodes
 from rods.family.benchmarks.main import run
 from rods.worlds.bfcl.world import Bfcl
@@ -101,7 +101,7 @@ def test_episodes_under_two_cards_are_told(finished: tuple[Path, dict[str, Any]]
     journal.close()
     found = evaluate("report", folder)
     assert found["cards_differ"] == ["template"] and found["episodes"] == 9
-    assert any(line.startswith("NOT ALIKE") and "template" in line for line in report.lines(found))
+    assert any(line.startswith("NOT ALIKE") and "template" in line for line in scores.lines(found))
 
 
 def test_a_finished_evaluation_asks_nothing_more(stub: Stub, finished: tuple[Path, dict[str, Any]]) -> None:

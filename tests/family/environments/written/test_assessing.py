@@ -18,8 +18,8 @@ from rods.environments.loading import Environments
 from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram
 from rods.family.environments.written.asking import CachedQuestioner, WritingRecord
 from rods.family.environments.written.assessing import assess, changes
-from rods.family.environments.written.programs import BuiltWorld, Dropped
-from rods.family.trials.model import read, written
+from rods.family.environments.written.building import BuiltWorld, Dropped
+from rods.family.trials.stand_in_model import read, written
 from rods.llm import Client
 from tests.family.environments.checking.small_world import PLAN, SOURCE, STATE, spoilt
 

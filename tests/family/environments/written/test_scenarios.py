@@ -20,7 +20,7 @@ from rods.errors import InfrastructureError
 from rods.family.environments.checking.scenarios import WitnessCall
 from rods.family.environments.programs import WorldPlan, WorldProgram, check
 from rods.family.environments.written.asking import Question
-from rods.family.environments.written.programs import Dropped
+from rods.family.environments.written.building import Dropped
 from rods.family.environments.written.scenarios import WrittenScenario, find_witness
 from rods.worlds.sandbox.environment import ConfinedWorld, Sandboxed
 from tests.family.environments.checking.small_world import spoilt

@@ -13,7 +13,7 @@ import pytest
 
 from rods.analysis.schemas import limits
 from rods.errors import UserError
-from rods.family.simulation.tools import Effect, from_environment, from_mcp, read_folder
+from rods.family.simulation.documents import Effect, from_environment, from_mcp, read_folder
 from tests.environments import load
 
 LOAN = {

@@ -13,7 +13,7 @@ from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.generating import draw_task, open_task
 from rods.family.simulation.repository import shipped
 from rods.tasks import Task, read_tasks, scripted
-from rods.worlds.checking.files import check_file, rehashed
+from rods.worlds.checking.task_files import check_file, rehashed
 from tests.environments import ENVIRONMENTS, load
 from tests.rods.toy_environment import environment, record
 

@@ -18,7 +18,7 @@ from rods.environments.base import Environment, Instance
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError
 from rods.functions import named_function
-from rods.worlds.sandbox import pool
+from rods.worlds.sandbox import process_pool
 from rods.worlds.sandbox.confined import Confiner, offered
 from tests.worlds.small_tasks import small_worlds
 
@@ -121,7 +121,7 @@ def test_threads_wait_for_a_place_and_spare_processes_are_among_the_counted(
 def test_what_cannot_be_made_again_stays_as_long_as_somebody_is_in_it(
     home: Path, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "WORLD_REMADE", 0.5)
+    monkeypatch.setattr(process_pool, "WORLD_REMADE", 0.5)
     chancy = TOY + "honestly_nondeterministic"
     with Environments(Sandbox(environments=(chancy,), workers=1, processes=1, seconds=30.0), home) as environments:
         world = environments.load(chancy).reset(None)

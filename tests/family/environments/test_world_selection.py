@@ -12,7 +12,7 @@ from rods.conversations import Script
 from rods.errors import UserError
 from rods.family.environments.procedural.operations import documentation, operations
 from rods.family.environments.procedural.skeletons import draw_skeleton
-from rods.family.environments.selection import likeness, select
+from rods.family.environments.world_selection import likeness, select
 from rods.tasks import AnyTask, OpenTask, read_tasks, task_lines
 
 

@@ -14,7 +14,7 @@ from rods.environments.base import Result
 from rods.environments.loading import Environments
 from rods.family.environments.checking.scenarios import WitnessCall
 from rods.family.environments.programs import FOOT, HEAD, PlannedTool, WorldPlan, WorldProgram, check, program_of
-from rods.family.environments.written.programs import code_of, control_of, parts_at_fault, the_function
+from rods.family.environments.written.building import code_of, control_of, parts_at_fault, the_function
 from rods.family.environments.written.scenarios import WrittenScenario, linked, shortest
 from rods.worlds.checking import Fault
 from tests.family.environments.checking.small_world import SOURCE

@@ -11,7 +11,7 @@ import pytest
 from rods.errors import UserError
 from rods.tasks import TaskType
 from rods.worlds import desk
-from rods.worlds.bfcl import export, fetch, tasks, wheel
+from rods.worlds.bfcl import fetch, task_format, tasks, wheel
 from rods.worlds.bfcl.tasks import records
 from tests.worlds.bfcl.writing import variants
 
@@ -25,19 +25,19 @@ def test_the_benchmarks_own_tasks_come_out_as_they_went_in() -> None:
         theirs, answers = records(file, kind)
         for place in range(0, 200, 23):
             task = tasks()[start + place]
-            entry = export.entry(task, place)
+            entry = task_format.entry(task, place)
             for key in ("id", "initial_config", "involved_classes", "path"):
                 assert entry[key] == theirs[place][key] or key == "path"
             assert entry.get("missed_function", {}) == theirs[place].get("missed_function", {})
             assert [bool(turn) for turn in entry["question"]] == [bool(turn) for turn in theirs[place]["question"]]
-            assert len(export.answer(task, place)["ground_truth"]) == len(answers[place])
+            assert len(task_format.answer(task, place)["ground_truth"]) == len(answers[place])
 
 
 def test_variants_come_back_with_the_same_ids_split_and_provenance(tmp_path: Path) -> None:
     made = [task for _, task in variants()]
-    counts = export.write(made, tmp_path / "out")
+    counts = task_format.write(made, tmp_path / "out")
     assert counts.total() == len(made)
-    back = export.read(tmp_path / "out")
+    back = task_format.read(tmp_path / "out")
     assert sorted(task.id for task in back) == sorted(task.id for task in made)
     ours = {task.id: task for task in made}
     assert all(task.as_json() == orjson.loads(orjson.dumps(ours[task.id].as_json())) for task in back)
@@ -45,13 +45,13 @@ def test_variants_come_back_with_the_same_ids_split_and_provenance(tmp_path: Pat
 
 def test_all_800_originals_survive_the_way_out_and_back(tmp_path: Path) -> None:
     fetch()
-    export.write(tasks(), tmp_path)
-    assert [task.id for task in export.read(tmp_path)] == [task.id for task in tasks()]
+    task_format.write(tasks(), tmp_path)
+    assert [task.id for task in task_format.read(tmp_path)] == [task.id for task in tasks()]
 
 
-def test_tool_documents_are_the_wheels(tmp_path: Path) -> None:
+def test_documents_are_the_wheels(tmp_path: Path) -> None:
     _, made = variants()[0]
-    export.write([made], tmp_path)
+    task_format.write([made], tmp_path)
     (document, *_) = sorted((tmp_path / "multi_turn_func_doc").iterdir())
     assert (
         document.read_bytes() == wheel.read(fetch(), f"data/multi_turn_func_doc/{document.name}").rstrip(b"\n") + b"\n"
@@ -60,12 +60,12 @@ def test_tool_documents_are_the_wheels(tmp_path: Path) -> None:
 
 def test_a_file_of_the_benchmark_alone_is_read_too(tmp_path: Path) -> None:
     _, made = next(pair for pair in variants() if pair[1].type == "base")
-    export.write([made], tmp_path)
+    task_format.write([made], tmp_path)
     path = tmp_path / "BFCL_v4_multi_turn_base.json"
     entry = orjson.loads(path.read_bytes())
     del entry["rods"]
     path.write_bytes(orjson.dumps(entry))
-    (back,) = export.read(tmp_path)
+    (back,) = task_format.read(tmp_path)
     assert back.id == made.id and back.provenance["id"] == entry["id"]
 
 
@@ -79,13 +79,13 @@ def test_what_the_format_cannot_say_is_refused(what: str) -> None:
         "type": replace(made, state={**(made.state or {}), "long_context": True}, id=""),
     }[what]
     with pytest.raises(UserError):
-        export.entry(wrong, 1000)
+        task_format.entry(wrong, 1000)
 
 
 @pytest.mark.parametrize("damage", ["empty", "json", "answer", "call", "id"])
 def test_what_cannot_be_read_names_file_and_entry(tmp_path: Path, damage: str) -> None:
     _, made = next(pair for pair in variants() if pair[1].type == "base")
-    export.write([made], tmp_path)
+    task_format.write([made], tmp_path)
     path, answers = (
         tmp_path / name for name in ("BFCL_v4_multi_turn_base.json", "possible_answer/BFCL_v4_multi_turn_base.json")
     )
@@ -102,5 +102,5 @@ def test_what_cannot_be_read_names_file_and_entry(tmp_path: Path, damage: str) -
     else:
         path.write_bytes(path.read_bytes().replace(b'"role":"user","content":"', b'"role":"user","content":"x', 1))
     with pytest.raises(UserError) as error:
-        export.read(tmp_path)
+        task_format.read(tmp_path)
     assert str(tmp_path) in str(error.value.where)
