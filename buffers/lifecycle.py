@@ -34,10 +34,7 @@ def extend(run: Run, config: Config) -> list[str]:
     Raises RefusedError while a trainer or a daemon is at work, for other differences, and for an end before what was
     done; UserError for a stage that the run's tasks do not suffice for.
     """
-    with (
-        Ownership(run.path, OBSERVATIONS, PROCESS) as owned,
-        Ownership(run.path, SEEDS, PROCESS, owned.heartbeat),
-    ):
+    with Ownership(run.path, OBSERVATIONS, PROCESS) as owned, Ownership(run.path, SEEDS, PROCESS, owned.heartbeat):
         run = Run.open(run.path)
         asked = run.config.lasting_as(config)
         if others := identity_diff(asked.identity(), config.identity()):
@@ -54,16 +51,9 @@ def extend(run: Run, config: Config) -> list[str]:
             raise RefusedError(why, where=str(run.path), remedy="let it end later")
         check(asked, run.tasks, run.environments)
         stages = [stage.model_dump(mode="json") for stage in asked.curriculum.stages]
-        made = record(
-            "extended",
-            number=run.extensions + 1,
-            step=state.last_step,
-            epoch=state.epoch,
-            steps=asked.training.steps,
-            stages=stages,
-            version=rods.__version__,
-            time=round(time.time(), 3),
-        )
+        told = {"number": run.extensions + 1, "step": state.last_step, "epoch": state.epoch}
+        ends = {"steps": asked.training.steps, "stages": stages}
+        made = record("extended", **told, **ends, version=rods.__version__, time=round(time.time(), 3))
         with closing(LogWriter(run.path / EXTENSIONS)) as writer:
             writer.append([made])
         return changes

@@ -23,7 +23,8 @@ from typing import Any
 
 import orjson
 
-from rods.buffers.audit.verify import LOGS, Findings, Rederivation
+from rods.buffers.audit.rederivation import Findings, Rederivation
+from rods.buffers.audit.verify import LOGS
 from rods.buffers.log.disk import free_name, replace, sync_folder
 from rods.buffers.log.parts import first_seq, segments
 from rods.buffers.log.record_bytes import CLOSING, LOST, Record, is_record, leading_record, line, record
@@ -134,14 +135,11 @@ def _damage(run: Run, log: Path) -> Iterator[Repair]:
         what, remedy = "made before the repair", "moved aside; it is made again"
         yield Repair(snapshot.name, what, remedy, partial(_move, snapshot), mends=True)
     if log.name == runfolder.POOL and any(part.missing for part in parts):
-        yield Repair(
-            log.name,
-            "decisions were lost",
+        remedy = (
             "derived again from the observations where the merge's own record stands; from where it does not, later "
-            "merges are moved aside and made again",
-            partial(restore_pool, run),
-            mends=True,
+            "merges are moved aside and made again"
         )
+        yield Repair(log.name, "decisions were lost", remedy, partial(restore_pool, run), mends=True)
 
 
 def _torn(log: Path) -> Iterator[Repair]:

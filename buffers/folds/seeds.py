@@ -60,12 +60,10 @@ class Seeds:
     def apply(self, record: Record) -> None:
         kind = record["kind"]
         if kind == "picked":
-            pick = record["pick"]
-            self.unfinished[pick] = Unfinished(
-                pick, record["step"], record["epoch"], record["task"], record["rank"], record
-            )
-            self.last_picked[record["task"]] = record["step"]
-            self._open[record["step"]] = self._open.get(record["step"], 0) + 1
+            pick, task, step = record["pick"], record["task"], record["step"]
+            self.unfinished[pick] = Unfinished(pick, step, record["epoch"], task, record["rank"], record)
+            self.last_picked[task] = step
+            self._open[step] = self._open.get(step, 0) + 1
         elif kind == "considered":
             self.last_considered = max(self.last_considered, record["step"])
         elif kind == "finished":

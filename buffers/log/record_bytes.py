@@ -21,9 +21,8 @@ END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
 TRAILER = len(b',"crc":"00000000"}')
 
 KINDS = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text(encoding="utf-8"))
-KEYS: dict[str, tuple[str, ...]] = {kind: tuple(told["key"]) for kind, told in KINDS.items()} | {
-    kind: key for extension in extensions() for kind, key in extension.record_keys.items()
-}
+KEYS: dict[str, tuple[str, ...]] = {kind: tuple(told["key"]) for kind, told in KINDS.items()}
+KEYS |= {kind: key for extension in extensions() for kind, key in extension.record_keys.items()}
 CLOSED_BY: dict[str, str] = {kind: told["closed_by"] for kind, told in KINDS.items() if "closed_by" in told}
 CLOSING = frozenset(CLOSED_BY.values())
 # stands for a record that damage took (rods.buffers.audit.repair), perhaps one of a group; folds pass over it

@@ -76,9 +76,8 @@ class LogWriter:
         if not data:
             return self.seq
         if self._broken or self._descriptor < 0:
-            raise InfrastructureError(
-                f"{self.path}: an earlier failure left this log unusable; start the process again"
-            )
+            what = "an earlier failure left this log unusable; start the process again"
+            raise InfrastructureError(f"{self.path}: {what}")
         if 0 < self._part_bytes <= self.size:
             self.rotate()  # here, so that a part never ends inside a group
         with refusals(self.path):  # the path names no file: the folder was moved, or the log removed

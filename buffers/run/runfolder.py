@@ -20,6 +20,7 @@ EXTENSIONS = "extensions.jsonl"
 ADMITTED = "admitted.jsonl"  # environments that the manifest does not name
 CONTROL = "control.jsonl"  # what `rods ctl` has asked of processes at work
 POOL = "pool.jsonl"
+RECORDED = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, EXTENSIONS, ADMITTED, CONTROL)
 
 LOCKS = "locks"  # ownership and heartbeat files, the lock around merges
 RECOVERED = "recovered"  # what `rods recover` has moved aside

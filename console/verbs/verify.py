@@ -9,8 +9,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rods.buffers.audit.rederivation import Findings
 from rods.buffers.audit.repair import carry_out, examine
-from rods.buffers.audit.verify import Findings
 from rods.buffers.audit.verify import verify as check_logs
 from rods.buffers.checkpoints import Checkpoints, truncations
 from rods.buffers.run.run import Run

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rods.buffers.audit.verify import Findings
+from rods.buffers.audit.rederivation import Findings
 from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import Damage, Record
 from rods.buffers.log.tail import Tail, read

@@ -27,7 +27,7 @@ from rods.players import Players
 from rods.tasks import AnyTask
 
 if TYPE_CHECKING:
-    from rods.buffers.audit.verify import Findings
+    from rods.buffers.audit.rederivation import Findings
 
 Place = tuple[int, int, int]  # step, slot of its batch (from 0), difficulty: what a task is drawn once for
 

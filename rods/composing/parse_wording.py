@@ -195,9 +195,8 @@ def _values(recipe: Recipe, calls: Sequence[Call], results: Sequence[Result]) ->
 @lru_cache(maxsize=64)
 def _by_first_tool(catalogue: Catalogue) -> Mapping[str, tuple[Recipe, ...]]:
     recipes = sorted(catalogue.recipes.values(), key=lambda recipe: -len(recipe.steps))
-    return {
-        recipe.tools[0]: tuple(other for other in recipes if other.tools[0] == recipe.tools[0]) for recipe in recipes
-    }
+    firsts = {recipe.tools[0] for recipe in recipes}
+    return {first: tuple(recipe for recipe in recipes if recipe.tools[0] == first) for first in firsts}
 
 
 @lru_cache(maxsize=64)

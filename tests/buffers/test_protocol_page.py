@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from rods.buffers.audit.verify import ENVELOPE
+from rods.buffers.audit.rederivation import ENVELOPE
 from rods.buffers.folds.observations import digest
 from rods.buffers.lifecycle import extend
 from rods.buffers.log.parts import segments

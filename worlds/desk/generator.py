@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 from rods.canonical import keyed_random
 from rods.composing import bind, planning, task_types, wording
 from rods.composing.catalogue import Catalogue
-from rods.composing.planning import PlanShape
+from rods.composing.plan_search import PlanShape
 from rods.composing.records import ComposeError, Draft
 from rods.environments.base import Environment
 from rods.errors import UserError

@@ -18,7 +18,7 @@ from typing import Any
 
 from rods.answers import AnswerForm, Unreadable
 from rods.composing.catalogue import Catalogue, Recipe
-from rods.composing.planning import Table, deniable
+from rods.composing.plan_search import Table, deniable
 from rods.composing.records import ComposeError, Plan, PlannedTurn
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import is_single_tool, linking

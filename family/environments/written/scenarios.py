@@ -234,10 +234,9 @@ def written_task(
     user: Script | Persona = Script((written.task,))
     if mode == "asked":
         user = Persona(written.task, written.query, written.knows, written.manner, len(written.knows) + 4)
-    prompts = {name: load(name).hash for name in TEMPLATES}
+    prompts = {"prompts": {name: load(name).hash for name in TEMPLATES}}
     told = {"source": "written", "topic": plan.topic, "scenario": written.number, "models": list(models)}
-    told["prompts"] = prompts
-    return as_task(environment, done.scenario, done.validated, user, split, plan.documentation, told)
+    return as_task(environment, done.scenario, done.validated, user, split, plan.documentation, told | prompts)
 
 
 async def _check(authors: Asking, program: WorldProgram, name: str, asked: Mapping[str, str], example: str) -> str:

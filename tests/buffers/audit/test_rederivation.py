@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from rods.buffers.audit.verify import Findings, Rederivation
+from rods.buffers.audit.rederivation import Findings, Rederivation
 from rods.buffers.folds.pool import windows_json
 from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import LOST, line, record

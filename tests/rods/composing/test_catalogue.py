@@ -9,7 +9,7 @@ import pytest
 
 from rods.composing import bind, planning, task_types, wording
 from rods.composing.catalogue import Recipe, RecipeStep, Words, catalogue_for
-from rods.composing.planning import PlanShape
+from rods.composing.plan_search import PlanShape
 from rods.composing.recipes import source
 from rods.composing.records import ComposeError
 from rods.gates import drafts

@@ -12,7 +12,8 @@ import pytest
 from rods.analysis.profile import distance, isomorphic, profile
 from rods.canonical import keyed_random
 from rods.composing import planning
-from rods.composing.planning import PlanShape, Table, outline
+from rods.composing.plan_search import PlanShape, Table
+from rods.composing.planning import outline
 from rods.composing.records import ComposeError, Plan
 from rods.config import Gates
 from rods.tasks import Task

@@ -10,7 +10,7 @@ import pytest
 
 from rods.composing import planning
 from rods.composing.catalogue import Catalogue
-from rods.composing.planning import PlanShape
+from rods.composing.plan_search import PlanShape
 from rods.composing.records import ComposeError, Plan
 from rods.worlds.bfcl import environment, fetch
 from rods.worlds.bfcl.catalogue import CLASSES

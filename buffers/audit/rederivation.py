@@ -1,0 +1,280 @@
+"""Derives a run's live history again from its logs, and keeps what does not fit: each live merge by
+rods.buffers.merging.rules from the live observations before it, each step by those before it, tracker.json by all."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from rods import interfaces
+from rods.buffers.folds.observations import ClosedStep, Observations, digest
+from rods.buffers.folds.pool import Pool, fix, initial, windows_json
+from rods.buffers.folds.slot_sources import sources
+from rods.buffers.folds.staging import Staging
+from rods.buffers.log.record_bytes import Record
+from rods.buffers.log.tail import Tail
+from rods.buffers.merging.merger import admissions, merge_records, recorded_slots
+from rods.buffers.merging.rules import Admission
+from rods.buffers.run import runfolder
+from rods.buffers.run.run import Run
+from rods.extension import epoch_notes, extensions, new_folds, opened_by, shown_next
+from rods.files import read_regular
+from rods.rules.curriculum import stage_rules
+
+# Of a group record; the rest is reported.
+ENVELOPE = frozenset({"seq", "id", "kind", "attempt", "step", "index", "crc"})
+Merge = tuple[Record, list[Record]]  # its `epoch` record, and its decisions
+
+
+@dataclass
+class Findings:
+    """What a check of a run has looked at, and what does not fit."""
+
+    run: str
+    counts: dict[str, int] = field(default_factory=dict)
+    problems: list[dict[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def count(self, what: str, number: int = 1) -> None:
+        self.counts[what] = self.counts.get(what, 0) + number
+
+    def problem(self, where: str, what: str) -> None:
+        self.problems.append({"where": where, "what": what})
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "ok": self.ok}
+
+    def lines(self) -> Iterator[str]:
+        """For a terminal."""
+        yield f"{self.run}: " + ", ".join(f"{number} {what}" for what, number in self.counts.items())
+        yield from (f"  note: {note}" for note in self.notes)
+        yield from (f"  {problem['where']}: {problem['what']}" for problem in self.problems)
+        yield "everything agrees" if self.ok else f"{len(self.problems)} problem{'s' * (len(self.problems) > 1)}"
+
+
+class Rederivation:
+    """One pass over the live history: steps and merges in the order in which they happened."""
+
+    def __init__(self, run: Run, findings: Findings) -> None:
+        self.run, self.findings = run, findings
+        self.observations = Observations(run, strict=True)
+        self.staging = Staging(run.path, strict=True)
+        self.staging.poll()
+        self.notes = epoch_notes(run, strict=True)
+        for note in self.notes.values():
+            note.poll()
+        self.sources = [*sources(run, strict=True)]
+        self.pool = Pool(initial(run))
+        self.members: dict[int, frozenset[str]] = {}  # epoch → tasks of its slots
+        self.admission = Admission(run, self.pool.injected)
+        self.restored: dict[int, Record] = {}  # lost records of pool.jsonl that the rules give, by seq
+        self.fixed: dict[int, Record] = {}
+        self._admitted = admissions(run.path)
+        self._previous = 0
+        self._folds = new_folds(run.config)  # of extensions, as they stood before the step that is looked at
+        self._stored = _stored_tracker(run.path, findings)
+
+    def walk(self) -> None:
+        merges = deque(self._live_merges())
+        self._merges_at(0, merges)
+        for step in self.observations.steps():
+            while merges and merges[0][0]["step"] < step.step:
+                self._problem_merge(merges.popleft()[0], "its step is not in the log")
+            self._check_step(step)
+            self._compare_tracker(step.step)
+            self._merges_at(step.step, merges)
+        for closing, _ in merges:
+            self._problem_merge(closing, f"names step {closing['step']}, which no live step record closes")
+
+    def _live_merges(self) -> Iterator[Merge]:
+        """Those of live epochs, in order; notes what every epoch number fixed first."""
+        for closing, decisions in Tail(self.run.path / runfolder.POOL, strict=True).groups():
+            fix(self.fixed, closing)
+            if self.observations.lineage.counts(closing):
+                yield closing, decisions
+            else:
+                self.findings.count("merges dropped by a later start")
+
+    def _merges_at(self, step: int, merges: deque[Merge]) -> None:
+        while merges and merges[0][0]["step"] == step:
+            self._check_merge(*merges.popleft())
+            self._compare_tracker(step)
+
+    def _check_merge(self, closing: Record, decisions: list[Record]) -> None:
+        if closing["epoch"] != len(self.pool.epochs):
+            self._problem_merge(closing, f"follows epoch {len(self.pool.epochs) - 1}")
+            return
+        fixed = self.fixed[closing["epoch"]]
+        if closing["expanded_seq"] != fixed["expanded_seq"]:
+            self._problem_merge(closing, f"expanded_seq is not {fixed['expanded_seq']}, as first recorded")
+        if closing["expanded_seq"] > self.staging.seq:
+            self._problem_merge(closing, f"read variants up to {closing['expanded_seq']}, {self.staging.seq} exist")
+        if fixed["admissions"] > self._admitted:
+            self._problem_merge(closing, f"read admissions up to {fixed['admissions']}, {self._admitted} exist")
+        at = {name: closing[name] for name in ("attempt", "epoch", "stage", "step", "expanded_seq")}
+        tracker = self.observations.tracker
+        expected = merge_records(self.admission, self.pool, tracker, self.staging, self.notes, fixed, **at)
+        decisions = self._with_lost(closing, decisions, expected[:-1])
+        agreed = self._compare(closing, [_bare(record) for record in (*decisions, closing)], expected)
+        for record in (*decisions, closing):
+            try:
+                self._follow(record, agreed)
+            except (KeyError, ValueError) as error:
+                self._problem_merge(closing, f"{_short(_bare(record))} does not fit what came before ({error!r})")
+        if not agreed:  # from here on, what the log says counts
+            injected = self.pool.injected
+            left = [injected[task] for task in (*self.pool.active, *self.pool.revivable) if task in injected]
+            self.admission = Admission(self.run, injected, map(self.staging.task, left))
+        self.members[closing["epoch"]] = frozenset(slot.task_id for slot in recorded_slots(self.run, self.pool))
+
+    def _with_lost(self, closing: Record, decisions: list[Record], expected: list[Record]) -> list[Record]:
+        """Decisions from which records were lost, made whole: when what is left stands where the rules put it."""
+        first, count = closing["first"], closing["seq"] - closing["first"]
+        left = {record["seq"] - first: record for record in decisions}
+        if len(decisions) == count or len(expected) != count:
+            return decisions
+        if any(_bare(record) != expected[place] for place, record in left.items()):
+            return decisions
+        self.restored |= {first + place: record for place, record in enumerate(expected) if place not in left}
+        return [{"seq": first + place, **record} for place, record in enumerate(expected)]
+
+    def _compare(self, closing: Record, said: list[Record], expected: list[Record]) -> bool:
+        if said == expected:
+            return True
+        extra = [_short(entry) for entry in said if entry not in expected]
+        missing = [_short(entry) for entry in expected if entry not in said]
+        for what in extra:
+            self._problem_merge(closing, f"says {what}, which the rules do not give")
+        for what in missing:
+            self._problem_merge(closing, f"lacks {what}, which the rules give")
+        if not extra and len(said) == len(expected):
+            self._problem_merge(closing, "has the right decisions in another order")
+        return False
+
+    def _follow(self, record: Record, derived: bool) -> None:
+        """Takes a recorded decision, and holds the invariants against it. `derived`: the rules give the same."""
+        kind = record["kind"]
+        where = f"{runfolder.POOL}, record {record['seq']}"
+        self.findings.count(kind if kind != "epoch" else "epochs")
+        if kind == "injected":
+            if record["task"] in self.pool.injected:
+                self.findings.problem(where, f"task {record['task']} is injected a second time")
+            if not derived and self.staging.task(record["expanded"]).id != record["task"]:
+                self.findings.problem(where, f"variant {record['expanded']} is another task than {record['task']}")
+        if kind == "retired" and not self.pool.active[record["task"]].generated:
+            self.findings.problem(where, f"original {record['task']} is retired")
+        self.pool.apply(record)
+        if "expanded" in record:
+            self.staging.decide(record["expanded"])
+
+    def _check_step(self, step: ClosedStep) -> None:
+        self.findings.count("steps")
+        self.findings.count("groups", len(step.records))
+        where = f"step {step.step} of attempt {step.attempt}"
+        if step.step != self._previous + 1:
+            self.findings.problem(where, f"follows step {self._previous}")
+        self._previous = step.step
+        if step.record["policy_step"] >= step.step:
+            self.findings.problem(where, f"was made by weights of step {step.record['policy_step']}")
+        self._check_interface(step, where)
+        reported = []
+        for index, (record, group) in enumerate(zip(step.records, step.groups, strict=True)):
+            if (record["attempt"], record["step"], record["index"]) != (step.attempt, step.step, index):
+                self.findings.problem(where, f"record {record['seq']} is not its group {index}")
+            source = next((source for slots, source in self.sources if index in slots), None)
+            if self.sources and (group.role == "drawn") is (source is None):
+                self.findings.problem(where, f"group {index} has a task of the wrong source ({group.role})")
+            elif source is not None:
+                if told := source.differs(step.step, index, group.task, self.observations):
+                    self.findings.problem(where, f"group {index} is of task {group.task}, and {told}")
+            elif group.task not in self.members.get(step.epoch, frozenset()):
+                self.findings.problem(where, f"task {group.task} was not in epoch {step.epoch}")
+            reported.append({key: value for key, value in record.items() if key not in ENVELOPE})
+        if digest(step.epoch, step.record["policy_step"], reported) != step.record["digest"]:
+            self.findings.problem(where, "its digest does not fit its groups")
+
+    def _check_interface(self, step: ClosedStep, where: str) -> None:
+        """Whether an interface that follows the run's records was shown in the version that those before it give, and
+        what the step changes is on record."""
+        config, rules = self.run.config, stage_rules(self.run.config.curriculum, step.stage)
+        if any(extension.follows(rules) for extension in extensions()):
+            self.findings.count("interface versions")
+            told = shown_next(self._folds, opened_by(self.notes, self.pool.latest or {}))
+            shown = interfaces.load(rules, config.policy.dialect, told)
+            for group in step.groups:
+                if (group.interface, group.lineage) != (shown.version, shown.lineage):
+                    said = f"{group.interface} (lineage {group.lineage or 'none'})"
+                    self.findings.problem(where, f"says that {said} was shown, and the labels give {shown.version}")
+                    break
+        for extension in extensions():
+            fold = self._folds.get(extension.name)
+            expected = {} if fold is None else fold.closing(step.records)
+            for name in extension.step_fields:
+                if step.record.get(name) != expected.get(name):
+                    given, derived = (orjson.dumps(raw).decode() for raw in (step.record.get(name), expected.get(name)))
+                    self.findings.problem(where, f"says {name} {given}, and the labels give {derived}")
+            if fold is not None:
+                fold.apply(step.step, step.records)
+
+    def _compare_tracker(self, step: int) -> None:
+        stored = self._stored
+        if stored is None or (stored["step"], stored["epoch"]) != (step, len(self.pool.epochs) - 1):
+            return
+        if not self.observations.live(stored["attempt"], step):
+            return
+        self._stored = None
+        for name, told in self.observations.of_folds("status").items():
+            if stored.get(name) != told:
+                self.findings.problem(runfolder.TRACKER, f"its {name} is not what the observations up to {step} say")
+        known = windows_json(self.observations.tracker, self.pool)
+        for task_id, windows in known.items():
+            if stored["tasks"].get(task_id, {}).get("windows") != windows:
+                self.findings.problem(runfolder.TRACKER, f"task {task_id}: not what the observations up to {step} say")
+        if extra := stored["tasks"].keys() - known.keys():
+            what = f"tasks that no step has named, or that left: {', '.join(sorted(extra)[:3])}"
+            self.findings.problem(runfolder.TRACKER, what)
+
+    def _problem_merge(self, closing: Record, what: str) -> None:
+        self.findings.problem(f"epoch {closing['epoch']} of attempt {closing['attempt']}", what)
+
+
+def _stored_tracker(path: Path, findings: Findings) -> Any:
+    """What tracker.json holds; None without one, and for one that is none, which is a problem."""
+    try:
+        tracker = orjson.loads(read_regular(path / runfolder.TRACKER))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        findings.problem(runfolder.TRACKER, f"is not JSON: {error}")
+        return None
+    kinds = {"step": int, "epoch": int, "attempt": int, "tasks": dict}
+    if not isinstance(tracker, dict) or not all(isinstance(tracker.get(key), kind) for key, kind in kinds.items()):
+        findings.problem(runfolder.TRACKER, "is no tracker: the next step of the trainer writes it anew")
+        return None
+    if tracker.get("version") != runfolder.TRACKER_VERSION:
+        findings.notes.append(f"{runfolder.TRACKER} is of another version and was not compared; a trainer replaces it")
+        return None
+    if not all(isinstance(task, dict) for task in tracker["tasks"].values()):
+        findings.problem(runfolder.TRACKER, "has tasks that are no objects")
+        return None
+    return tracker
+
+
+def _bare(record: Record) -> Record:
+    """Without what only the log gives it."""
+    return {key: value for key, value in record.items() if key not in ("seq", "crc", "first")}
+
+
+def _short(record: Record) -> str:
+    if record["kind"] == "epoch":
+        return f"the closing record {orjson.dumps(record).decode()}"
+    return f"{record['kind']} {record['task']} ({record.get('rule', 'in order')})"

@@ -1,0 +1,356 @@
+"""The search behind planning: random fillings of a shape with recipes (`PlanSample`), and what they cost.
+
+`Table` keeps what a sequence of recipes gives: which things, from which call their values come and at which depth, and
+which calls feed which. It predicts, before anything runs, what `rods.analysis.profile` infers afterwards.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rods.analysis.profile import Position, edges_apart
+from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, Recipe
+from rods.composing.records import ComposeError, Plan, PlannedTurn
+from rods.tasks import TaskType
+
+SAME_TRIES = 40  # random decompositions of a seed's functions
+WAYS = 40  # decompositions of one turn
+DRAWS = 60  # recipes drawn for a place, before it stays empty
+AGAIN = 6  # fillings of a turn whose edges are not the wanted ones, before the whole is given up
+TAKE_UP = 3.0  # how much likelier a recipe is that takes up a thing from before
+DEEPER = 3.0  # how much likelier one is that comes closer to the wanted depth
+AVOIDED, REPEATED, FOREIGN, TOO_DEEP = 0.15, 0.5, 0.2, 0.02  # how much likelier what should rather not be chosen is
+SHALLOW = 0.2  # the same for what brings no depth, once chance alone has not found enough of it
+WIRED, MISWIRED = 20.0, 0.02  # the same for each edge that is wanted, or is not
+GIVING = 6.0  # the same for what leaves a result behind, where a later turn is to take one up
+OVERLAP, COUNT, CLASS = 3.0, 0.6, 1.0  # costs: a function to avoid, a call more or less, a class apart
+JOIN = 2  # words that join a request to the next, and values longer than one word
+
+Turn = tuple[Recipe, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanShape:
+    """What a plan must look like. `counts[t]` calls in turn t, 0 where no call is right; `depth` calls on the longest
+    path of results into arguments (None: any); `classes` calls per API class and turn (None: any); `edges` calls that
+    feed another, by the turns of both (None: any)."""
+
+    counts: tuple[int, ...]
+    depth: int | None = None
+    classes: tuple[Mapping[str, int], ...] | None = None
+    edges: Counter[tuple[int, int]] | None = None
+
+
+@dataclass(slots=True)
+class Table:
+    """What a sequence of recipes has given so far. `things[kind]` is (depth, position) of the call that the thing's
+    value came from; depth 0 when the user said it; facts stand among them. `edges` are the calls that feed another, by
+    turns, `sizes` the calls of each turn."""
+
+    things: dict[str, tuple[int, Position]] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    depth: int = 0
+    edges: Counter[tuple[int, int]] = field(default_factory=Counter)
+    sizes: Counter[int] = field(default_factory=Counter)
+
+    def copy(self) -> Table:
+        return Table(dict(self.things), set(self.used), self.depth, Counter(self.edges), Counter(self.sizes))
+
+    def depths(self, recipe: Recipe) -> Sequence[int]:
+        """The depth that each step would reach: 1 + the deepest call whose result feeds it."""
+        if not recipe.needs:
+            return recipe.depths
+        return recipe.depths_over({kind: self.things[kind][0] for kind in recipe.needs})
+
+    def feeding(self, recipe: Recipe, turn: int) -> Counter[int]:
+        """How many calls of which turn would feed the recipe's calls in `turn`."""
+        calls = Counter({turn: recipe.inside})
+        for step in recipe.steps if recipe.needs else ():
+            origins = {self.things[kind][1] for kind in step.takes_up if self.things[kind][0]}
+            calls.update(origin[0] for origin in origins)
+        return +calls
+
+    def add(self, recipe: Recipe, turn: int) -> None:
+        reached = self.depths(recipe)
+        self.depth = max(self.depth, *reached)
+        self.edges.update({(fed, turn): count for fed, count in self.feeding(recipe, turn).items()})
+        self.used.update(recipe.tools)
+        start = self.sizes[turn]
+        self.sizes[turn] += len(recipe.steps)
+        given: dict[str, tuple[int, Position]] = {}
+        for kind, gift in recipe.gives.items():
+            if isinstance(gift.value, FromResult):
+                given[kind] = (reached[gift.value.step], (turn, start + gift.value.step))
+            elif isinstance(gift.value, FromEarlierRecipe):
+                given[kind] = self.things[gift.value.kind]
+            else:
+                given[kind] = (0, (turn, start))
+        for kind in recipe.ends:
+            self.things.pop(kind, None)
+        self.things |= given
+        for fact in recipe.makes:
+            self.things[fact] = (0, (turn, start))
+
+    def holds(self, turn: int) -> bool:
+        """Whether a result of `turn` is still there to be taken up."""
+        return any(depth and origin[0] == turn for depth, origin in self.things.values())
+
+
+@dataclass(slots=True)
+class PlanSample:
+    """One random filling of a shape. `avoid` are functions to keep away from; `fair` as in `deniable`."""
+
+    catalogue: Catalogue
+    groups: Mapping[str, str]  # the API class of each tool
+    shape: PlanShape
+    type: TaskType
+    avoid: frozenset[str]
+    rng: random.Random
+    fair: bool = True
+    turns: list[Turn] = field(default_factory=list)
+    table: Table = field(default_factory=Table)
+    seeks_depth: bool = False  # weighs down recipes that bring none
+    spare: int = 0  # edges by which it may miss those of the shape
+    first: tuple[int, Recipe] | None = None  # a turn, and the recipe that it begins with if it can
+
+    def fill(self, recipes: Sequence[Recipe], deep: Sequence[Recipe] = ()) -> bool:
+        """Whether every turn could be filled, at the wanted depth and with the wanted edges. A turn drawn at random
+        begins with one of the `deep` recipes, if there are any."""
+        counts = self.shape.counts
+        places = [(turn, recipe) for recipe in deep for turn, count in enumerate(counts) if count >= len(recipe.steps)]
+        if places:
+            self.first = self.rng.choice(places)
+        for turn, count in enumerate(counts):
+            before = self.table
+            for _ in range(1 if self.shape.edges is None else AGAIN):
+                self.table = before.copy()
+                after_blank = turn > 0 and counts[turn - 1] == 0
+                chosen = self._turn(recipes, turn, count, after_blank=after_blank) if count else ()
+                if chosen is not None and self._wired(turn):
+                    self.turns.append(chosen)
+                    break
+            else:
+                return False
+        return self.shape.depth in (None, self.table.depth)
+
+    def _wired(self, turn: int) -> bool:
+        """Whether the edges so far are the wanted ones, but for `spare`, and what later turns take up is there."""
+        if self.shape.edges is None:
+            return True
+        due = Counter({edge: count for edge, count in self.shape.edges.items() if edge[1] <= turn})
+        owed = Counter(edge[0] for edge in self.shape.edges.elements() if edge[0] <= turn < edge[1])
+        lost = sum(count for origin, count in owed.items() if not self.table.holds(origin))
+        return edges_apart(due, self.table.edges) + lost <= self.spare
+
+    def _turn(self, recipes: Sequence[Recipe], turn: int, count: int, *, after_blank: bool) -> Turn | None:
+        before = frozenset(self.table.used)
+        classes = Counter(self.shape.classes[turn]) if self.shape.classes is not None else None
+        chosen: list[Recipe] = []
+        room = count
+        while room > 0:
+            begins = None if chosen or self.first is None or self.first[0] != turn else self.first[1]
+            begun = begins is not None and begins.fits(self.table.things.keys())
+            recipe = begins if begun else self._pick(recipes, turn, room, chosen, classes)
+            if recipe is None and not chosen:
+                recipe = self._pick(recipes, turn, room + 1, chosen, classes)
+            if recipe is None:
+                break
+            chosen.append(recipe)
+            self.table.add(recipe, turn)
+            room -= len(recipe.steps)
+            if classes is not None:
+                classes -= Counter(self.groups[tool] for tool in recipe.tools)
+        if room > 1 or not chosen:  # a turn may have one call less or more than wanted
+            return None
+        if len(chosen) > 1 and sum(recipe.words + JOIN for recipe in chosen) > self.catalogue.book.longest:
+            return None
+        fits = not after_blank or deniable(self.catalogue, chosen, self.type, before, fair=self.fair)
+        return tuple(chosen) if fits else None
+
+    def _pick(
+        self, recipes: Sequence[Recipe], turn: int, room: int, chosen: Sequence[Recipe], classes: Counter[str] | None
+    ) -> Recipe | None:
+        """A recipe of at most `room` calls, by weight. Where edges are wanted few recipes will do, so all are weighed;
+        otherwise by rejection sampling, which weighs only what it draws."""
+        choice, chance, given = self.rng.choice, self.rng.random, self.table.things.keys()
+        if self.shape.edges is not None:
+            short = [recipe for recipe in recipes if len(recipe.steps) <= room and recipe not in chosen]
+            fitting = [recipe for recipe in short if recipe.fits(given)]
+            wired = self._wiring(fitting, turn)
+            weights = [likelier and likelier * self._weight(recipe, classes) for recipe, likelier in wired]
+            return self.rng.choices(fitting, weights)[0] if any(weights) else None
+        for _ in range(DRAWS):
+            recipe = choice(recipes)
+            if len(recipe.steps) > room or recipe in chosen or not recipe.fits(given):
+                continue
+            drawn = chance() * TAKE_UP
+            # a weight is at most this, and most draws fail it already
+            plain = not recipe.needs and (self.shape.depth is None or recipe.reach <= max(self.table.depth, 1))
+            if drawn < (1.0 if plain else TAKE_UP) and drawn < self._weight(recipe, classes):
+                return recipe
+        return None
+
+    def _wiring(self, recipes: Sequence[Recipe], turn: int) -> Iterator[tuple[Recipe, float]]:
+        """Each recipe, and how much likelier it is for the edges that it brings or prepares; 0 with too many others."""
+        wanted = self.shape.edges or Counter()
+        missing = {a: count - self.table.edges[a, b] for (a, b), count in wanted.items() if b == turn}
+        owed = any(a == turn < b for a, b in wanted) and not self.table.holds(turn)
+        for recipe in recipes:
+            feeding = self.table.feeding(recipe, turn)
+            wanted_edges = sum(min(count, max(missing.get(origin, 0), 0)) for origin, count in feeding.items())
+            extra = feeding.total() - wanted_edges
+            weight = float(WIRED**wanted_edges * MISWIRED**extra) if extra <= self.spare else 0.0
+            gives = owed and any(isinstance(gift.value, FromResult) for gift in recipe.gives.values())
+            yield recipe, weight * GIVING if gives else weight
+
+    def _weight(self, recipe: Recipe, classes: Counter[str] | None) -> float:
+        weight = TAKE_UP if recipe.needs else 1.0
+        if any(recipe in turn for turn in self.turns):
+            weight *= self.catalogue.repeated
+        for tool in recipe.tools:
+            if tool in self.avoid:
+                weight *= AVOIDED
+            if tool in self.table.used:
+                weight *= REPEATED
+            if classes is not None and not classes[self.groups[tool]]:
+                weight *= FOREIGN
+        if self.shape.depth is not None:
+            reach = max(self.table.depths(recipe), default=0) if recipe.needs else recipe.reach
+            if reach > self.shape.depth:
+                weight *= TOO_DEEP
+            elif reach > max(self.table.depth, 1):
+                weight *= DEEPER
+            elif self.seeks_depth and reach <= self.table.depth < self.shape.depth:
+                weight *= SHALLOW
+        return weight
+
+    def cost(self, tools: Counter[str]) -> float:
+        """How far the filling is from what was wanted; 0 is as good as it gets. `tools` counts its functions."""
+        shape = self.shape
+        total = OVERLAP * sum(count for tool, count in tools.items() if tool in self.avoid)
+        for turn, wanted in zip(self.turns, shape.counts, strict=True):
+            total += COUNT * abs(sum(len(recipe.steps) for recipe in turn) - wanted)
+        for turn, classes in zip(self.turns, shape.classes or (), strict=shape.classes is not None):
+            own = Counter(self.groups[tool] for recipe in turn for tool in recipe.tools)
+            total += CLASS * ((own - Counter(classes)).total() + (Counter(classes) - own).total()) / 2
+        return total
+
+    def unplanned(self, recipes: Sequence[Recipe], missed: Counter[tuple[int, str]]) -> str:
+        """What the shape wanted, why most fillings were `missed`, and the nearest recipe for the turn at fault (else
+        the fullest) with what keeps it out. `recipes` are those that might come."""
+        told, classes_of = "", self.shape.classes
+        if classes_of is not None:
+            wanted = (", ".join(f"{count} {name}" for name, count in sorted(turn.items())) for turn in classes_of)
+            told = f", by API class {' | '.join(turn or 'none' for turn in wanted)}"
+        if most := missed.most_common(2):
+            told += f"; of {missed.total()} plans {' and '.join(f'{count} {why}' for (_, why), count in most)}"
+        if not self.catalogue.recipes:
+            return told
+        turn = most[0][0][0] if most else -1
+        if turn < 0:
+            turn = max(range(len(self.shape.counts)), key=self.shape.counts.__getitem__)
+
+        def apart(recipe: Recipe) -> tuple[int, bool]:
+            classes = Counter(self.groups[tool] for tool in recipe.tools)
+            wanted = Counter(classes_of[turn]) if classes_of is not None else classes
+            away = ((classes - wanted) + (wanted - classes)).total() + abs(len(recipe.steps) - self.shape.counts[turn])
+            return away, recipe not in recipes
+
+        nearest = min(self.catalogue.recipes.values(), key=apart)
+        own = [tool for tool in dict.fromkeys(nearest.tools) if tool in self.avoid]
+        if nearest not in recipes:
+            kept = "is blocked, short in a long context, or calls a class that the seed does not"
+        elif len(nearest.steps) > self.shape.counts[turn] + 1:
+            kept = f"has {len(nearest.steps)} calls"
+        elif own:
+            kept = f"calls the seed's own {', '.join(own)}: write one of other tools"
+        elif nearest.needs and not turn:
+            kept = f"takes up {', '.join(sorted(nearest.needs))}, which nothing gives before"
+        else:
+            kept = "does not bring the depth and the edges alone"
+        return f"{told}; nearest for turn {turn} is the recipe {nearest.name}, which {kept}"
+
+    def same(self, wanted: Sequence[tuple[str, ...]], blocked: frozenset[str]) -> list[Turn]:
+        """Recipes with exactly the `wanted` tools, in order, at the shape's depth as near its edges as may be."""
+        fitting: list[tuple[int, int, list[Turn]]] = []
+        for number in range(SAME_TRIES):
+            table = Table()
+            turns: list[Turn] = []
+            for turn, tools in enumerate(wanted):
+                ways = self._decompositions(tools, frozenset(table.things), blocked)
+                if turn and not wanted[turn - 1]:
+                    ways = [way for way in ways if deniable(self.catalogue, way, self.type, frozenset(table.used))]
+                if not ways:
+                    break
+                turns.append(self.rng.choice(ways))
+                for recipe in turns[-1]:
+                    table.add(recipe, turn)
+            if len(turns) == len(wanted) and table.depth == self.shape.depth:
+                fitting.append((edges_apart(table.edges, self.shape.edges or Counter()), number, turns))
+                if not fitting[-1][0]:
+                    break
+        if not fitting:
+            raise ComposeError("no_pattern", "no recipes call exactly the functions of the seed at its depth")
+        return min(fitting)[2]
+
+    def _decompositions(self, tools: tuple[str, ...], given: frozenset[str], blocked: frozenset[str]) -> list[Turn]:
+        """The ways, at most `WAYS`, to write `tools` as recipes one after the other; `given` are the things at hand."""
+        if not tools:
+            return [()]
+        ways: list[Turn] = []
+        for name, recipe in self.catalogue.recipes.items():
+            fits = tools[: len(recipe.steps)] == recipe.tools and recipe.fits(given)
+            if not fits or name in blocked or blocked.intersection(recipe.tools):
+                continue
+            after = (given - set(recipe.ends)) | set(recipe.gives) | set(recipe.makes)
+            rests = self._decompositions(tools[len(recipe.steps) :], after, blocked)
+            ways += [(recipe, *rest) for rest in rests if recipe not in rest]
+            if len(ways) >= WAYS:
+                break
+        return ways[:WAYS]
+
+    def planned(self, turns: Sequence[Turn], narrative: bool) -> Plan:
+        """The plan of these recipes, with a story of the phrase book if there is to be one."""
+        story: dict[str, str] = {}
+        if narrative:
+            used = {self.groups[tool] for turn in turns for recipe in turn for tool in recipe.tools}
+            stories = [story for story in self.catalogue.book.stories if not story.groups or used & story.groups]
+            story = {"story": self.rng.choice(stories).name, **self.catalogue.topics(self.rng)}
+        planned = tuple(
+            PlannedTurn(tuple(recipe.name for recipe in turn), tuple(tool for recipe in turn for tool in recipe.tools))
+            for turn in turns
+        )
+        return Plan(planned, story)
+
+
+def most_calls(catalogue: Catalogue, recipes: Sequence[Recipe]) -> float:
+    """More calls than this no turn can have: its request would grow too long."""
+    densest = max((len(recipe.steps) / (recipe.words + JOIN) for recipe in recipes), default=0.0)
+    return max(catalogue.book.longest * densest, *(len(recipe.steps) for recipe in recipes), 0)
+
+
+def deniable(
+    catalogue: Catalogue, chosen: Sequence[Recipe], type: TaskType, used: frozenset[str], *, fair: bool = True
+) -> bool:
+    """Whether a turn without calls can precede a turn of these recipes: for miss_func it calls a tool that no earlier
+    turn `used`, for miss_param the user says a value that the phrase book can blur. Where nothing of the turn may be
+    possible before (`fair`), each recipe has such a tool or takes up what another one of the turn gives, and such a
+    value belongs to the first. Other types have no such turns."""
+    if type == "miss_func":
+        new = [not used.issuperset(recipe.tools) for recipe in chosen]
+        if not fair:
+            return any(new)
+        given: set[str] = set()
+        for own, recipe in zip(new, chosen, strict=True):
+            if not own and recipe.needs.isdisjoint(given):
+                return False
+            given.update(recipe.gives)
+        return True
+    if type == "miss_param":
+        vague = catalogue.book.vague
+        said = chosen[:1] if fair else chosen
+        return any(catalogue.family(domain) in vague for recipe in said for domain in recipe.user_slots.values())
+    return False
