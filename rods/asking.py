@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from rods.answers import AnswerForm, Unreadable
-from rods.config import Role, Roles, WriterRoles
+from rods.config import Roles
 from rods.faults import ErrorType
 from rods.llm import Account, Client, Completion, Request
+from rods.model_roles import Role, RoleTables
 from rods.prompts import Template, load
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class Questioner:
     account: Account
     tries: int = 3
     feedback: bool = True
-    roles: Roles | WriterRoles = field(default_factory=Roles)
+    roles: RoleTables = field(default_factory=Roles)
     hashes: dict[str, str] = field(default_factory=dict)
 
     async def ask(
