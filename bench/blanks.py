@@ -3,7 +3,7 @@
 Claim: none of a variant's does by default; without `gates.fair_blanks` no larger share than of BFCL's own.
 Anchor: BFCL's own miss_func and miss_param tasks, written by people. Command: `python -m bench.blanks`.
 
-One rule judges all of them (`rods.gates.missing`). Left out are turns of which it finds nothing that they lack, since
+One rule judges all of them (`unfair`). Left out are turns of which it finds nothing that they lack, since
 nobody can tell what could be done in them: people say a value in other words than the call has it.
 """
 
@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from bench.figures import Figure, run
 from bench.gates import accepted
 from rods.config import Config
+from rods.environments.base import Environment, Results
 from rods.environments.loading import Environments
 from rods.gates.ground_truth import run as replayed
-from rods.gates.missing import unfair
+from rods.gates.missing import AbstentionTurn
 from rods.tasks import Task, TaskType
 from rods.worlds import desk
 from rods.worlds.bfcl import tasks
@@ -54,6 +55,17 @@ def _share(name: str, found: Sequence[Task], type: TaskType) -> tuple[float, int
     turns = [each for task in found if task.type == type for each in unfair(world, task, replayed(world, task))]
     known = [each for each in turns if each is not None]
     return sum(known) / max(1, len(known)), len(known), len(turns)
+
+
+def unfair(environment: Environment, task: Task, results: Results) -> list[bool | None]:
+    """For each turn without calls whether something that it asks for can be done in it; None where nothing is found
+    that it lacks, so that nobody can tell."""
+    unfair_turns: list[bool | None] = []
+    for turn, calls in enumerate(task.calls):
+        if not calls and turn + 1 < len(task.calls) and task.calls[turn + 1]:
+            served = AbstentionTurn(environment, task, results, turn + 1)
+            unfair_turns.append(bool(served.possible()) if served.lacking else None)
+    return unfair_turns
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from rods.buffers.daemon_log import DaemonTotals
 from rods.buffers.run.runfolder import EXPANDED, REJECTED, SEEDS, usage
 from rods.buffers.state import RunState
-from rods.errors import UserError
+from rods.files import explained
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -103,11 +103,8 @@ async def serving(state: RunState, own: Callable[[], Mapping[str, int]]) -> Asyn
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
     try:
-        try:
+        with explained("cannot listen there", f"{host}:{port}", "choose another operation.metrics_port"):
             await web.TCPSite(runner, host, port).start()
-        except OSError as error:
-            what, remedy = f"cannot listen there ({error.strerror})", "choose another operation.metrics_port"
-            raise UserError(what, where=f"{host}:{port}", remedy=remedy) from error
         yield
     finally:
         await runner.cleanup()

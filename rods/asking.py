@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rods.answers import AnswerForm, Unreadable
-from rods.config import Role, Roles, WriterRoles
+from rods.config import Roles
 from rods.faults import ErrorType
 from rods.llm import Account, Client, Completion, Request
+from rods.model_roles import Role, RoleTables
 from rods.prompts import Template, load
 
 T = TypeVar("T")
@@ -34,6 +35,25 @@ class Unanswered(Exception):
         self.why, self.said, self.error = why, said, error
 
 
+@dataclass(frozen=True, slots=True)
+class Question(Generic[T]):
+    """A question to a model. `read` makes of the fields of its answer, which has the form `form`, what is meant; it may
+    raise Unreadable for what has the form but no sense. `check` then looks at what has to be computed, and may raise it
+    too. `sections` of the template are added to the question; `mend` is the one with which a template that has a field
+    `problem` is asked anew. `stage` names the role, where it has not the template's name; `parts` are tokens that its
+    answer needs beside the role's own."""
+
+    template: str
+    fields: Mapping[str, str]
+    form: AnswerForm
+    read: Callable[[dict[str, Any]], T]
+    check: Callable[[T], Awaitable[None]] | None = None
+    sections: Sequence[str] = ()
+    mend: str = ""
+    stage: str = ""
+    parts: int = 0
+
+
 @dataclass(slots=True)
 class Questioner:
     """`backbone` names the endpoint that answers every call of this account. `hashes` holds the templates used so far,
@@ -45,51 +65,35 @@ class Questioner:
     account: Account
     tries: int = 3
     feedback: bool = True
-    roles: Roles | WriterRoles = field(default_factory=Roles)
+    roles: RoleTables = field(default_factory=Roles)
     hashes: dict[str, str] = field(default_factory=dict)
 
-    async def ask(
-        self,
-        template: str,
-        *,
-        stage: str = "",
-        fields: Mapping[str, str],
-        sections: Sequence[str] = (),
-        form: AnswerForm,
-        read: Callable[[dict[str, Any]], T],
-        check: Callable[[T], Awaitable[None]] | None = None,
-        random_seed: Callable[[int], int],
-        parts: int = 0,
-        mend: str = "",
-    ) -> T:
-        """What `read` makes of the answer's fields; it may raise Unreadable for what has the form but no sense.
-        `check` then looks at what has to be computed, and may raise it too. `sections` of the template are added to the
-        question. `stage` names the role, where it has not the template's name; `parts` are tokens that its answer needs
-        beside the role's own; `random_seed` gives each try its own.
+    async def ask(self, question: Question[T], random_seed: Callable[[int], int]) -> T:
+        """What the question's `read` makes of the answer's fields; `random_seed` gives each try its own.
 
         The first try is constrained where the endpoint can do that. An answer that was cut short leads to the tagged
         form; one that could not be read is shown to the model with what was wrong, and it is asked again; a model
-        that only repeats itself is asked anew, and so is every one without `feedback`. A template with a section for
-        that (`mend`, its field is `problem`) is asked anew with it instead. A model that is cut while it still thinks
-        is asked the same with more room, which is no try. Raises Unanswered when no try succeeds, EndpointError,
-        BudgetSpent.
+        that only repeats itself is asked anew, and so is every one without `feedback`, and one with `mend`. A model
+        that is cut while it still thinks is asked the same with more room, which is no try. Raises Unanswered when no
+        try succeeds, EndpointError, BudgetSpent.
         """
-        stage, loaded = stage or template, self.template(template)
+        template, form, mend = question.template, question.form, question.mend
+        stage, loaded = question.stage or template, self.template(template)
         constrained = self.client.constrains(self.backbone)  # whether answers are still believed to be held to a schema
         exchange: list[dict[str, str]] = []
         why, said = "", ""
         kind: ErrorType | None = None
         role: Role = getattr(self.roles, stage)
         for number in range(self.tries):
-            rendered = loaded.render_sections(**{**fields, **({"problem": why} if mend else {})})
-            added = (*sections, mend) if mend and why else sections
+            rendered = loaded.render_sections(**{**question.fields, **({"problem": why} if mend else {})})
+            added = (*question.sections, mend) if mend and why else question.sections
             parts_of_question = ("user", *added, "constrained" if constrained else "tagged")
             user = {"role": "user", "content": "\n\n".join(rendered[name] for name in parts_of_question)}
             request = Request(
                 stage,
                 [{"role": "system", "content": rendered["system"]}, user, *exchange],
                 schema=form.schema(role.reason) if constrained else None,
-                max_tokens=role.tokens + parts,
+                max_tokens=role.tokens + question.parts,
                 temperature=role.temperature,
                 top_p=role.top_p,
                 thinking={"on": True, "off": False}.get(role.thinking),
@@ -101,9 +105,9 @@ class Questioner:
             completion = await self._completion(request, form)
             repeated, said = completion.text == said, completion.text
             try:
-                meant = read(_fields(completion, form, constrained=constrained))
-                if check is not None:
-                    await check(meant)
+                meant = question.read(_fields(completion, form, constrained=constrained))
+                if question.check is not None:
+                    await question.check(meant)
                 return meant
             except Unreadable as unreadable:
                 why, kind = str(unreadable), unreadable.error

@@ -105,8 +105,9 @@ class Extension:
     record_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     step_fields: ClassVar[tuple[str, ...]] = ()  # of the closing records of steps (`StepFold.closing`)
     epoch_fields: ClassVar[tuple[str, ...]] = ()  # of the records that open epochs (`epoch_notes`)
-    #: sections of the configuration's identity half, `[key]` in TOML, with their defaults
+    #: sections of the configuration with their defaults: of its identity half, `[key]` in TOML, and of `[operation]`
     sections: ClassVar[Mapping[str, Section]] = {}
+    operation: ClassVar[Mapping[str, Section]] = {}
     #: names that `interface` of a curriculum stage may have because this extension makes them
     interfaces: ClassVar[frozenset[str]] = frozenset()
     #: further keys and checks of a curriculum stage, and of [curriculum]: classes that `Stage`, `Curriculum` inherit
@@ -310,3 +311,14 @@ def extended(core: type[Section], name: str, part: Literal["stage", "curriculum"
     bases: Any = (*more, core)
     made: Any = create_model(name, __base__=bases, __module__=core.__module__, __doc__=core.__doc__)
     return cast(type[Section], made)
+
+
+def with_sections(half: Literal["sections", "operation"]) -> Callable[[type[Section]], type[Section]]:
+    """Decorates the class of one half of the configuration: adds the sections that extensions bring to it."""
+    added = [getattr(extension, half) for extension in extensions()]
+    more: dict[str, Any] = {key: (type(default), default) for sections in added for key, default in sections.items()}
+
+    def made(core: type[Section]) -> type[Section]:
+        return create_model(core.__name__, __base__=core, __module__=core.__module__, __doc__=core.__doc__, **more)
+
+    return made

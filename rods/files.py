@@ -41,12 +41,12 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 @contextmanager
-def explained(what: str, path: Path, remedy: str) -> Iterator[None]:
-    """Raises UserError that says `what`, and why, for an OSError in what is done at `path`."""
+def explained(what: str, where: Path | str, remedy: str) -> Iterator[None]:
+    """Raises UserError that says `what`, and why, for an OSError in what is done there: at a path, or an address."""
     try:
         yield
     except OSError as error:
-        raise UserError(f"{what} ({error.strerror})", where=str(path), remedy=remedy) from error
+        raise UserError(f"{what} ({error.strerror})", where=str(where), remedy=remedy) from error
 
 
 def read_toml(path: Path, what: str = "cannot read", remedy: str = "check the path") -> dict[str, Any]:

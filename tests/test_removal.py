@@ -51,6 +51,7 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ("seal", '[[curriculum.stages]]\ninterface = "seal-full"\n', NEW, "'seal-full' names no function"),
     ("feedback", "", ("feedback", "list", "run"), "feedback"),
     ("environments", "", ("env", "generate", "w"), "generate"),
+    ("environments", "[operation.writing]\nworlds = 2\n", NEW, "run.toml: operation.writing: unknown key"),
     ("trials", "", ("stub-endpoint", "--url-file", "url"), "stub-endpoint"),
     ("simulation", "", ("data", "draw", "tasks.jsonl"), "draw"),
     ("simulation", "[source]\ndrawn = 0.5\n", NEW, "run.toml: source: unknown key"),

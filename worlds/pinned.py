@@ -143,9 +143,10 @@ def json_value(text: str | bytes) -> Any:
 
 
 class OnlyCalled:
-    """A world of which only calls can be asked: `rods.environments.replay` adds the rest of an `Instance`."""
+    """A world of which only calls can be asked, since it lies in another process, or with somebody who plays it:
+    `rods.environments.replay` adds the rest of an `Instance`."""
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise Unsupported("what lies outside of this process cannot be asked for its state, copied or compared")
+        raise Unsupported("there is no state here to be shown, copied or compared")
 
     snapshot = fork = same_state = _refuse

@@ -209,7 +209,6 @@ class GroupCommit:
 
     def __init__(self, writer: Callable[[], LogWriter]) -> None:
         """`writer` is asked before every write, by the thread: a log may go on in another part."""
-        self.commits = 0  # writes so far
         self._writer = writer
         self._seq = writer().seq  # of the last record taken
         self._waiting: list[Waiting] = []
@@ -305,7 +304,6 @@ class GroupCommit:
                 os.eventfd_write(self._event, 1)
                 return
             took = time.perf_counter() - started
-            self.commits += 1
             self._done = batch
 
     def _await_some(self) -> bool:

@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from rods.console.dash.page_file import export_page
 from rods.console.dash.server import Registry, application, local
 from rods.console.output import FoldersOfRuns, Port
-from rods.errors import UserError
+from rods.files import explained
 
 # The recorded run: that of `make demo`, but with `rods stub-endpoint` as author, so that calls of models are on record
 # too (docs/generate/recorded_run.py).
@@ -62,11 +62,8 @@ def _serve(registry: Registry, host: str, port: int) -> None:
     own = local(host)
     token = "" if own else secrets.token_urlsafe(24)
     hosts = ["127.0.0.1", "localhost", "[::1]", "::1", host] if own else ["*"]
-    try:
+    with explained("cannot be listened at", f"{host}:{port}", "name another with --port (0 takes a free one)"):
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        remedy = "name another with --port (0 takes a free one)"
-        raise UserError(f"cannot be listened at ({error.strerror})", where=f"{host}:{port}", remedy=remedy) from error
     with listening:
         shown = f"[{host}]" if ":" in host else host
         ending = f"?token={token}" if token else ""

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rods.asking import Question
 from rods.config import Endpoint, parse_config
 from rods.daemon.stand_ins import NAME
 from rods.environments.loading import Environments
@@ -17,7 +18,7 @@ from rods.family.environments.written.writing import WorldOrder, infer_topics, w
 from rods.family.simulation.difficulty import levels
 from rods.family.simulation.generating import draw_task
 from rods.family.simulation.repository import shipped
-from rods.family.simulation.roles import Simulation, ask_for_task, ask_tool, ask_user, ask_verifier
+from rods.family.simulation.roles import ask_for_task, ask_tool, ask_user, ask_verifier
 from rods.family.simulation.settings import DifficultyRules
 from rods.family.trials.rehearsal import rehearse, title
 from rods.family.trials.stand_in_model import StandIn, StandInClient
@@ -52,8 +53,9 @@ def pages() -> dict[str, str]:
             if type != "miss_func" or "miss_func.md" in written:
                 break  # not of every seed can more than one function be taken away
     for question in _simulations():
-        about = f"{question.role} ({question.role}@{load(question.role).hash}), about tools of the project's repository"
-        written[f"{question.role}.md"] = _page(question.role, about, messages(question, constrained=False))
+        name = question.template
+        about = f"{name} ({name}@{load(name).hash}), about tools of the project's repository"
+        written[f"{name}.md"] = _page(name, about, messages(question, constrained=False))
     for name, request in _writings().items():
         written[f"{name}.md"] = _page(name, title(request), request.messages)
     return written
@@ -77,7 +79,7 @@ def _writings() -> dict[str, Request]:
     return dict(sorted(first.items()))
 
 
-def _simulations() -> Iterator[Simulation[Any]]:
+def _simulations() -> Iterator[Question[Any]]:
     """One question to each role of a simulated environment, in the first turn of a drawn task."""
     given = levels(DifficultyRules(soft=0.0), 30, 0, 1, 0)
     task = draw_task(shipped(), given, 0, 1, 0)
@@ -91,9 +93,9 @@ def _simulations() -> Iterator[Simulation[Any]]:
     yield ask_verifier(task, tools, f"{said}\n{called}\n{asks}")
 
 
-def messages(question: Simulation[Any], *, constrained: bool) -> list[dict[str, str]]:
+def messages(question: Question[Any], *, constrained: bool) -> list[dict[str, str]]:
     """What is sent of a role's question, asking for an answer that is held to a schema or for one in tags."""
-    rendered = load(question.role).render_sections(**question.fields)
+    rendered = load(question.template).render_sections(**question.fields)
     parts = ("user", *question.sections, "constrained" if constrained else "tagged")
     asked = "\n\n".join(rendered[part] for part in parts)
     return [{"role": "system", "content": rendered["system"]}, {"role": "user", "content": asked}]

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from rods.extension import Extension
+from rods.family.environments.settings import WriterRoles, Writing
 
 
 class GeneratedEnvironments(Extension):
     name = "environments"
+    operation = {"writing": Writing(), "writers": WriterRoles()}
     stand_ins = "rods.family.environments.stand_ins"
     verbs = {
         "env generate": ("verbs:generate_worlds", "Generate worlds and tasks in them, without a language model."),

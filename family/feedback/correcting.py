@@ -18,6 +18,7 @@ import structlog
 
 from rods.analysis.containment import stems
 from rods.answers import AnswerForm, Schema
+from rods.asking import Question
 from rods.buffers.log.record_bytes import quarantine, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.run import Run
@@ -318,20 +319,14 @@ async def propose(
         text = " ".join(answer["feedback"].split())
         return Proposal(answer["needed"] == "yes", answer["category"], answer["type"], text, remedy)
 
-    return await asker.ask_keyed(
-        given,
-        "feedback",
-        fields={
-            **_about(environment, tool, mined.pattern),
-            "often": f"in {mined.rollouts} attempts at {len(mined.tasks)} tasks or more",
-            "shapes": "\n".join(showing.compact(shape) for shape in mined.shapes) or "(none)",
-            "examples": _examples(asker, tool.group),
-            "objection": objection,
-        },
-        form=PROPOSAL,
-        read=read,
-        error="query_gen_failed",
-    )
+    fields = {
+        **_about(environment, tool, mined.pattern),
+        "often": f"in {mined.rollouts} attempts at {len(mined.tasks)} tasks or more",
+        "shapes": "\n".join(showing.compact(shape) for shape in mined.shapes) or "(none)",
+        "examples": _examples(asker, tool.group),
+        "objection": objection,
+    }
+    return await asker.ask_keyed(given, Question("feedback", fields, PROPOSAL, read), "query_gen_failed")
 
 
 async def judge(
@@ -349,14 +344,8 @@ async def judge(
         "first": f"call {remedy.tool} before {tool.name}",
         "argument": f"give {remedy.argument} of {tool.name} in the form {remedy.shape}",
     }[remedy.kind]
-    return await asker.ask_keyed(
-        given,
-        "feedback_judge",
-        fields={**_about(environment, tool, pattern), "feedback": text, "remedy": advice},
-        form=OPINION,
-        read=read,
-        error="query_verify_no_tag",
-    )
+    fields = {**_about(environment, tool, pattern), "feedback": text, "remedy": advice}
+    return await asker.ask_keyed(given, Question("feedback_judge", fields, OPINION, read), "query_verify_no_tag")
 
 
 def _about(environment: Environment, tool: Tool, pattern: str) -> Mapping[str, str]:

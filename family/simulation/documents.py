@@ -97,22 +97,6 @@ def from_environment(environment: Environment) -> ToolRepository:
     return ToolRepository(_named(tools), {entry.tool.group: entry.tool.group for entry in tools})
 
 
-def from_mcp(listing: Any, category: str, about: str, *, where: str = "tools/list") -> ToolRepository:
-    """The tools of a `tools/list` answer of an MCP server, all in one `category`; `listing` is the answer's JSON, bare
-    or as its JSON-RPC `result`. Raises UserError for a listing that is broken or not whole."""
-    body = listing.get("result", listing) if isinstance(listing, dict) else None
-    if not isinstance(body, dict) or not isinstance(body.get("tools"), list):
-        raise UserError("has no list of tools", where=where, remedy='save the whole answer, {"tools": […]}')
-    if body.get("nextCursor"):
-        remedy = "ask for the further pages with this cursor, and join their lists"
-        raise UserError(f"goes on after the cursor {str(body['nextCursor'])[:40]!r}", where=where, remedy=remedy)
-    tools = []
-    for number, record in enumerate(body["tools"]):
-        _object(record, place := f"{where}: tools[{number}]")
-        tools.append(_tool(record, category, place, record.get("inputSchema"), record.get("outputSchema")))
-    return ToolRepository(_named(tools), {category: about})
-
-
 def _of_file(path: Path, categories: Mapping[str, str]) -> Iterator[SimulatedTool]:
     record = _object(_read(path), str(path))
     category = record.get("category")
@@ -129,12 +113,12 @@ def _of_file(path: Path, categories: Mapping[str, str]) -> Iterator[SimulatedToo
         if not document.get("result"):
             remedy = "say what it returns, as JSON Schema; models that play it are held to that"
             raise UserError("has no result", where=f"{where} {document.get('name')}", remedy=remedy)
-        made = _tool(document, category, where, document.get("parameters"), document["result"], record)
+        made = read_tool(document, category, where, document.get("parameters"), document["result"], record)
         effect = _effect(document["effect"], made.tool, entities, made.where) if "effect" in document else None
         yield SimulatedTool(made.tool, effect, made.where)
 
 
-def _tool(
+def read_tool(
     record: Mapping[str, Any],
     category: str,
     where: str,
@@ -142,7 +126,8 @@ def _tool(
     result: Any,
     root: Mapping[str, Any] | None = None,
 ) -> SimulatedTool:
-    """`root` is what references point into; None: each schema itself."""
+    """The tool that `record` names and describes, which takes `taken` and returns `result` (None: not known), both JSON
+    Schemas; `root` is what references point into, None: each schema itself. Raises UserError for what is wrong."""
     name = record.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         remedy = "letters, digits and _ . / -, at most 128, not a digit first"

@@ -5,15 +5,15 @@ question is asked with, its random seeds included, follows from task and convers
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from rods.analysis.containment import Text
 from rods.answers import Unreadable
-from rods.asking import Questioner, Unanswered
+from rods.asking import Question, Questioner, Unanswered
 from rods.calls import Call
 from rods.canonical import content_id, keyed_random
 from rods.config import Roles
@@ -22,16 +22,17 @@ from rods.environments.base import Instance, Result, Tool, reference
 from rods.episode.engine import Exchange, Message, NeedCalls, NeedOutcome, Outcome
 from rods.episode.users import named
 from rods.episode.watchdog import outside
-from rods.errors import InfrastructureError, Unsupported, UserError
+from rods.errors import InfrastructureError, UserError
 from rods.family.simulation import roles
 from rods.family.simulation.generating import DrawnTask, Errand, Wanted, offered, open_task
 from rods.family.simulation.ledger import Ledger
-from rods.family.simulation.roles import TOLD, Role, Simulation, without_asking
+from rods.family.simulation.roles import TOLD, Role, without_asking
 from rods.family.simulation.settings import Information, SimulationSettings
 from rods.family.simulation.world import RepositoryEnvironment
 from rods.llm import Account, BudgetSpent, Client
 from rods.logs import log
 from rods.tasks import OpenTask
+from rods.worlds.pinned import OnlyCalled
 
 T = TypeVar("T")
 Check = Callable[[T], Sequence[str]]
@@ -61,17 +62,17 @@ class Models:
             raise UserError("models play, and there is no line to them", where="[simulation]", remedy=remedy)
         return self.line.ask(question)
 
-    def answer(self, account: str, question: Simulation[T], check: Check[T] = lambda answer: ()) -> T:
+    def answer(self, account: str, question: Question[T], check: Check[T] = lambda answer: ()) -> T:
         """What the model says to `question`; with what `check` says against it, it is asked again. Raises
         InfrastructureError where no try can be used, and UserError where a budget is spent."""
         return self.put(lambda client: self.ask(client, account, question, check))
 
-    async def ask(self, client: Client, account: str, question: Simulation[T], check: Check[T]) -> T:
+    async def ask(self, client: Client, account: str, question: Question[T], check: Check[T]) -> T:
         """The same, in the client's loop."""
         fields = {name: text for name, text in question.fields.items() if name != "problem"}
-        key = content_id([question.role, account, fields])
+        key = content_id([question.template, account, fields])
 
-        def read(given: Mapping[str, Any]) -> T:
+        def read(given: dict[str, Any]) -> T:
             meant = question.read(given)
             if objections := check(meant):
                 raise Unreadable("; ".join(objections))
@@ -81,17 +82,12 @@ class Models:
         asker = Questioner(client, backbone, Account(account), self.settings.tries, roles=self.roles)
         try:
             return await asker.ask(
-                question.role,
-                fields=fields,
-                sections=question.sections,
-                form=question.form,
-                read=read,
-                random_seed=lambda number: keyed_random(self.random_seed, key, number).getrandbits(31),
-                mend="mend" if "problem" in question.fields else "",
+                replace(question, fields=fields, read=read, mend="mend" if "problem" in question.fields else ""),
+                lambda number: keyed_random(self.random_seed, key, number).getrandbits(31),
             )
         except Unanswered as failed:
-            log.warning("a player's answers cannot be used", role=question.role, of=account, why=failed.why[:400])
-            what = f"{question.role} gave no answer that can be used in {self.settings.tries} tries: {failed.why}"
+            log.warning("a player's answers cannot be used", role=question.template, of=account, why=failed.why[:400])
+            what = f"{question.template} gave no answer that can be used in {self.settings.tries} tries: {failed.why}"
             raise Unusable(what) from failed
         except BudgetSpent as spent:
             remedy = "raise it and start the same command again"
@@ -117,16 +113,7 @@ class Models:
         return "\n".join(reversed(kept))
 
 
-class Stateless:
-    """An instance whose calls somebody plays: there is no state that could be shown, copied or compared."""
-
-    def _lacking(self, *given: Any) -> NoReturn:
-        raise Unsupported("tools that a model plays have no state to be copied or compared")
-
-    snapshot = fork = same_state = _lacking
-
-
-class ModelWorld(Stateless):
+class ModelWorld(OnlyCalled):
     """An instance (`rods.episode.drivers.Played`) whose tools a model plays. Calls that break their tool's document are
     refused without it; a ledger answers what is known, and answers that contradict it are asked for again."""
 

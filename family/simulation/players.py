@@ -22,13 +22,14 @@ from rods.environments.base import Instance, Result
 from rods.environments.loading import Environments
 from rods.episode.engine import Exchange, NeedOutcome, Outcome, Trace
 from rods.errors import InfrastructureError, UserError
-from rods.family.simulation.models import Models, ModelThread, ModelUser, ModelVerifier, ModelWorld, Stateless
+from rods.family.simulation.models import Models, ModelThread, ModelUser, ModelVerifier, ModelWorld
 from rods.family.simulation.roles import without_asking
 from rods.family.simulation.verifying import ByRule, unjudged
 from rods.family.simulation.world import as_repository
 from rods.llm import Budget, Client
 from rods.players import Players
 from rods.tasks import AnyTask, OpenTask
+from rods.worlds.pinned import OnlyCalled
 
 
 class SimulationPlayer(Models):
@@ -149,7 +150,7 @@ async def _noted(client: Client, heartbeat: Heartbeat | None) -> AsyncIterator[N
         note()
 
 
-class RecordedWorld(Stateless):
+class RecordedWorld(OnlyCalled):
     """An instance that answers each call with what it got at the time."""
 
     def __init__(self, trace: Trace) -> None:

@@ -4,15 +4,16 @@ and what is hidden from a role stands nowhere in its question."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 import orjson
 
 from rods.analysis.containment import Text, leaves
 from rods.analysis.schemas import Checker, limits
 from rods.answers import AnswerForm, Schema, Unreadable, obj
+from rods.asking import Question
 from rods.calls import Call
 from rods.conversations import RUBRIC_LEVELS, UserText
 from rods.environments.base import Tool
@@ -23,7 +24,6 @@ from rods.family.simulation.generating import CRITERIA, DrawnTask, Errand, said
 from rods.family.simulation.ledger import ToolAnswer
 from rods.family.simulation.settings import Information
 
-T = TypeVar("T")
 Role = Literal["simulated_task", "simulated_tool", "simulated_user", "simulated_verifier"]
 # What each role is told of the task beside tools and conversation (001 eq. 7, 8, 10).
 TOLD: Mapping[Role, tuple[Information, ...]] = {
@@ -39,18 +39,6 @@ MET: Schema = {"type": "string", "enum": ["met", "missed"]}
 
 
 @dataclass(frozen=True, slots=True)
-class Simulation(Generic[T]):
-    """A question to the role whose template has its name. `read` makes of the answer's fields what is meant; it raises
-    Unreadable for what has the form but no sense."""
-
-    role: Role
-    fields: Mapping[str, str]
-    sections: tuple[str, ...]
-    form: AnswerForm
-    read: Callable[[Mapping[str, Any]], T]
-
-
-@dataclass(frozen=True, slots=True)
 class Assessment:
     """What a verifier found: −1, 0 or 1, the criteria that were met, and its reason, which is kept in the trace."""
 
@@ -61,7 +49,7 @@ class Assessment:
 
 def ask_for_task(
     repository: ToolRepository, tools: Sequence[Tool], levels: Levels, problem: str = ""
-) -> Simulation[DrawnTask]:
+) -> Question[DrawnTask]:
     """A task over `tools`; `problem`: what was wrong with the last answer. Tools without a category of the repository
     are not asked about."""
     forms = [obj({"name": {"const": tool.name}, "arguments": arguments_schema(tool)}) for tool in tools]
@@ -103,7 +91,7 @@ def ask_for_task(
             criteria=CRITERIA[: levels.criteria + 1],
         )
 
-    return Simulation("simulated_task", fields, ("mend",) if problem else (), form, read)
+    return Question("simulated_task", fields, form, read, sections=("mend",) if problem else ())
 
 
 def ask_tool(
@@ -116,7 +104,7 @@ def ask_tool(
     problem: str = "",
     hidden: Collection[Information] = (),
     rewarding: bool = False,
-) -> Simulation[ToolAnswer]:
+) -> Question[ToolAnswer]:
     """What `call` returns. `known` is what was shown before (`Ledger.told`), `problem` what the last answer
     contradicted; both are empty for the paper's stateless tools. `rewarding`: the tool also says what the call is
     worth. Raises KeyError for a call of none of `tools`."""
@@ -146,7 +134,7 @@ def ask_tool(
 
     asked = {"known": bool(known), "reward": rewarding, "mend": bool(problem)}
     added = (*sections, *(name for name, wanted in asked.items() if wanted))
-    return Simulation("simulated_tool", fields, added, form, read)
+    return Question("simulated_tool", fields, form, read, sections=added)
 
 
 def ask_user(
@@ -156,7 +144,7 @@ def ask_user(
     hidden: Collection[Information] = (),
     *,
     rewarding: bool = False,
-) -> Simulation[UserText]:
+) -> Question[UserText]:
     """What the user says next; "" ends the conversation. `conversation` holds what the user has heard: no calls.
     `rewarding`: it also says what the latest answer is worth."""
     fields, sections = _briefed("simulated_user", task, tools, conversation, hidden)
@@ -166,12 +154,12 @@ def ask_user(
     def read(answer: Mapping[str, Any]) -> UserText:
         return UserText(str(answer["message"]).strip(), WORTH.get(answer.get("step", "")))
 
-    return Simulation("simulated_user", fields, added, form, read)
+    return Question("simulated_user", fields, form, read, sections=added)
 
 
 def ask_verifier(
     task: Errand, tools: Sequence[Tool], conversation: str, hidden: Collection[Information] = ()
-) -> Simulation[Assessment]:
+) -> Question[Assessment]:
     """Which of the task's criteria the whole conversation meets. One that is none of `CRITERIA` is asked in its own
     words."""
     words = {
@@ -190,7 +178,7 @@ def ask_verifier(
         met = tuple(name for name in words if answer[name] == "met")
         return Assessment(verdict(len(met), len(words), answer["severe"] == "yes"), met, answer["reason"])
 
-    return Simulation("simulated_verifier", fields, sections, form, read)
+    return Question("simulated_verifier", fields, form, read, sections=sections)
 
 
 def verdict(met: int, of: int, severe: bool) -> Literal[-1, 0, 1]:

@@ -19,7 +19,7 @@ from rods.daemon.stand_ins import Answer, Asked, Role
 from rods.episode.users import procedural_user
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Levels
-from rods.family.simulation.documents import from_mcp
+from rods.family.simulation.documents import ToolRepository, read_tool
 from rods.family.simulation.generating import WANTED, draw_task
 from rods.prompts import load
 
@@ -37,7 +37,6 @@ def errand(asked: Asked) -> Answer:
     """A task over the tools in question, with as many calls, a user and an ambiguity as it says."""
     fields = asked.fields
     documents = [json.loads(line) for line in fields["tools"].splitlines()]
-    listing = {"tools": [{**document, "inputSchema": document["parameters"]} for document in documents]}
     count = int(fields["calls"].split()[0])
     levels = Levels(
         tools=len(documents),
@@ -49,7 +48,9 @@ def errand(asked: Asked) -> Answer:
         criteria=0,
     )
     try:
-        drawn = draw_task(from_mcp(listing, "any", fields["area"]), levels, asked.chance.getrandbits(32), 0, 0)
+        tools = [read_tool(document, "any", "tools", document["parameters"], None) for document in documents]
+        repository = ToolRepository({tool.tool.name: tool for tool in tools}, {"any": fields["area"]})
+        drawn = draw_task(repository, levels, asked.chance.getrandbits(32), 0, 0)
     except UserError:  # arguments that nothing here can make up; whoever asks offers other tools then
         return {"intent": "None.", "first_query": "None.", "manner": "None.", "knows": [], "calls": []}
     return {

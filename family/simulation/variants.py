@@ -134,15 +134,7 @@ class ModelDrawer:
             chosen = others(repository, seed.tools, chance.rng("tools"))
         asked = replace(levels, calls=len(seed.goal_calls))
         question = ask_for_task(repository, [entry.tool for entry in chosen], asked, given.problem[:MENDED])
-        drawn = await self.asker.ask_keyed(
-            chance,
-            question.role,
-            fields=question.fields,
-            sections=question.sections,
-            form=question.form,
-            read=question.read,
-            error="conversation_construct_failed",
-        )
+        drawn = await self.asker.ask_keyed(chance, question, "conversation_construct_failed")
         return open_task(replace(drawn, levels=levels), reference(given.environment))
 
 

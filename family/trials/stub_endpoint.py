@@ -13,8 +13,8 @@ from rods.buffers.log.disk import replace
 from rods.console.output import Port
 from rods.daemon.stand_ins import NAME
 from rods.environments.loading import Environments
-from rods.errors import UserError
 from rods.family.trials.stand_in_model import StandIn
+from rods.files import explained
 
 LARGEST = 64 * 2**20  # bytes of a request
 Named = Annotated[
@@ -39,11 +39,8 @@ def stub_endpoint(*, environment: Named = None, port: Port = 0, url_file: UrlFil
     """
     with Environments() as environments:
         model = StandIn([environments.load(name) for name in environment or ()])
-        try:
+        with explained("cannot listen there", f"port {port}", "leave out --port: a free one is taken"):
             listening = socket.create_server(("127.0.0.1", port))
-        except OSError as error:
-            what = f"cannot listen there ({error.strerror})"
-            raise UserError(what, where=f"port {port}", remedy="leave out --port: a free one is taken") from error
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
         if url_file is not None:
             replace(url_file, f"{address}\n".encode())

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import orjson
-from pydantic import ValidationError, create_model, model_validator
+from pydantic import ValidationError, model_validator
 
 from rods.config.identity import Curriculum as Curriculum
 from rods.config.identity import Data as Data
@@ -24,38 +24,29 @@ from rods.config.identity import PipelineSettings as PipelineSettings
 from rods.config.identity import PolicySettings as PolicySettings
 from rods.config.identity import PoolRules as PoolRules
 from rods.config.identity import RandomSeeds as RandomSeeds
-from rods.config.identity import Role as Role
 from rods.config.identity import Roles as Roles
 from rods.config.identity import Rollouts as Rollouts
 from rods.config.identity import Selection as Selection
 from rods.config.identity import Stage as Stage
 from rods.config.identity import Training as Training
-from rods.config.identity import WriterRoles as WriterRoles
 from rods.config.identity import Zones as Zones
 from rods.config.operation import Budgets as Budgets
 from rods.config.operation import Endpoint as Endpoint
 from rods.config.operation import Operation as Operation
 from rods.config.operation import Sandbox as Sandbox
-from rods.config.operation import Writing as Writing
 from rods.config.operation import addresses as addresses
 from rods.config.operation import base_address as base_address
 from rods.errors import UserError
 from rods.extension import Section as Section
-from rods.extension import extensions
+from rods.extension import extensions, with_sections
 from rods.files import read_toml
+from rods.model_roles import Role as Role
 
 PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
 PRESETS = Path(__file__).parent  # <name>.toml
 
 
-def _with_extensions(core: type[Section]) -> type[Section]:
-    """The core's sections and those that extensions bring."""
-    sections = {key: default for extension in extensions() for key, default in extension.sections.items()}
-    more: dict[str, Any] = {key: (type(default), default) for key, default in sections.items()}
-    return create_model("Config", __base__=core, __module__=__name__, __doc__=core.__doc__, **more)
-
-
-@_with_extensions
+@with_sections("sections")
 class Config(Section):
     """A whole run; `Config` has the sections of extensions, too. `sync` is free (the default) or lockstep
     (reproducible)."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from rods.config.identity import WriterRoles
-from rods.extension import Section
+from rods.extension import Section, with_sections
 
 
 class Endpoint(Section):
@@ -79,24 +78,7 @@ class Sandbox(Section):
     readable: tuple[str, ...] = ()  # more files and folders that they may read; packages are among them anyway
 
 
-class Writing(Section):
-    """Models that write worlds and the tasks in them (`rods env write`, [generated.md](generated.md))."""
-
-    worlds: int = Field(8, ge=1)  # in the making at a time
-    fewest_tools: int = Field(8, ge=2)  # of a world
-    most_tools: int = Field(24, ge=2)  # of a world
-    tries: int = Field(3, ge=1)  # times one question is asked until its answer can be read
-    corrections: int = Field(3, ge=0)  # times that a world goes back to its model with what its controls found
-    # the endpoint that is asked for embeddings of topics, by name, and for nothing else; empty: all are tried, and
-    # where none offers them topics are compared by their words
-    embeddings: str = ""
-    alike: float = Field(0.85, gt=0, le=1)  # cosine of the embeddings of two topics from which the later one is dropped
-    rounds: int = Field(100, ge=0)  # of the assessment by a tester and a checker (003 §3.3); 0: none
-    threshold: float = Field(0.85, ge=0, le=1)  # share of rounds that were right, from which a world is kept
-    witness_tries: int = Field(4, ge=1)  # times that an agent sets out to do a task
-    witness_calls: int = Field(24, ge=1)  # calls that it may make each time
-
-
+@with_sections("operation")
 class Operation(Section):
     """May change at every start; logged in operation.*.jsonl."""
 
@@ -131,8 +113,6 @@ class Operation(Section):
     budgets: Budgets = Budgets()
     player_budgets: PlayerBudgets = PlayerBudgets()
     sandbox: Sandbox = Sandbox()
-    writing: Writing = Writing()
-    writers: WriterRoles = WriterRoles()
 
     @model_validator(mode="after")
     def _names(self) -> Operation:
@@ -147,6 +127,10 @@ class Operation(Section):
         if self.weight_transfer == "nccl" and sum(len(server.urls) for server in self.rollout_servers) != 1:
             raise ValueError("weight_transfer = nccl needs one rollout server with one address in urls")
         return self
+
+    if TYPE_CHECKING:  # sections that extensions bring
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 def base_address(text: str) -> str:

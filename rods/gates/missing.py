@@ -47,17 +47,6 @@ def missing(environment: Environment, task: Task, results: Results, *, fair: boo
     return reasons
 
 
-def unfair(environment: Environment, task: Task, results: Results) -> list[bool | None]:
-    """For each turn without calls whether something that it asks for can be done in it; None where nothing is found
-    that it lacks, so that nobody can tell."""
-    unfair_turns: list[bool | None] = []
-    for turn, calls in enumerate(task.calls):
-        if not calls and turn + 1 < len(task.calls) and task.calls[turn + 1]:
-            served = AbstentionTurn(environment, task, results, turn + 1)
-            unfair_turns.append(bool(served.possible()) if served.lacking else None)
-    return unfair_turns
-
-
 class AbstentionTurn:
     """The turn `turn`, whose request was made in vain in the turn before it: its `calls`, and the texts `before`, the
     calls `made` and their `outputs` until then. `tools` are visible in the turn without calls."""

@@ -21,7 +21,7 @@ import orjson
 
 from rods.environments.base import reference
 from rods.errors import UserError
-from rods.files import read_regular
+from rods.files import explained, read_regular
 from rods.gates.ground_truth import run
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, AnyTask, Task, TaskType, scripted
 from rods.worlds.bfcl import wheel
@@ -94,13 +94,10 @@ def write(given: Sequence[AnyTask], folder: Path) -> Counter[str]:
     for group in {group for task in tasks for group in (task.state or {})["classes"]}:
         name = f"multi_turn_func_doc/{MODULES[group]}.json"
         lines[folder / name] = [wheel.read(environment().file, f"data/{name}").rstrip(b"\n")]
-    try:
+    with explained("cannot write", folder, "choose another folder"):
         for path, records in lines.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"\n".join(records) + b"\n")
-    except OSError as error:
-        what = f"cannot write ({error.strerror})"
-        raise UserError(what, where=str(folder), remedy="choose another folder") from error
     return numbers
 
 
@@ -148,9 +145,9 @@ def _task(kind: TaskType, record: Mapping[str, Any], truth: Sequence[Sequence[st
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
+    with explained("cannot read", path, "check the folder"):
+        lines = read_regular(path).splitlines()
     try:
-        return [orjson.loads(line) for line in read_regular(path).splitlines() if line.strip()]
-    except OSError as error:
-        raise UserError(f"cannot read ({error.strerror})", where=str(path), remedy="check the folder") from error
+        return [orjson.loads(line) for line in lines if line.strip()]
     except ValueError as error:
         raise UserError(f"not JSON lines: {error}", where=str(path), remedy="mend that line") from error

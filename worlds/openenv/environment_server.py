@@ -22,8 +22,9 @@ from cyclopts.types import PositiveInt, UInt16
 from rods.calls import Call
 from rods.environments.base import Environment, Instance
 from rods.environments.loading import Environments
-from rods.errors import InfrastructureError, Unsupported, UserError
+from rods.errors import InfrastructureError, Unsupported
 from rods.faults import WRONG_ARGUMENTS
+from rods.files import explained
 from rods.signals import on_signal
 from rods.worlds.openenv.sessions import LARGEST, RefusedStep
 
@@ -203,13 +204,10 @@ def serve_environment(name: Name, /, *, port: Port = 0, sessions: Sessions = 64)
             loop.call_soon_threadsafe(stopped.set)
 
         on_signal(stop)
-        try:
+        with explained("cannot listen there", f"port {port}", "leave out --port: a free one is taken"):
             async with served(environment, port, sessions) as address:
                 print(address, flush=True)
                 await stopped.wait()
-        except OSError as error:
-            what = f"cannot listen there ({error.strerror})"
-            raise UserError(what, where=f"port {port}", remedy="leave out --port: a free one is taken") from error
 
     with Environments() as environments:
         asyncio.run(serve(environments.load(name)))

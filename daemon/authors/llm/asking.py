@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rods.answers import AnswerForm
-from rods.asking import Questioner, Unanswered
+from rods.asking import Question, Questioner, Unanswered
 from rods.canonical import keyed_random
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError
@@ -58,26 +58,21 @@ class Asker(Questioner):
     async def ask_keyed(
         self,
         given: Keyed,
-        template: str,
-        *,
-        read: Callable[[dict[str, Any]], T],
+        question: Question[T],
         error: ErrorType,
+        *,
         turn: int | None = None,
         function: str | None = None,
-        **question: Any,
     ) -> T:
         """As `ask`, with random seeds that are keyed by `given`.
 
         Raises ComposeError(error) when no try succeeds, EndpointError, BudgetSpent."""
         try:
             return await self.ask(
-                template,
-                read=read,
-                random_seed=lambda number: given.rng(f"{template} {turn} {number}").getrandbits(31),
-                **question,
+                question, lambda number: given.rng(f"{question.template} {turn} {number}").getrandbits(31)
             )
         except Unanswered as failed:
-            kind, detail = failed.error or error, f"{template}: {failed.why}"
+            kind, detail = failed.error or error, f"{question.template}: {failed.why}"
             raise ComposeError(kind, detail, function=function, turn=turn, said=failed.said[:KEPT]) from None
 
 
@@ -103,9 +98,12 @@ class Context:
         fields: Mapping[str, str],
         form: AnswerForm,
         read: Callable[[dict[str, Any]], T],
+        *,
+        turn: int | None = None,
+        function: str | None = None,
         **options: Any,
     ) -> T:
-        """What `read` makes of the answer to one of the QUESTIONS; `options` are those of `ask_keyed`. The field
+        """What `read` makes of the answer to one of the QUESTIONS; `options` are other fields of Question. The field
         `look_ups` is filled in here: what is said to writers and checkers of calls that only feed a later one, which
         are to be asked for where the root's user asks for at least half of its own."""
         if "look_ups" in load(template).fields:
@@ -115,6 +113,5 @@ class Context:
                 self.look_ups[given.root.id] = self.asker.template("look_ups").sections[way]
             fields = {"look_ups": self.look_ups[given.root.id], **fields}
         stage, error = QUESTIONS[template]
-        return await self.asker.ask_keyed(
-            given, template, stage=stage, fields=fields, form=form, read=read, error=error, **options
-        )
+        question = Question(template, fields, form, read, stage=stage, **options)
+        return await self.asker.ask_keyed(given, question, error, turn=turn, function=function)

@@ -20,6 +20,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import orjson
 
+from rods import asking
 from rods.answers import AnswerForm
 from rods.asking import Questioner, Unanswered
 from rods.canonical import content_id, keyed_random
@@ -49,16 +50,9 @@ class Question(Generic[T]):
 
     async def put(self, questioner: Questioner, *key: Any) -> T:
         """Its answer by `questioner`; `key` is what random seeds are keyed by."""
-        return await questioner.ask(
-            self.template,
-            stage=self.template,
-            fields=self.fields,
-            sections=self.sections,
-            form=self.form or FORMS[self.template],
-            read=self.read,
-            check=self.check,
-            random_seed=lambda at: keyed_random(*key, at).getrandbits(31),
-        )
+        form = self.form or FORMS[self.template]
+        asked = asking.Question(self.template, self.fields, form, self.read, self.check, self.sections)
+        return await questioner.ask(asked, lambda at: keyed_random(*key, at).getrandbits(31))
 
 
 class Asking(Protocol):

@@ -13,7 +13,7 @@ import pytest
 
 from rods.analysis.schemas import limits
 from rods.errors import UserError
-from rods.family.simulation.documents import Effect, from_environment, from_mcp, read_folder
+from rods.family.simulation.documents import Effect, from_environment, read_folder
 from tests.environments import load
 
 LOAN = {
@@ -127,19 +127,13 @@ def places(value: Any) -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("junk", [None, 7, "x", [], ["x"], [[1]], {}, {"x": {}}, True])
-def test_no_junk_in_a_file_or_a_listing_is_more_than_a_user_s_error(tmp_path: Path, junk: Any) -> None:
+def test_no_junk_in_a_file_is_more_than_a_user_s_error(tmp_path: Path, junk: Any) -> None:
     for number in range(len(places(file()))):
         content = deepcopy(file())
         container, key = places(content)[number]
         container[key] = junk
         with contextlib.suppress(UserError):
             read_folder(folder(tmp_path, content))
-    for number in range(len(places(LISTED))):
-        listed = deepcopy(LISTED)
-        container, key = places(listed)[number]
-        container[key] = junk
-        with contextlib.suppress(UserError):
-            from_mcp({"tools": [listed]}, "tracker", "Issues.")
 
 
 def test_a_folder_without_tools_or_categories_is_told(tmp_path: Path) -> None:
@@ -159,42 +153,3 @@ def test_an_environment_s_own_tools_are_a_repository(name: str) -> None:
     assert list(repository.tools) == list(environment.tools())
     assert repository.categories.keys() == {tool.group for tool in environment.tools().values()}
     assert all(one.effect is None for one in repository.tools.values())
-
-
-LISTED = {
-    "name": "issues/search",
-    "description": "Searches issues.",
-    "inputSchema": {
-        "type": "object",
-        "properties": {"label": {"$ref": "#/$defs/label"}},
-        "$defs": {"label": {"type": "string", "enum": ["bug", "idea"]}},
-    },
-    "outputSchema": {"type": "object", "properties": {"found": {"type": "array"}}},
-    "annotations": {"readOnlyHint": True},
-}
-
-
-@pytest.mark.parametrize("listing", [{"tools": [LISTED]}, {"jsonrpc": "2.0", "id": 1, "result": {"tools": [LISTED]}}])
-def test_an_mcp_listing_is_read_bare_or_as_an_answer(listing: Any) -> None:
-    repository = from_mcp(listing, "tracker", "Issues of a project.")
-    tool = repository.tools["issues/search"].tool
-    assert tool.group == "tracker" and tool.result == LISTED["outputSchema"]
-    assert tool.schema()["parameters"]["properties"] == {"label": {"type": "string", "enum": ["bug", "idea"]}}
-    assert repository.tools["issues/search"].effect is None
-
-
-@pytest.mark.parametrize(
-    ("listing", "told"),
-    [
-        ([LISTED], "tools/list: has no list of tools"),
-        ({"tools": [LISTED], "nextCursor": "p2"}, "goes on after the cursor 'p2' → ask for the further pages"),
-        ({"tools": [LISTED, LISTED]}, "tools[1] issues/search: has the name of a tool in tools/list: tools[0]"),
-        ({"tools": [{**LISTED, "description": None}]}, "issues/search: has no description"),
-        ({"tools": [{**LISTED, "inputSchema": None}]}, "has parameters that are no JSON Schema of an object"),
-        ({"tools": ["search"]}, "tools[0]: is 'search'"),
-    ],
-)
-def test_what_is_wrong_with_an_mcp_listing_is_told(listing: Any, told: str) -> None:
-    with pytest.raises(UserError) as error:
-        from_mcp(listing, "tracker", "Issues.")
-    assert told in str(error.value)

@@ -13,6 +13,7 @@ import pytest
 from docs.generate.prompts import messages
 from rods.analysis.schemas import Checker
 from rods.answers import Unreadable
+from rods.asking import Question
 from rods.calls import Call
 from rods.conversations import RUBRIC_LEVELS
 from rods.episode.engine import Outcome
@@ -21,7 +22,7 @@ from rods.family.simulation.difficulty import RANGES, Levels
 from rods.family.simulation.generating import CRITERIA, DrawnTask, said
 from rods.family.simulation.ledger import ToolAnswer
 from rods.family.simulation.repository import shipped
-from rods.family.simulation.roles import Assessment, Simulation, verdict
+from rods.family.simulation.roles import Assessment, verdict
 from rods.prompts import load
 
 TOOLS = [shipped().tools[name].tool for name in ("book_flight", "cancel_flight_booking")]
@@ -41,7 +42,7 @@ TASK = DrawnTask(
     criteria=CRITERIA,
 )
 TALK = "user: Hello, a flight please."
-ROLES: dict[str, Callable[..., Simulation[Any]]] = {
+ROLES: dict[str, Callable[..., Question[Any]]] = {
     "simulated_tool": lambda **more: roles.ask_tool(TASK, TOOLS, TALK, Call("book_flight", BOOKED), **more),
     "simulated_user": lambda **more: roles.ask_user(TASK, TOOLS, TALK, **more),
     "simulated_verifier": lambda **more: roles.ask_verifier(TASK, TOOLS, TALK, **more),
@@ -49,13 +50,13 @@ ROLES: dict[str, Callable[..., Simulation[Any]]] = {
 SENTINELS = {"intent": ("zebra",), "persona": ("okapi", "walrus"), "expected": ('"arguments":{"flight_id"',)}
 
 
-def sent(question: Simulation[Any]) -> str:
+def sent(question: Question[Any]) -> str:
     """All that goes out, in either way of answering, with what the answer is held to."""
     every = [one for constrained in (True, False) for one in messages(question, constrained=constrained)]
     return "\n".join(one["content"] for one in every) + json.dumps(question.form.schema(300))
 
 
-def answered(question: Simulation[Any], **fields: Any) -> Any:
+def answered(question: Question[Any], **fields: Any) -> Any:
     return question.read(question.form.read(json.dumps({"reason": "so", **fields}), constrained=True))
 
 
@@ -190,7 +191,7 @@ def test_a_task_that_makes_no_sense_is_told_why(wrong: dict[str, Any], told: str
 
 
 def test_the_answer_of_every_role_is_held_to_a_valid_schema() -> None:
-    questions: list[Simulation[Any]] = [roles.ask_for_task(shipped(), TOOLS, HARD), *(ask() for ask in ROLES.values())]
+    questions: list[Question[Any]] = [roles.ask_for_task(shipped(), TOOLS, HARD), *(ask() for ask in ROLES.values())]
     for question in questions:
         schema = question.form.schema(300)
         assert Checker(schema).broken == ""

@@ -12,13 +12,13 @@ from bench.fixtures.llm_stub import roles as faulty
 from docs.generate.prompts import messages
 from rods import dialects
 from rods.answers import Unreadable
+from rods.asking import Question
 from rods.calls import Call
 from rods.family.simulation import roles
 from rods.family.simulation.difficulty import levels
 from rods.family.simulation.generating import DrawnTask, draw_task
 from rods.family.simulation.ledger import Ledger, ToolAnswer
 from rods.family.simulation.repository import shipped
-from rods.family.simulation.roles import Simulation
 from rods.family.simulation.settings import DifficultyRules
 from rods.family.trials.stand_in_model import StandIn
 
@@ -30,7 +30,7 @@ TRIES = 4
 SENSIBLE = StandIn().answer
 
 
-def ask(question: Simulation[T], *, constrained: bool = True, answer: Any = SENSIBLE) -> T:
+def ask(question: Question[T], *, constrained: bool = True, answer: Any = SENSIBLE) -> T:
     """The answer to a question as it goes over the wire. Raises Unreadable."""
     request: dict[str, Any] = {"messages": messages(question, constrained=constrained)}
     if constrained:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench.blanks import unfair
 from rods.composing import bind, planning, task_types, wording
 from rods.composing.catalogue import Recipe, RecipeStep, Words, catalogue_for
 from rods.composing.plan_search import PlanShape
@@ -14,7 +15,6 @@ from rods.composing.recipes import source
 from rods.composing.records import ComposeError
 from rods.gates import drafts
 from rods.gates.ground_truth import run
-from rods.gates.missing import unfair
 from rods.tasks import TASK_TYPES
 from rods.worlds.checking.soundness import doubled, faults
 from tests.environments import load

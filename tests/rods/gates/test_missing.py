@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from bench.blanks import unfair
 from rods.calls import Call
 from rods.config import Gates
 from rods.environments.base import reference
 from rods.gates import missing
 from rods.gates.ground_truth import run
-from rods.gates.missing import unfair
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 from rods.worlds.bfcl import environment, fetch
 from tests.environments import load

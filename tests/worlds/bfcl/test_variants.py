@@ -7,11 +7,11 @@ from collections import Counter
 import pytest
 
 from bench.bfcl_parity.oracle import ORACLE
+from bench.blanks import unfair
 from rods.analysis.profile import edges_apart, isomorphic, profile
 from rods.config import Gates
 from rods.environments.workers.worker import Order, Worker
 from rods.gates.ground_truth import run
-from rods.gates.missing import unfair
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task
 from rods.worlds.bfcl import task_format, wheel
 from tests.environments import load

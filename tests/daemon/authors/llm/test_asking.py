@@ -11,6 +11,7 @@ import pytest
 from bench.fixtures.llm_stub import Stub
 from rods import prompts
 from rods.answers import AnswerForm
+from rods.asking import Question
 from rods.composing.records import ComposeError
 from rods.config import parse_config
 from rods.daemon.authors.llm.asking import Asker
@@ -22,19 +23,12 @@ VERDICTS = {"type": "array", "items": VERDICT, "minItems": 1, "maxItems": 1}
 FORM = AnswerForm({"verdict": VERDICTS, "problem": {"type": "string"}}, optional=frozenset({"problem"}))
 
 
-async def ask(asker: Asker, **options: Any) -> Any:
+async def ask(asker: Asker, function: str | None = None, **options: Any) -> Any:
     fields = {"turns": "…", "count": "1", "look_ups": "…"}
-    return await asker.ask_keyed(
-        assignment(),
-        "query_verification",
-        stage="verification",
-        fields=fields,
-        form=FORM,
-        read=lambda answer: answer["verdict"],
-        error="query_verify_no_tag",
-        turn=2,
-        **options,
+    question = Question(
+        "query_verification", fields, FORM, lambda answer: answer["verdict"], stage="verification", **options
     )
+    return await asker.ask_keyed(assignment(), question, "query_verify_no_tag", turn=2, function=function)
 
 
 @pytest.mark.parametrize("habit", ["obedient", "learning", "thinking", "wild", "parrot"])

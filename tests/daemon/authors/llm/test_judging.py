@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Stub
+from rods.asking import Question
 from rods.composing.records import Draft
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.llm.asking import Asker
@@ -86,9 +87,9 @@ async def test_a_judge_sees_what_the_calls_give_in_the_world_of_the_task(
     asked: dict[str, str] = {}
     ask = Asker.ask_keyed
 
-    async def listening(self: Asker, given: Assignment, template: str, **options: Any) -> Any:
-        asked[template] = options["fields"]["conversation"]
-        return await ask(self, given, template, **options)
+    async def listening(self: Asker, given: Assignment, question: Question[Any], *told: Any, **options: Any) -> Any:
+        asked[question.template] = question.fields["conversation"]
+        return await ask(self, given, question, *told, **options)
 
     monkeypatch.setattr(Asker, "ask_keyed", listening)
     async with later(stub, "consistency_fails", calls=calls) as it:

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from rods.config import Endpoint, Operation, Sandbox, Writing
+from rods.config import Endpoint, Operation, Sandbox
 from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram
+from rods.family.environments.settings import Writing
 from rods.family.environments.written.asking import CachedQuestioner, WritingRecord
 from rods.family.environments.written.assessing import assess, changes
 from rods.family.environments.written.building import BuiltWorld, Dropped
@@ -79,7 +80,9 @@ def assessed(folder: Path, answer: str, rounds: int, source: str = SOURCE, secon
 
     async def ask(record: WritingRecord, environments: Environments, stub: Stub) -> list[str]:
         async with Client([Endpoint(model="stub", urls=(stub.url,))]) as client:
-            authors = CachedQuestioner(client, record, Operation(writing=Writing(rounds=rounds, tries=1)))
+            authors = CachedQuestioner(
+                client, record, Operation().model_copy(update={"writing": Writing(rounds=rounds, tries=1)})
+            )
             return await assess(authors, world, environments.load(f"{folder}/{name}"))
 
     sandbox = Sandbox(workers=1, seconds=seconds)

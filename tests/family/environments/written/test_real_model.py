@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from rods.config import Endpoint, Operation, Role, Sandbox, WriterRoles, Writing
+from rods.config import Endpoint, Operation, Role, Sandbox
 from rods.environments.loading import Environments
 from rods.family.environments.programs import placed
+from rods.family.environments.settings import WriterRoles, Writing
 from rods.family.environments.written.asking import NAME, CachedQuestioner, WritingRecord
 from rods.family.environments.written.assessing import assess
 from rods.family.environments.written.building import BuiltWorld, Dropped, build
@@ -90,12 +91,14 @@ async def test_a_small_model_goes_through_every_stage_beside_the_stub(
         WritingRecord(tmp_path / "stub") as record,
     ):
         async with Client([Endpoint(model="stub", urls=(stub.url,))]) as client:
-            authors = CachedQuestioner(client, record, Operation(writing=BRIEF))
+            authors = CachedQuestioner(client, record, Operation().model_copy(update={"writing": BRIEF}))
             world, scenario, rules = await each_stage(authors, tmp_path / "stub", None, None)
     served = served.model_copy(update={"thinking_tokens": 0})
     with WritingRecord(tmp_path / "model") as record:
         async with Client([served], sink=record.use) as client:
-            authors = CachedQuestioner(client, record, Operation(writing=BRIEFER, writers=small))
+            authors = CachedQuestioner(
+                client, record, Operation().model_copy(update={"writing": BRIEFER, "writers": small})
+            )
             _, _, model = await each_stage(authors, tmp_path / "model", world, scenario)
         tokens = record.tokens
     by_rule, by_model = asked(tmp_path / "stub"), asked(tmp_path / "model")

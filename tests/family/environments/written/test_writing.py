@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from rods.config import Endpoint, Operation, Sandbox, Writing
+from rods.config import Endpoint, Operation, Sandbox
 from rods.conversations import Checks, Persona
 from rods.conversations import Script as Scripted
 from rods.environments.base import checks
@@ -21,6 +21,7 @@ from rods.environments.loading import Environments
 from rods.episode.goals import holds
 from rods.errors import RodsError, UserError
 from rods.family.environments.checking.scenarios import WitnessCall, played
+from rods.family.environments.settings import Writing
 from rods.family.environments.verbs import write_worlds
 from rods.family.environments.written.asking import NAME, CachedQuestioner, WritingRecord
 from rods.family.environments.written.writing import WorldOrder, WrittenWorld, write_world
@@ -141,7 +142,7 @@ def test_what_a_hostile_model_writes_is_dropped_and_runs_nowhere(tmp_path: Path)
 def test_checks_that_change_the_state_never_end_or_always_hold_are_dropped_by_name(tmp_path: Path) -> None:
     async def write(stub: Stub) -> WrittenWorld:
         async with Client([Endpoint(model="stub", urls=(stub.url,))]) as client:
-            operation = Operation(writing=Writing(rounds=0, tries=2, witness_tries=1))
+            operation = Operation().model_copy(update={"writing": Writing(rounds=0, tries=2, witness_tries=1)})
             order = WorldOrder(5, sandbox=Sandbox(workers=1, seconds=2.0))
             return await write_world(CachedQuestioner(client, record, operation), TOPIC, "train", tmp_path, order)
 

@@ -1,0 +1,44 @@
+"""What 003's writers add to the configuration: how worlds are written, and the roles of the models that do it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from rods.extension import Section
+from rods.model_roles import Role, RoleTables
+
+
+class Writing(Section):
+    """Models that write worlds and the tasks in them (`rods env write`, [generated.md](generated.md))."""
+
+    worlds: int = Field(8, ge=1)  # in the making at a time
+    fewest_tools: int = Field(8, ge=2)  # of a world
+    most_tools: int = Field(24, ge=2)  # of a world
+    tries: int = Field(3, ge=1)  # times one question is asked until its answer can be read
+    corrections: int = Field(3, ge=0)  # times that a world goes back to its model with what its controls found
+    # the endpoint that is asked for embeddings of topics, by name, and for nothing else; empty: all are tried, and
+    # where none offers them topics are compared by their words
+    embeddings: str = ""
+    alike: float = Field(0.85, gt=0, le=1)  # cosine of the embeddings of two topics from which the later one is dropped
+    rounds: int = Field(100, ge=0)  # of the assessment by a tester and a checker (003 §3.3); 0: none
+    threshold: float = Field(0.85, ge=0, le=1)  # share of rounds that were right, from which a world is kept
+    witness_tries: int = Field(4, ge=1)  # times that an agent sets out to do a task
+    witness_calls: int = Field(24, ge=1)  # calls that it may make each time
+
+
+class WriterRoles(RoleTables):
+    """The roles of models that write worlds and scenarios ([generated.md](generated.md)), a table each, such as
+    `[operation.writers.world_tool]`."""
+
+    topic_filter: Role = Role(tokens=256, temperature=0.0)  # whether a task belongs to a domain with a state
+    topic_inference: Role = Role(tokens=512)  # which domain that is
+    world_plan: Role = Role(reason=1_000, tokens=4_096)  # tables, rules and tools
+    world_state: Role = Role(reason=600, tokens=3_072)  # classes
+    world_tool: Role = Role(reason=600, tokens=1_536)  # the function of one tool
+    world_tester: Role = Role(tokens=512, temperature=1.0)  # a call that tries a tool
+    world_checker: Role = Role(reason=1_500, temperature=0.0)  # whether that call did what it ought to do
+    scenario_state: Role = Role(tokens=4_096)  # the state in which a task begins
+    scenario_task: Role = Role(tokens=1_536)  # what is asked for, and who asks
+    scenario_checklist: Role = Role(tokens=1_536)  # what has to be true in the end
+    scenario_check: Role = Role()  # the function of one condition
+    scenario_solver: Role = Role(tokens=768)  # the next call of an agent that does the task

@@ -1,0 +1,60 @@
+"""The roles of language models: how much room each has, and how its answers are sampled.
+
+The core has its roles in `[roles]`; an extension gives those that it alone asks a section of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from rods.extension import Section
+
+TOKEN = 4  # characters that a token holds at most, on average: what has to fit is checked against it
+
+
+class Role(Section):
+    """What one kind of question is asked with. Roles are the stages of calls (`rods cost`)."""
+
+    reason: int = Field(300, ge=1)  # characters of thinking in a constrained answer; short for weak models
+    tokens: int = Field(1024, ge=16)  # of an answer; parameters adds 40 a value, query 200 and rewrite 256 a turn
+    temperature: float = Field(0.7, ge=0)  # of sampling
+    top_p: float = Field(0.95, gt=0, le=1)  # nucleus of sampling
+    # a model's own thinking before the answer: on and off are sent as chat_template_kwargs.enable_thinking
+    thinking: Literal["unchanged", "on", "off"] = "unchanged"
+
+    @model_validator(mode="after")
+    def _fits(self) -> Role:
+        if self.reason > TOKEN * self.tokens:
+            raise ValueError(f"a reason of {self.reason} characters does not fit into {self.tokens} tokens")
+        return self
+
+
+class WorldRole(Role):
+    world: int = Field(3_000, ge=100)  # characters of the world's state in the prompt; long texts and lists are cut
+
+
+class ResultsRole(Role):
+    # characters of all calls' results in the prompt; longer ones are cut around what later calls take from them
+    results: int = Field(6_000, ge=100)
+
+
+class JudgeRole(ResultsRole, WorldRole):
+    pass
+
+
+class RoleTables(Section):
+    """A table a role."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _over_defaults(cls, given: Any) -> Any:
+        """What is not given for a role is that role's default, not its class's."""
+        if not isinstance(given, dict):
+            return given
+        roles = {name: cls.model_fields[name].default.model_dump() for name in given if name in cls.model_fields}
+        return {
+            name: {**roles[name], **keys} if name in roles and isinstance(keys, dict) else keys
+            for name, keys in given.items()
+        }
