@@ -18,23 +18,8 @@ from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import EXPANDED
 from rods.errors import EXIT_USER
 from tests.conftest import WHOLE
+from tests.parts import PARTS, ROOT
 
-ROOT = Path(__file__).parent.parent
-PARTS: dict[str, tuple[str, ...]] = {  # its folders
-    "bfcl": ("worlds/bfcl", "family/benchmarks/bfcl"),
-    "mcp": ("worlds/mcp",),
-    "openenv": ("worlds/openenv",),
-    "sandbox": ("worlds/sandbox",),
-    "benchmarks": ("family/benchmarks",),
-    "seal": ("family/seal",),
-    "feedback": ("family/feedback",),
-    "environments": ("family/environments",),
-    "simulation": ("family/simulation",),
-    "export": ("family/export",),
-    "new_world": ("family/new_world",),
-    "supervised": ("family/supervised",),
-    "trials": ("family/trials",),
-}
 QUICK = ("bfcl", "sandbox", "seal", "simulation")
 NEW = ("new", "refused", "--config", "run.toml")
 # part, what is added to the configuration, what is asked of `rods`, what is said where the part is gone
