@@ -1,5 +1,4 @@
-"""What guides, configurations and docstrings name is in the tree, or of a part that is taken out of it (tests/parts.py):
-files, folders and modules."""
+"""What guides, configurations and docstrings name is in the tree, or of a part that is taken out (tests/parts.py)."""
 
 import ast
 import importlib
