@@ -1,8 +1,8 @@
-"""What all tests share: tests of what was taken out (tests/test_removal.py) are not collected; property tests try the
-same examples each time, and are never failed for the speed of the machine they run on (others:
-`--hypothesis-profile=explore`); BFCL's tasks, whose data wheel is fetched once into the cache; one real model server,
-for the tests that need one (`make llm-smoke`); and the last line of a run that leaves slow tests out (`make test`),
-which says how many."""
+"""What all tests share: tests of what was taken out (tests/test_removal.py) are not collected, and those that say that
+they need it (`needs`) are skipped; property tests try the same examples each time, and are never failed for the speed
+of the machine they run on (others: `--hypothesis-profile=explore`); BFCL's tasks, whose data wheel is fetched once into
+the cache; one real model server, for the tests that need one (`make llm-smoke`); and the last line of a run that leaves
+slow tests out (`make test`), which says how many."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from rods.config import Endpoint
 from rods.tasks import Task
+from tests.parts import GONE, PARTS, ROOT
 
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("rods", settings.get_profile("explore"), derandomize=True)
@@ -26,7 +27,7 @@ settings.load_profile("rods")
 
 SMOKE = "RODS_LLM_SMOKE"
 WHOLE = "RODS_WHOLE"  # set by `make test-all WHOLE=1`: nothing is tested by a part of it
-ROOT = Path(__file__).parent.parent
+NEEDED = "RODS_NEEDED"  # set where tests/test_removal.py runs what is skipped otherwise, of which nothing may pass
 _IMPORTS = re.compile(r"^from ((?:rods\.worlds|rods\.family|tests|bench|docs)[\w.]*) import (.+)$", re.MULTILINE)
 
 
@@ -62,6 +63,17 @@ def _imported(file: Path) -> tuple[frozenset[Path], bool]:
 def _file(module: str) -> Path | None:
     place = ROOT.joinpath(*module.split("."))
     return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Skips a test that needs a part that is gone."""
+    needed = {part for mark in item.iter_markers("needs") for part in mark.args}
+    if unknown := needed - PARTS.keys():
+        raise pytest.UsageError(f"{item.nodeid} needs no part that there is: {', '.join(sorted(unknown))}")
+    if gone := sorted(needed.intersection(GONE)):
+        reason = f"needs what is taken out: {', '.join(gone)}"
+        held = pytest.mark.xfail(reason=reason, strict=True) if os.environ.get(NEEDED) else pytest.mark.skip(reason)
+        item.add_marker(held)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""What guides, configurations and docstrings name is in the tree: files, folders and modules."""
+"""What guides, configurations and docstrings name is in the tree, or of a part that is taken out (tests/parts.py)."""
 
 import ast
 import importlib
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.parts import GONE_FOLDERS, ROOT
+
 ROOMS = "prompts|rods|worlds|buffers|daemon|trainer|evaluation|console|family|tests|bench|docs|experiments"
 PATH = re.compile(rf"(?<![\w/.~-])((?:{ROOMS})/[\w./-]*\w|(?:{ROOMS})/)(?![\w*<])")
 MODULE = re.compile(rf"(?<![\w/.-])((?:{ROOMS})(?:\.(?!NAME\b)[A-Za-z_]\w*)+)")
@@ -41,18 +42,26 @@ def resolves(dotted: str) -> bool:
 
 
 def missing(text: str) -> list[str]:
-    """Paths and modules that `text` names and the tree does not have."""
+    """Paths and modules that `text` names and the tree does not have, nor had with all parts."""
     paths = {name for name in PATH.findall(text) if not name.startswith(METRICS) and "NAME" not in name}
     modules = {name for name in MODULE.findall(text) if name.rpartition(".")[2] not in FILE_ENDINGS}
-    return sorted(name for name in paths if not (ROOT / name).exists()) + sorted(
-        name for name in modules if not resolves(name)
+    return sorted(name for name in paths if not there(ROOT / name)) + sorted(
+        name for name in modules if not resolves(name) and not taken_out(name.removeprefix("rods.").replace(".", "/"))
     )
+
+
+def there(path: Path) -> bool:
+    return path.exists() or taken_out(str(path.resolve().relative_to(ROOT)))
+
+
+def taken_out(path: str) -> bool:
+    return f"{path}/".startswith(tuple(f"{folder}/" for folder in GONE_FOLDERS))
 
 
 @pytest.mark.parametrize("page", tracked("*.md", "*.toml"), ids=str)
 def test_a_page_names_what_is_there(page: Path) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
-    gone = missing(text) + [link for link in LINK.findall(text) if not (ROOT / page.parent / link).exists()]
+    gone = missing(text) + [link for link in LINK.findall(text) if not there(ROOT / page.parent / link)]
     assert not gone, f"{page} names what is not there: {', '.join(gone)}"
 
 

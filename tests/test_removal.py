@@ -17,24 +17,9 @@ import pytest
 from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import EXPANDED
 from rods.errors import EXIT_USER
-from tests.conftest import WHOLE
+from tests.conftest import NEEDED, WHOLE
+from tests.parts import PARTS, ROOT
 
-ROOT = Path(__file__).parent.parent
-PARTS: dict[str, tuple[str, ...]] = {  # its folders
-    "bfcl": ("worlds/bfcl", "family/benchmarks/bfcl"),
-    "mcp": ("worlds/mcp",),
-    "openenv": ("worlds/openenv",),
-    "sandbox": ("worlds/sandbox",),
-    "benchmarks": ("family/benchmarks",),
-    "seal": ("family/seal",),
-    "feedback": ("family/feedback",),
-    "environments": ("family/environments",),
-    "simulation": ("family/simulation",),
-    "export": ("family/export",),
-    "new_world": ("family/new_world",),
-    "supervised": ("family/supervised",),
-    "trials": ("family/trials",),
-}
 QUICK = ("bfcl", "sandbox", "seal", "simulation")
 NEW = ("new", "refused", "--config", "run.toml")
 # part, what is added to the configuration, what is asked of `rods`, what is said where the part is gone
@@ -61,6 +46,8 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ("new_world", "", ("init", "library"), "init"),
     ("simulation", "", ("env", "check", "documents/"), "nothing that is installed reads such a description"),
 ]
+PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
+COLLECTED = (*PYTEST, "--collect-only")
 CONFIG = """
 sync = "lockstep"
 [data]
@@ -105,9 +92,9 @@ print(rods.__file__)
 """
 
 
-def run(folder: Path, path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Python with `path` before all others, in `folder`."""
-    environment = {**os.environ, "PYTHONPATH": str(path), "OMP_NUM_THREADS": "1"}
+def run(folder: Path, path: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Python with `path` before all others, in `folder`; `more` variables of its environment."""
+    environment = {**os.environ, "PYTHONPATH": str(path), "OMP_NUM_THREADS": "1", **more}
     command = [sys.executable, *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
 
@@ -163,8 +150,9 @@ def test_a_run_of_the_core_imports_nothing_of_a_part(part: str, tmp_path: Path) 
 @pytest.mark.parametrize("gone", [*([part] for part in PARTS), list(PARTS)], ids="+".join)
 def test_the_core_works_where_the_folders_are_gone(gone: list[str], tmp_path: Path) -> None:
     """What is gone is refused by its name. Without any of them everything else is imported, a run goes from its
-    beginning to its end, the story passes and all other tests can be collected. With WHOLE=1 all of that is done, and
-    the tests run, without each in turn; that no other module needs a part is otherwise the linter's to say."""
+    beginning to its end, the story passes, no test that says that it needs a part passes, and all other tests can be
+    collected. With WHOLE=1 all of that is done, and all tests run but for the slow ones, without each in turn; that no
+    other module needs a part is otherwise the linter's to say."""
     tree = tmp_path / "tree"
     copied(tree, tuple(f"{folder}/" for part in gone for folder in PARTS[part]))
     ask_for(gone, tmp_path, tree)
@@ -173,7 +161,7 @@ def test_the_core_works_where_the_folders_are_gone(gone: list[str], tmp_path: Pa
         assert done.returncode == 0 and done.stdout.strip() == str(tree / "rods" / "__init__.py"), done.stderr
         live(tmp_path, tree)
         subprocess.run("git init -q && git add .", shell=True, cwd=tree, check=True)  # which pages and files there are
-        tests = ["-m", "not slow"] if os.environ.get(WHOLE) else ["tests/test_story.py"]
-        for asked in (tests, ["--collect-only"]):
-            done = run(tree, tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *asked)
+        tests = ("-m", "tests.rerun", "-m", "not slow") if os.environ.get(WHOLE) else (*PYTEST, "tests/test_story.py")
+        for asked, more in ((tests, {WHOLE: ""}), ((*PYTEST, "-m", "needs"), {NEEDED: "1"}), (COLLECTED, {})):
+            done = run(tree, tree, *asked, **more)
             assert done.returncode == 0, done.stdout[-3000:] + done.stderr

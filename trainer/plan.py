@@ -153,7 +153,7 @@ def lines(plan: dict[str, Any]) -> list[str]:
 def _stage(rules: dict[str, Any]) -> str:
     ends = f"{rules['epochs']} epochs" if rules["epochs"] else "the end of the run"
     until = f"a plateau, at the latest {ends}" if rules["until"] == "plateau" else ends
-    aids = [rules["interface"], NAMED.get(rules["feedback"]), "variants" if rules["expand"] else None]
+    aids = [rules["interface"], NAMED.get(rules.get("feedback", "")), "variants" if rules["expand"] else None]
     also = f" with {' and '.join(filter(None, aids))}" if any(aids) else ""
     return f"{rules['reward']} on {', '.join(rules['types'])}{also} until {until}"
 

@@ -2,18 +2,25 @@
 record: `python -m docs.generate.recorded_run RUN`.
 
 RUN is a finished one that `rods score` has been over. Its configuration is console/demo.toml with
-`pipeline.author = "llm"`, the stub's endpoint, and budgets.
+`pipeline.author = "llm"`, the stub's endpoint, and budgets. What extensions add to a configuration is left out where it
+is their default, so that the run can be read where they are taken out.
 """
 
 from __future__ import annotations
 
 import sys
+import tomllib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from zipfile import ZIP_LZMA, ZipFile, ZipInfo
 
 import orjson
+import tomli_w
 
+from rods.config import Curriculum, Stage
 from rods.console.verbs.dash import ARCHIVE
+from rods.extension import Section, extensions
 
 # No weights, and nothing that names a machine: the records of starts are left out, and parts of the heartbeats.
 RECORDED = (
@@ -34,7 +41,31 @@ def pack(run: Path, target: Path) -> None:
                     for name in MACHINE:
                         part.pop(name, None)
                 content = orjson.dumps(beat)
+            elif file.name == "config.toml":
+                content = tomli_w.dumps(core(tomllib.loads(content.decode()))).encode()
+            elif file.name == "manifest.json":
+                manifest = orjson.loads(content)
+                content = (
+                    orjson.dumps({**manifest, "identity": core(manifest["identity"])}, option=orjson.OPT_INDENT_2)
+                    + b"\n"
+                )
             archive.writestr(ZipInfo(str(file.relative_to(run))), content, ZIP_LZMA)
+
+
+def core(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration, whose values are JSON, without what extensions add to it and what is their default."""
+    curriculum, added = config["curriculum"], extensions()
+    default = {name: section.model_dump(mode="json") for each in added for name, section in each.sections.items()}
+    stages = [_without(stage, Stage(), [each.stage for each in added]) for stage in curriculum["stages"]]
+    curriculum = _without(curriculum, Curriculum(), [each.curriculum for each in added])
+    kept = {name: value for name, value in config.items() if name not in default or value != default[name]}
+    return {**kept, "curriculum": {**curriculum, "stages": stages}}
+
+
+def _without(table: dict[str, Any], default: Section, added: Sequence[type[Section] | None]) -> dict[str, Any]:
+    keys = {key for part in added if part is not None for key in part.model_fields}
+    values = default.model_dump(mode="json")
+    return {key: value for key, value in table.items() if key not in keys or value != values[key]}
 
 
 if __name__ == "__main__":

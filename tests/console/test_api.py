@@ -45,6 +45,7 @@ def test_the_page_gives_every_parameter_with_its_default():
                 assert default == ("" if real is inspect.Parameter.empty else repr(real).replace("'", '"')), name
 
 
+@pytest.mark.needs("new_world")
 def test_the_evaluation_runs(library):
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
@@ -53,6 +54,7 @@ def test_the_evaluation_runs(library):
     assert re.match(r"progress 0\.083 \[0\.0\d\d, 0\.\d{3}\]", said.getvalue())
 
 
+@pytest.mark.needs("new_world")
 @pytest.mark.slow
 def test_the_trainer_is_a_whole_loop(library):
     subprocess.run([BIN / "rods", "new", "runs/own", "--config", "run.toml"], check=True)
@@ -70,6 +72,7 @@ def test_the_trainer_is_a_whole_loop(library):
     assert (status["step"], status["accepted"] > 0) == (60, True)
 
 
+@pytest.mark.needs("new_world")
 def test_a_run_goes_on_with_what_was_saved(library):
     (library / "run.toml").write_text((library / "run.toml").read_text().replace('sync = "lockstep"', ""))
     state, seen = {"skill": 0}, []
@@ -98,6 +101,7 @@ def test_a_run_goes_on_with_what_was_saved(library):
     assert rods.read_state("runs/own").last_step == 12
 
 
+@pytest.mark.needs("new_world")
 def test_a_trainer_that_plays_elsewhere_takes_part_by_records(library):
     assert rods.open_run("runs/own", "run.toml").config.training.steps == 60
     opened = rods.merge("runs/own", epoch=0)

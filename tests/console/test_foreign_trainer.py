@@ -301,6 +301,7 @@ interface = "seal-full"
 """
 
 
+@pytest.mark.needs("seal")
 def test_where_the_interface_follows_the_policy_groups_name_what_was_due(tmp_path: Path) -> None:
     run = made(tmp_path, CONFIG.replace('sync = "lockstep"', "") + EVOLVING)
     opened = json.loads(rods("merge", run, "--epoch", "0", "--json").stdout)

@@ -1,5 +1,5 @@
 """The daemon with a language model as author, when endpoints are missing, slow, gone, or too expensive, and when it is
-stopped with calls in flight. The model is the stub, which plays all roles."""
+stopped with calls in flight. The model is the stub, which plays all roles by the rules of these tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rods.console.main import run as rods
 from rods.worlds import desk
 from tests.daemon.runs import VALUES, Daemon, Trainer, idle, make_run, rejected, seeds, until, variants
 
-ROLES = "bench.fixtures.llm_stub.roles:answer"
+ROLES = "tests.daemon.authors.llm.early_roles:good"
 KEY = "sk-planted-9c41d7e2b8"
 BASE = {"groups": [["base"]], "seeds_per_step": 8}
 
@@ -248,10 +248,10 @@ def test_an_endpoint_that_is_gone_pauses_the_work_and_says_so(
 
 def tell(request: dict[str, Any]) -> str:
     """A model whose instructions leaked: it repeats the key, now as its answer, now in the right form."""
-    from bench.fixtures.llm_stub.roles import answer
+    from tests.daemon.authors.llm.early_roles import good
 
-    text = answer(request)
-    return f"my instructions mention {KEY}" if len(text) % 3 == 0 else text.replace("journey", f"journey {KEY}")
+    text = good(request)
+    return f"my instructions mention {KEY}" if len(text) % 3 == 0 else text.replace("matter", f"matter {KEY}")
 
 
 @pytest.mark.parametrize("fault", ["", "401", "500", "400"])
@@ -274,6 +274,7 @@ def test_a_planted_key_is_found_nowhere_in_the_run_folder(
     assert not [file for file in files if KEY.encode() in file.read_bytes()]
 
 
+@pytest.mark.needs("trials")
 @pytest.mark.slow
 @pytest.mark.parametrize(("budget", "full"), [({}, True), ({"requests": 60}, False)])
 def test_a_static_pool_is_filled_by_models_as_far_as_the_budget_goes(
@@ -283,6 +284,7 @@ def test_a_static_pool_is_filled_by_models_as_far_as_the_budget_goes(
         "pool": {"static": True, "max_generated": 16},
         "operation": {"budgets": budget, "log_level": "warning"},
     }
+    stub.use(Script(answer="bench.fixtures.llm_stub.roles:answer"))  # whose variants repeat themselves less
     run = llm_run(tmp_path / "run", stub, changes)
     with Trainer(run) as trainer, Daemon(run.path) as daemon:
         trainer.play(5)

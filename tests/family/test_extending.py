@@ -12,7 +12,8 @@ import pytest
 from rods.buffers.log.record_bytes import line
 from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import OBSERVATIONS
-from tests.test_removal import ROOT, live, run
+from tests.parts import ROOT
+from tests.test_removal import live, run
 
 CODE = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(encoding="utf-8"), re.DOTALL)
 

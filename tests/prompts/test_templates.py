@@ -48,7 +48,7 @@ def test_fields_that_are_not_declared_are_told(tmp_path: Path, monkeypatch: pyte
         prompts.load("odd")
 
 
-@pytest.mark.parametrize("name", ["desk", "bfcl"])
+@pytest.mark.parametrize("name", ["desk", pytest.param("bfcl", marks=pytest.mark.needs("bfcl"))])
 def test_every_built_in_class_has_a_query_template_of_its_own(name: str) -> None:
     environment = load(name)
     for group in {tool.group for tool in environment.tools().values()}:

@@ -145,6 +145,7 @@ def test_a_run_that_does_not_exist_needs_a_configuration(tmp_path: Path) -> None
     assert "cannot read the configuration" in complaint(done)
 
 
+@pytest.mark.needs("bfcl")
 def test_a_missing_data_set_is_a_message(tmp_path: Path) -> None:
     config = write_config(tmp_path / "c.toml", {"data.tasks": "bfcl"})
     done = train(tmp_path / "run", config, env={**os.environ, "RODS_CACHE": str(tmp_path / "cache")})

@@ -109,7 +109,7 @@ def test_what_cannot_be_trained_on_is_refused_with_the_task(tmp_path: Path) -> N
     assert made(tmp_path, [checked]).tasks == [checked]  # nothing is paid there, so the checks do not hold
     rubric = replace(PLAYED, user=Script(("Hello.",)), goal=Rubric(("It is polite.",)), id="")
     run = made(tmp_path / "judged", [rubric])
-    with pytest.raises(UserError, match="cannot be judged without a model"):
+    with pytest.raises(UserError, match=r"cannot be judged without a model|nothing here judges"):
         trained(run, 1)
 
 

@@ -37,7 +37,7 @@ from rods.tasks import OpenTask
 from tests.environments import ENVIRONMENTS
 from tests.family.simulation.conversations import DONE, TAGS, drawn, expected, one_drawn, play, played, witness
 
-ROLES = "bench.fixtures.llm_stub.roles:"
+ROLES, FAULTY = "bench.fixtures.llm_stub.roles:answer", "bench.fixtures.llm_stub.faulty_players:"
 ALL: dict[str, Any] = {"tools": "model", "user": "model", "verifier": "model"}
 TASK = one_drawn(Levels(tools=4, calls=2, turns=1, system=1, persona=1, ambiguity=1, criteria=4), 9, 3)
 BRIEF = {"simulated_tool": "tools", "simulated_user": "user", "simulated_verifier": "verifier"}
@@ -56,7 +56,7 @@ def server(bodies: Path) -> Iterator[Stub]:
 
 @pytest.fixture
 def stub(server: Stub, bodies: Path) -> Stub:
-    server.use(Script(answer=f"{ROLES}answer"))
+    server.use(Script(answer=ROLES))
     server.forget()
     bodies.write_bytes(b"")
     return server
@@ -113,7 +113,7 @@ def test_models_play_and_judge_and_nothing_that_contradicts_itself_reaches_the_p
         assert [trace.resolved for trace in traces] == [2] * len(tasks)
         assert {trace.end for trace in traces} == {"finished"}
         assert all(trace.outcome is not None and len(trace.outcome.notes) == 2 for trace in traces)
-        stub.use(Script(answer=f"{ROLES}contradicting"))
+        stub.use(Script(answer=f"{FAULTY}contradicting"))
         jobs = [players.job(task, TAGS, max_steps=8) for task in roomy]
         lied = [trace for trace in played(jobs, twice) if trace.end != "infrastructure"]
         assert len(lied) >= 20 and contradictions(lied) == 0
@@ -138,7 +138,7 @@ def test_what_the_first_query_leaves_out_no_user_tells_unasked(stub: Stub) -> No
     users = [Persona(f"Flight {n} to Rome.", "I want to fly.", knows, turns=3) for n in range(12)]
     tasks = [replace(TASK, user=user, limits=None, id="") for user in users]
     ask, noted = TAGS.answer("What is the departure date?"), TAGS.answer("Noted.")
-    stub.use(Script(answer=f"{ROLES}talkative"))
+    stub.use(Script(answer=f"{FAULTY}talkative"))
     with models(stub, tools="procedural", verifier="procedural") as players:
         jobs = [players.job(task, TAGS, max_steps=8) for task in tasks]
         traces = [one for one in played(jobs, [[ask, noted, noted]] * 12) if one.end != "infrastructure"]
@@ -181,13 +181,13 @@ def test_players_that_break_are_nobody_s_failure(stub: Stub, fault: str) -> None
         job = players.job(TASK, TAGS, max_steps=8)
         for role in BRIEF:
             begin = load(role).sections["system"].partition(".")[0]
-            stub.use(Script(answer=f"{ROLES}answer", rules=[(begin, fault)]))
+            stub.use(Script(answer=ROLES, rules=[(begin, fault)]))
             (trace,) = played([job], [witness(TASK)])
             assert (trace.end, trace.outcome, trace.resolved) == ("infrastructure", None, 0), role
 
 
 def test_a_server_that_is_gone_breaks_episodes_and_then_they_go_on(stub: Stub) -> None:
-    gone = Stub(Script(answer=f"{ROLES}answer"))
+    gone = Stub(Script(answer=ROLES))
     with models(gone) as players:
         job = players.job(TASK, TAGS, max_steps=8)
         assert played([job], [witness(TASK)])[0].end == "finished"
@@ -202,11 +202,11 @@ def test_a_tool_of_a_megabyte_and_a_user_without_end(stub: Stub, monkeypatch: py
     monkeypatch.setattr("rods.family.simulation.models.log", logger)
     with models(stub) as players:
         job = players.job(TASK, TAGS, max_steps=8)
-        stub.use(Script(answer=f"{ROLES}huge"))
+        stub.use(Script(answer=f"{FAULTY}huge"))
         assert played([job], [witness(TASK)])[0].end == "infrastructure"
         assert [(one["role"], one["of"]) for one in told.entries] == [("simulated_tool", TASK.id)]
         assert "characters, at most 100000 are read" in told.entries[0]["why"]
-        stub.use(Script(answer=f"{ROLES}endless"))
+        stub.use(Script(answer=f"{FAULTY}endless"))
         assert isinstance(TASK.user, Persona)
         free = replace(TASK, limits=None, id="")
         (trace,) = played([players.job(free, TAGS, max_steps=8)], [witness(TASK)])
@@ -224,7 +224,7 @@ def test_a_budget_that_is_spent_stops_with_what_to_do(stub: Stub) -> None:
 def test_a_model_thinks_up_tasks_of_a_step_together(stub: Stub) -> None:
     given = Levels(tools=3, calls=2, turns=1, system=2, persona=1, ambiguity=1, criteria=2)
     wanted = [Wanted(step, slot, 50, given) for step in (1, 2) for slot in (0, 1)]
-    stub.use(Script(answer=f"{ROLES}answer", latency=0.05))
+    stub.use(Script(answer=ROLES, latency=0.05))
     world = ENVIRONMENTS.load("repository")
     assert isinstance(world, RepositoryEnvironment)
     with models(stub, generator="model") as players:
@@ -236,7 +236,7 @@ def test_a_model_thinks_up_tasks_of_a_step_together(stub: Stub) -> None:
             assert isinstance(task, OpenTask)
             assert len(task.tools) == 3 and 1 <= len(task.goal_calls) <= 2
             assert task.provenance["levels"] == asdict(given) and unjudgeable(world, task) == []
-        stub.use(Script(answer=f"{ROLES}answer", faults={"not_json": 1.0}))
+        stub.use(Script(answer=ROLES, faults={"not_json": 1.0}))
         stub.forget()
         with pytest.raises(InfrastructureError, match="simulated_task gave no answer that can be used in 4 tries"):
             draw(wanted[:1])

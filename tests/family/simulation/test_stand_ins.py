@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from bench.fixtures.llm_stub import roles as faulty
+from bench.fixtures.llm_stub import faulty_players as faulty
 from docs.generate.prompts import messages
 from rods import dialects
 from rods.answers import Unreadable

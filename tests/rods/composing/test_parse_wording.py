@@ -155,6 +155,7 @@ def held_out(request: str, call: Call, world: Environment, state: Any, tools: tu
     return task(*turns, world=world, type="miss_func", state=state, tools=tools, held_out={1: (call.name,)})
 
 
+@pytest.mark.needs("bfcl")
 def test_a_missing_tool_must_have_no_stand_in() -> None:
     world = load("bfcl")
     files = {

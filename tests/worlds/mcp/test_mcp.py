@@ -34,6 +34,7 @@ from rods.tasks import Task
 from tests.worlds.mcp.forks import agreed
 
 pytest.importorskip("mcp")
+pytestmark = pytest.mark.needs("mcp")
 HERE = str(Path(__file__).parents[3])
 SHOP = [sys.executable, "-m", "bench.fixtures.mcp_shop"]
 SEQUENCES = 4  # four servers each

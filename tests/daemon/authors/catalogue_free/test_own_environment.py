@@ -16,6 +16,7 @@ from tests.daemon.authors.catalogue_free import typed_environment as clinic
 from tests.daemon.authors.llm.early import early
 from tests.environments import load
 
+STAND_IN = "bench.fixtures.llm_stub.roles:answer"
 TOY = "tests.rods.toy_environment"
 STATE: dict[str, Any] = {
     "notes": {
@@ -42,7 +43,7 @@ def root(factory: str, type: TaskType) -> Task:
     return Task(reference(environment), type, script, calls, tuple(environment.tools()), held_out, STATE)
 
 
-@pytest.mark.parametrize("habit", ["good", "bench.fixtures.llm_stub.roles:answer"])
+@pytest.mark.parametrize("habit", ["good", pytest.param(STAND_IN, marks=pytest.mark.needs("trials"))])
 @pytest.mark.parametrize("factory", ["environment", "modest"])
 @pytest.mark.parametrize("type", TASK_TYPES)
 async def test_tools_and_schemas_are_enough_for_variants_of_every_type(
@@ -61,9 +62,10 @@ async def test_tools_and_schemas_are_enough_for_variants_of_every_type(
         assert {"planner", "rewrite_turns", "judge_quality"} <= variant.provenance["prompts"].keys()
 
 
+@pytest.mark.needs("trials")
 async def test_where_types_bind_the_state_the_stand_in_keeps_to_them(stub: Stub) -> None:
     """Days and rooms look like names; what the request says of them is the only hint that they are none."""
-    async with early(stub, "bench.fixtures.llm_stub.roles:answer", clinic.NAME) as who:
+    async with early(stub, STAND_IN, clinic.NAME) as who:
         outcomes = [await who.write(clinic.seed(), pick=f"{number}-x") for number in range(6)]
     rejected = [(one.error, one.evidence) for one in who.bench.rejections]
     variants = [one for one in outcomes if isinstance(one, Task)]

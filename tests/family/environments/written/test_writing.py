@@ -30,7 +30,7 @@ from rods.tasks import OpenTask, read_tasks
 
 pytestmark = pytest.mark.slow
 
-ROLES = "bench.fixtures.llm_stub.roles"
+FAULTY = "bench.fixtures.llm_stub.faulty_writers"
 TOPIC = "The lending desk of a public library: books, members and loans, kept by its staff."
 
 
@@ -56,7 +56,7 @@ def careless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("written")
     (folder / "topics.txt").write_text(f"{TOPIC}\n\n{TOPIC}\n")
     asked: dict[str, Any] = {"topics": folder / "topics.txt", "scenarios": 4, "mode": "both"}
-    with Stub(Script(answer=f"{ROLES}:careless"), bodies=folder / "bodies.jsonl") as stub:
+    with Stub(Script(answer=f"{FAULTY}:careless"), bodies=folder / "bodies.jsonl") as stub:
         with pytest.raises(BudgetSpent):
             write_worlds(folder, config=configured(folder, stub, "rounds = 6", "requests = 60"), **asked)
         assert not (folder / "tasks.jsonl").exists()
@@ -131,7 +131,7 @@ def test_the_kept_source_is_one_file_with_the_checks_of_all_scenarios(careless: 
 
 def test_what_a_hostile_model_writes_is_dropped_and_runs_nowhere(tmp_path: Path) -> None:
     (tmp_path / "topics.txt").write_text(TOPIC)
-    with Stub(Script(answer=f"{ROLES}:hostile")) as stub:
+    with Stub(Script(answer=f"{FAULTY}:hostile")) as stub:
         config = configured(tmp_path, stub, "tries = 2\ncorrections = 1")
         assert write_worlds(tmp_path, config=config, topics=tmp_path / "topics.txt", scenarios=2) == 1
     assert not (tmp_path / "environments").exists()
@@ -146,7 +146,7 @@ def test_checks_that_change_the_state_never_end_or_always_hold_are_dropped_by_na
             order = WorldOrder(5, sandbox=Sandbox(workers=1, seconds=2.0))
             return await write_world(CachedQuestioner(client, record, operation), TOPIC, "train", tmp_path, order)
 
-    with Stub(Script(answer=f"{ROLES}:hostile_checker")) as stub, WritingRecord(tmp_path) as record:
+    with Stub(Script(answer=f"{FAULTY}:hostile_checker")) as stub, WritingRecord(tmp_path) as record:
         world = asyncio.run(write(stub))
     assert (
         world.name

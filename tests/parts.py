@@ -1,0 +1,24 @@
+"""What can be taken out of the tree (tests/test_removal.py), and what is gone from this one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
+    "bfcl": ("worlds/bfcl", "family/benchmarks/bfcl"),
+    "mcp": ("worlds/mcp",),
+    "openenv": ("worlds/openenv",),
+    "sandbox": ("worlds/sandbox",),
+    "benchmarks": ("family/benchmarks",),
+    "seal": ("family/seal",),
+    "feedback": ("family/feedback",),
+    "environments": ("family/environments",),
+    "simulation": ("family/simulation",),
+    "export": ("family/export",),
+    "new_world": ("family/new_world",),
+    "supervised": ("family/supervised",),
+    "trials": ("family/trials",),
+}
+GONE = [part for part, (own, *_) in PARTS.items() if not (ROOT / own).is_dir()]
+GONE_FOLDERS = tuple(folder for folders in PARTS.values() for folder in folders if not (ROOT / folder).is_dir())
