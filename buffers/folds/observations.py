@@ -19,7 +19,7 @@ import orjson
 from rods.buffers.folds.snapshots import Snapshots
 from rods.buffers.log.parts import last_record, segments
 from rods.buffers.log.record_bytes import Record, is_record
-from rods.buffers.log.tail import Tail
+from rods.buffers.log.tail import BLOCK, Tail
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.canonical import ID_DIGITS
@@ -245,10 +245,11 @@ def known_starts(
         if part.name in skip:
             continue
         with open_regular(part) as file:
-            for line in file:
-                whole = START in line and line.endswith(b"\n") and is_record(line[:-1])
-                if whole and (record := orjson.loads(line))["kind"] == "start":
-                    lineage.add(record)
+            while block := file.read(BLOCK) + file.readline():
+                for line in block.splitlines(keepends=True) if START in block else ():
+                    whole = START in line and line.endswith(b"\n") and is_record(line[:-1])
+                    if whole and (record := orjson.loads(line))["kind"] == "start":
+                        lineage.add(record)
     return lineage
 
 

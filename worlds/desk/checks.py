@@ -15,7 +15,7 @@ from typing import Any
 
 from rods.calls import Call
 from rods.worlds.desk.declared_tools import registered
-from rods.worlds.desk.tools import State, entries
+from rods.worlds.desk.tools import State, place
 
 PARTS = ("contacts", "calendar.events", "mail.inbox", "mail.sent", "files", "ledger.accounts", "ledger.bills")
 AT_FIRST: dict[str, Any] = {"room": "", "guests": [], "shared": [], "locked": False, "paid": False}  # of a new entry
@@ -88,5 +88,5 @@ def _entries(state: State, part: str) -> dict[str, dict[str, Any]]:
     """The entries of a part of the state, each with its key; an account is its amount."""
     return {
         key: {"key": key, **(entry if isinstance(entry, dict) else {"amount": entry})}
-        for key, entry in entries(state, part).items()
+        for key, entry in place(part)(state).items()
     }

@@ -7,8 +7,7 @@ it has changed anything. Addresses, ids and balances cannot be guessed: they mus
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import getitem
+from operator import itemgetter
 from typing import Any
 
 from rods.worlds.desk.pools import MAX_BALANCE
@@ -35,48 +34,48 @@ def on_entry(of: str, does: Sequence[str], *, unlocked: bool = False) -> ToolFun
     """The tool that does one thing to an entry, or to all of its kind: see tools.toml."""
     part, argument = KINDS[of]
     what, *fields = does
+    field = fields[-1] if fields else ""
+    entries = place(part)
 
-    def act(state: State, **arguments: Any) -> dict[str, Any]:
-        if what == "list":
-            key, field = fields
-            return {key: _names(state, part, field, arguments[field])}
-        name = arguments[argument]
-        entry = _unlocked(state, name) if unlocked else _entry(state, of, name)
-        if what == "show":
-            return {field: entry[field] for field in fields}
-        if what == "remove":
-            del entries(state, part)[name]
-            return {"ok": True}
-        (field,) = fields
+    def listed(state: State, **arguments: Any) -> dict[str, Any]:
+        return {fields[0]: _names(entries(state), field, arguments[field])}
+
+    def show(state: State, **arguments: Any) -> dict[str, Any]:
+        entry = _entry(entries(state), arguments[argument], of)
+        return {field: entry[field]} if len(fields) == 1 else {name: entry[name] for name in fields}
+
+    def remove(state: State, **arguments: Any) -> dict[str, Any]:
+        known = entries(state)
+        _entry(known, arguments[argument], of)
+        del known[arguments[argument]]
+        return {"ok": True}
+
+    def change(state: State, **arguments: Any) -> dict[str, Any]:
+        entry = _entry(entries(state), arguments[argument], of)
+        if unlocked and entry["locked"]:
+            raise Refused("file locked")
         if what == "join":
             return _join(entry[field], arguments["address"])
-        return _change(entry, field, True if what == "mark" else arguments[field])
+        return _change(entry, field, what == "mark" or arguments[field])
 
-    return act
-
-
-def entries(state: State, part: str) -> dict[str, Any]:
-    """The entries, by name, that stand in this part of the state."""
-    by_name: dict[str, Any] = reduce(getitem, part.split("."), state)
-    return by_name
+    return {"list": listed, "show": show, "remove": remove}.get(what, change)
 
 
-def _entry(state: State, kind: str, name: str) -> Any:
-    entry = entries(state, KINDS[kind][0]).get(name)
+def place(part: str) -> Callable[[State], dict[str, Any]]:
+    """Gives the entries, by name, that stand in this part of a state."""
+    outer, _, inner = part.partition(".")
+    return (lambda state: state[outer][inner]) if inner else itemgetter(outer)
+
+
+def _entry(entries: dict[str, Any], name: str, kind: str) -> Any:
+    entry = entries.get(name)
     if entry is None:
         raise Refused(f"no such {kind}")
     return entry
 
 
-def _unlocked(state: State, file: str) -> dict[str, Any]:
-    entry: dict[str, Any] = _entry(state, "file", file)
-    if entry["locked"]:
-        raise Refused("file locked")
-    return entry
-
-
-def _names(state: State, part: str, field: str, value: str) -> list[str]:
-    return sorted(name for name, entry in entries(state, part).items() if entry[field] == value)
+def _names(entries: dict[str, Any], field: str, value: str) -> list[str]:
+    return sorted([name for name, entry in entries.items() if entry[field] == value])
 
 
 def _add(known: dict[str, Any], name: str, entry: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -120,7 +119,7 @@ def _free(state: State, day: str, hour: int) -> None:
 
 
 def _room(state: State, account: str, amount: int) -> None:
-    if _entry(state, "account", account) + amount > MAX_BALANCE:
+    if _entry(state["ledger"]["accounts"], account, "account") + amount > MAX_BALANCE:
         raise Refused("too much money")
 
 
@@ -129,14 +128,14 @@ def add_contact(state: State, name: str, address: str, team: str) -> dict[str, A
 
 
 def find_event(state: State, title: str) -> dict[str, Any]:
-    for number in _names(state, "calendar.events", "title", title):
-        event = _entry(state, "event", number)
-        return {"event": number, "day": event["day"], "hour": event["hour"]}
+    for number, event in sorted(state["calendar"]["events"].items()):
+        if event["title"] == title:
+            return {"event": number, "day": event["day"], "hour": event["hour"]}
     raise Refused("no such event")
 
 
 def list_day(state: State, day: str | None = None) -> dict[str, Any]:
-    return {"events": _names(state, "calendar.events", "day", day or state["today"])}
+    return {"events": _names(state["calendar"]["events"], "day", day or state["today"])}
 
 
 def create_event(state: State, title: str, day: str, hour: int) -> dict[str, Any]:
@@ -146,7 +145,7 @@ def create_event(state: State, title: str, day: str, hour: int) -> dict[str, Any
 
 
 def move_event(state: State, event: str, day: str, hour: int) -> dict[str, Any]:
-    moved = _entry(state, "event", event)
+    moved = _entry(state["calendar"]["events"], event, "event")
     _free(state, day, hour)
     moved["day"], moved["hour"] = day, hour
     return {"ok": True}
@@ -158,12 +157,12 @@ def send_mail(state: State, address: str, subject: str, text: str) -> dict[str, 
 
 
 def reply_mail(state: State, mail: str, text: str) -> dict[str, Any]:
-    received = _entry(state, "mail", mail)
+    received = _entry(state["mail"]["inbox"], mail, "mail")
     return send_mail(state, received["sender"], received["subject"], text)
 
 
 def forward_mail(state: State, mail: str, address: str) -> dict[str, Any]:
-    received = _entry(state, "mail", mail)
+    received = _entry(state["mail"]["inbox"], mail, "mail")
     return send_mail(state, address, received["subject"], received["text"])
 
 
@@ -172,19 +171,19 @@ def create_file(state: State, file: str, folder: str, text: str) -> dict[str, An
 
 
 def copy_file(state: State, file: str, copy: str) -> dict[str, Any]:
-    original = _entry(state, "file", file)
+    original = _entry(state["files"], file, "file")
     return create_file(state, copy, original["folder"], original["text"])
 
 
 def unlock_file(state: State, file: str) -> dict[str, Any]:
-    locked = _entry(state, "file", file)
+    locked = _entry(state["files"], file, "file")
     if not locked["locked"]:
         raise Refused("file not locked")
     return _change(locked, "locked", False)
 
 
 def get_balance(state: State, account: str) -> dict[str, Any]:
-    return {"balance": _entry(state, "account", account)}
+    return {"balance": _entry(state["ledger"]["accounts"], account, "account")}
 
 
 def transfer_money(state: State, amount: int, source: str, target: str) -> dict[str, Any]:
@@ -192,7 +191,8 @@ def transfer_money(state: State, amount: int, source: str, target: str) -> dict[
         raise Refused("same account")
     _room(state, target, amount)
     add_expense(state, source, amount)
-    return add_income(state, target, amount)
+    state["ledger"]["accounts"][target] += amount
+    return {"ok": True}
 
 
 def add_income(state: State, account: str, amount: int) -> dict[str, Any]:
@@ -202,15 +202,15 @@ def add_income(state: State, account: str, amount: int) -> dict[str, Any]:
 
 
 def add_expense(state: State, account: str, amount: int) -> dict[str, Any]:
-    if _entry(state, "account", account) < amount:
+    if _entry(state["ledger"]["accounts"], account, "account") < amount:
         raise Refused("not enough money")
     state["ledger"]["accounts"][account] -= amount
     return {"ok": True}
 
 
 def find_bill(state: State, vendor: str) -> dict[str, Any]:
-    for number in _names(state, "ledger.bills", "vendor", vendor):
-        if not (bill := _entry(state, "bill", number))["paid"]:
+    for number, bill in sorted(state["ledger"]["bills"].items()):
+        if bill["vendor"] == vendor and not bill["paid"]:
             return {"bill": number, "amount": bill["amount"]}
     raise Refused("no such bill")
 
@@ -221,7 +221,7 @@ def add_bill(state: State, vendor: str, amount: int) -> dict[str, Any]:
 
 
 def pay_bill(state: State, bill: str, account: str) -> dict[str, Any]:
-    owed = _entry(state, "bill", bill)
+    owed = _entry(state["ledger"]["bills"], bill, "bill")
     if owed["paid"]:
         raise Refused("bill paid")
     add_expense(state, account, owed["amount"])
