@@ -65,6 +65,12 @@ GRPO = [file for file in FILES if "warm-up" not in file.stem]
 ROWS = re.findall(r"^\| ([\w.-]+)\.toml \| (`.*?`) \| (.*?) \|$", README, re.M)
 
 
+def needing(name: str, *values: Any) -> Any:
+    """These values, or `name`, for a test of the recipe `name`, which may show a policy feedback."""
+    shown = "\nfeedback = " in (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
+    return pytest.param(*(values or (name,)), marks=pytest.mark.needs("feedback") if shown else ())
+
+
 def changed(name: str, keys: str) -> dict[str, Any]:
     """The values of a row: a copy of the file with its keys."""
     values = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
@@ -82,7 +88,7 @@ def model_folder(tmp_path: Path, model: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("file", GRPO, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", [needing(file.stem, file) for file in GRPO], ids=lambda file: file.stem)
 def test_a_dry_run_accepts_a_recipe_and_prints_its_plan(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,7 +109,7 @@ def test_a_dry_run_accepts_a_recipe_and_prints_its_plan(
         assert server.urls[0] in said
 
 
-@pytest.mark.parametrize("name", LAUNCHES)
+@pytest.mark.parametrize("name", [needing(name) for name in LAUNCHES])
 def test_what_a_recipe_needs_fits_its_gpus(name: str, tmp_path: Path) -> None:
     config = read_config(FOLDER / f"{name}.toml")
     how, taken = LAUNCHES[name]
@@ -116,7 +122,11 @@ def test_what_a_recipe_needs_fits_its_gpus(name: str, tmp_path: Path) -> None:
     assert f"| {name}.toml |" in README and f"{needed / 1e9:.0f} GB" in README
 
 
-@pytest.mark.parametrize(("name", "keys", "last"), ROWS, ids=lambda value: value.replace("/shared/models/", ""))
+@pytest.mark.parametrize(
+    ("name", "keys", "last"),
+    [needing(row[0], *row) for row in ROWS],
+    ids=lambda value: value.replace("/shared/models/", ""),
+)
 def test_a_row_of_the_readme_is_a_configuration_whose_plan_prints_and_whose_memory_fits(
     name: str, keys: str, last: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,6 +185,7 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
     return {key: leaf for name, item in items for key, leaf in flat(item, f"{path}.{name}".strip(".")).items()}
 
 
+@pytest.mark.needs("feedback")
 @pytest.mark.parametrize("model", ["qwen3-4b", "qwen2.5-7b", "llama-3.1-8b"])
 def test_twins_differ_in_what_they_are_named_for_and_in_nothing_else(model: str) -> None:
     rods = read_config(FOLDER / f"{model}.toml")

@@ -234,6 +234,7 @@ def test_an_argument_is_read_as_a_literal_or_not_at_all(argument: str) -> None:
     assert call.arguments == {"name": argument}  # there every word is text
 
 
+@pytest.mark.needs("bfcl")
 @pytest.mark.parametrize(
     "value",
     [

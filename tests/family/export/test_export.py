@@ -87,6 +87,7 @@ def test_a_folder_that_holds_something_is_left_alone(
     assert "is not empty" in capsys.readouterr().err and list(tmp_path.iterdir()) == [tmp_path / "mine"]
 
 
+@pytest.mark.needs("bfcl")
 def test_a_pool_that_bfcl_cannot_hold_is_refused(
     finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

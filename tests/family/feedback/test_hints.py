@@ -247,6 +247,7 @@ def test_a_terse_hint_is_a_version_of_its_own() -> None:
     assert interfaces.load(Stage(feedback="hints"), "hermes").version == VERSION
 
 
+@pytest.mark.needs("seal")
 @pytest.mark.parametrize("dialect", ["tags", "compact"])
 def test_a_result_that_has_a_hint_gets_no_second_one(dialect: str) -> None:
     """SEAL names what is wrong with the call; where it says nothing, the rules do."""

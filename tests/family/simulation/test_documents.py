@@ -146,7 +146,7 @@ def test_a_folder_without_tools_or_categories_is_told(tmp_path: Path) -> None:
         read_folder(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["desk", "bfcl"])
+@pytest.mark.parametrize("name", ["desk", pytest.param("bfcl", marks=pytest.mark.needs("bfcl"))])
 def test_an_environment_s_own_tools_are_a_repository(name: str) -> None:
     environment = load(name)
     repository = from_environment(environment)

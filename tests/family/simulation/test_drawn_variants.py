@@ -107,6 +107,7 @@ def test_kills_change_no_pool_of_drawn_tasks(loop: Path, tmp_path: Path) -> None
     assert pools(finished(tmp_path / "again", kills=2)) == pools(loop)
 
 
+@pytest.mark.needs("trials")
 @pytest.mark.slow
 def test_a_model_writes_them_within_the_limits_of_other_variants(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -133,6 +134,7 @@ def reasons(path: Path) -> set[str]:
     return {record["why"] for record in seeds(path, "finished") if "why" in record}
 
 
+@pytest.mark.needs("trials")
 @pytest.mark.slow
 def test_models_play_the_witnesses_where_they_play_the_run(tmp_path: Path) -> None:
     """Their calls are on record as those of models that play; a verifier that only babbles is no task's fault."""

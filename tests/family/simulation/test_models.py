@@ -37,6 +37,8 @@ from rods.tasks import OpenTask
 from tests.environments import ENVIRONMENTS
 from tests.family.simulation.conversations import DONE, TAGS, drawn, expected, one_drawn, play, played, witness
 
+pytestmark = pytest.mark.needs("trials")
+
 ROLES, FAULTY = "bench.fixtures.llm_stub.roles:answer", "bench.fixtures.llm_stub.faulty_players:"
 ALL: dict[str, Any] = {"tools": "model", "user": "model", "verifier": "model"}
 TASK = one_drawn(Levels(tools=4, calls=2, turns=1, system=1, persona=1, ambiguity=1, criteria=4), 9, 3)

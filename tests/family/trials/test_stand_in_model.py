@@ -8,6 +8,7 @@ from rods.extension import extensions
 from rods.family.trials import stand_in_model
 
 
+@pytest.mark.needs("feedback", "simulation")
 def test_an_extension_brings_its_roles(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = stand_in_model.roles()
     monkeypatch.setattr(

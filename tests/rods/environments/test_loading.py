@@ -29,9 +29,10 @@ def test_each_is_made_once_and_a_name_without_a_colon_is_one_of_ours() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        (
+        pytest.param(
             "nowhere",
             "unknown environment → use bfcl, desk, repository or your own 'package.module:factory'",
+            marks=pytest.mark.needs("bfcl", "simulation"),
         ),
         ("nowhere.at_all:environment", "no module 'nowhere'"),
         (TOY + "nothing", "has no 'nothing'"),

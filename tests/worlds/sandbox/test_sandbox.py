@@ -391,6 +391,7 @@ def test_a_process_that_cannot_be_started_is_told_with_what_bubblewrap_says() ->
         confined(TOY + "environment", Sandbox(workers=1, readable=("/nowhere",)), tier="bubblewrap")
 
 
+@pytest.mark.needs("bfcl")
 def test_the_configuration_says_which_environments_are_confined() -> None:
     name = TOY + "environment"
     assert not isinstance(load(name), Sandboxed)
