@@ -29,7 +29,8 @@ _seen: list[str] | None = None  # what the interpreter's audit events say, while
 
 def _listen(event: str, arguments: tuple[object, ...]) -> None:
     if _seen is not None and event in ("open", "os.scandir", "os.listdir"):
-        _seen.append(f"{event} {re.sub('[0-9]{4}', 'NNNN', Path(str(arguments[0])).name)}")
+        opened = "descriptor" if isinstance(arguments[0], int) else Path(str(arguments[0])).name  # its number varies
+        _seen.append(f"{event} {re.sub('[0-9]{4}', 'NNNN', opened)}")
 
 
 sys.addaudithook(_listen)
