@@ -7,9 +7,11 @@ and JSON objects (`{"name": …, "arguments": {…}}`). What would be dropped or
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from typing import Any
 
 from rods.model_json import MAX_DEPTH
@@ -18,6 +20,16 @@ MAX_CALL_TEXT = 20_000  # characters; longer text is refused before it is parsed
 _FIELDS = frozenset(("name", "arguments"))
 # Warnings of Python's parser about a policy's text (odd escapes, `1if`) are not shown.
 warnings.filterwarnings("ignore", module="<call>")
+
+# The plain form, `name(key='text', other=[5, 6])`, is read at a fifth of the cost of Python's parser.
+_ATOM = (
+    r"""(?:'[^'\\\r\n\0\ud800-\udfff]*'|"[^"\\\r\n\0\ud800-\udfff]*"|True|False|None|"""
+    r"""-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?)"""
+)
+_NAME, _VALUE = "([A-Za-z_][A-Za-z0-9_]*)", rf"({_ATOM}|\[(?:{_ATOM}(?:, ?{_ATOM})*)?\])"
+_ITEM, _ARGUMENT = re.compile(_ATOM), re.compile(f"{_NAME}={_VALUE}")
+_PLAIN_CALL = re.compile(rf"{_NAME}\(((?:{_NAME}={_VALUE}(?:, ?(?=[A-Za-z_])|(?=\))))*)\)")
+_CONSTANTS = {"True": True, "False": False, "None": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +67,11 @@ def parse_python_call(text: str, parameters: Mapping[str, Sequence[str]]) -> Cal
     """
     if len(text) > MAX_CALL_TEXT:
         raise ValueError(f"call text of {len(text)} characters; at most {MAX_CALL_TEXT} are read")
+    text = text.strip()
+    if (plain := _plain_call(text)) is not None:
+        return plain
     try:
-        node = ast.parse(text.strip(), "<call>", mode="eval").body
+        node = ast.parse(text, "<call>", mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:  # ValueError: a null byte, a lone surrogate
         raise ValueError(f"not a call: {text[:80]!r}") from error
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
@@ -75,6 +90,24 @@ def parse_python_call(text: str, parameters: Mapping[str, Sequence[str]]) -> Cal
             raise ValueError(f"{name}: argument {keyword.arg!r} given twice")
         arguments[keyword.arg] = _literal(keyword.value, text)
     return Call(name, arguments)
+
+
+def _plain_call(text: str) -> Call | None:
+    """The call in `text` where it is of the plain form. None: it may still be a call, or a mistake."""
+    if (whole := _PLAIN_CALL.fullmatch(text)) is None:
+        return None
+    pairs = _ARGUMENT.findall(whole[2])
+    arguments = {
+        key: list(map(_atom, _ITEM.findall(value))) if value[0] == "[" else _atom(value) for key, value in pairs
+    }
+    odd = len(arguments) < len(pairs) or any(map(iskeyword, (whole[1], *arguments)))
+    return None if odd else Call(whole[1], arguments)
+
+
+def _atom(text: str) -> Any:
+    if text[0] in "'\"":
+        return text[1:-1]
+    return _CONSTANTS[text] if text in _CONSTANTS else float(text) if "." in text else int(text)
 
 
 def _literal(node: ast.expr, text: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 ID_DIGITS = 20  # 80 bits of SHA-256: no collision to expect among 10^9 tasks
+EXACT = frozenset({str, int, bool, type(None)})  # values of these types are no NaN
 DECIMALS = 12  # of a statistic or score; further ones depend on the order of summation
 
 
@@ -47,5 +48,7 @@ def refuse_nan(value: Any) -> None:
     """Raises ValueError for a NaN or an infinity in `value`."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"not canonical JSON: {value} (JSON cannot say it)")
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ():
-        refuse_nan(item)
+    if isinstance(value, (dict, list, tuple)):
+        for item in value.values() if isinstance(value, dict) else value:
+            if type(item) not in EXACT:
+                refuse_nan(item)

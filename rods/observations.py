@@ -55,15 +55,24 @@ class Rollout:
         return self.end not in INVALID_ENDS
 
     def as_json(self) -> dict[str, Any]:
-        known = {
-            "advantage": self.advantage,
-            **self.added,
-            "labels": list(self.labels) or None,
-            "calling": self.calling,
-            "replies": self.replies,
+        record: dict[str, Any] = {
+            "resolved": self.resolved,
+            "expected": self.expected,
+            "binary": self.binary,
+            "format": self.format,
+            "reward": self.reward,
+            "end": self.end,
         }
-        always = {name: getattr(self, name) for name in ("resolved", "expected", "binary", "format", "reward", "end")}
-        return always | {name: value for name, value in known.items() if value is not None}
+        if self.advantage is not None:
+            record["advantage"] = self.advantage
+        record.update(self.added)
+        if self.labels:
+            record["labels"] = list(self.labels)
+        if self.calling is not None:
+            record["calling"] = self.calling
+        if self.replies is not None:
+            record["replies"] = self.replies
+        return record
 
     @staticmethod
     def from_json(record: Any) -> Rollout:

@@ -45,9 +45,8 @@ def on_entry(of: str, does: Sequence[str], *, unlocked: bool = False) -> ToolFun
         return {field: entry[field]} if len(fields) == 1 else {name: entry[name] for name in fields}
 
     def remove(state: State, **arguments: Any) -> dict[str, Any]:
-        known = entries(state)
-        _entry(known, arguments[argument], of)
-        del known[arguments[argument]]
+        if entries(state).pop(arguments[argument], None) is None:
+            raise Refused(f"no such {of}")
         return {"ok": True}
 
     def change(state: State, **arguments: Any) -> dict[str, Any]:
