@@ -32,6 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved(tmp_path_factory.mktemp("models") / "policy")
 
 
+@pytest.mark.needs("bfcl")
 @pytest.mark.parametrize(
     ("name", "stages"),
     [

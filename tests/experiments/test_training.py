@@ -66,9 +66,11 @@ ROWS = re.findall(r"^\| ([\w.-]+)\.toml \| (`.*?`) \| (.*?) \|$", README, re.M)
 
 
 def needing(name: str, *values: Any) -> Any:
-    """These values, or `name`, for a test of the recipe `name`, which may show a policy feedback."""
-    shown = "\nfeedback = " in (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
-    return pytest.param(*(values or (name,)), marks=pytest.mark.needs("feedback") if shown else ())
+    """These values, or `name`, for a test of the recipe `name`, which may train on BFCL's tasks, or show feedback."""
+    text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
+    has = {"feedback": "\nfeedback = " in text, "bfcl": '\ntasks = "desk' not in text}
+    needed = [part for part, needs in has.items() if needs]
+    return pytest.param(*(values or (name,)), marks=pytest.mark.needs(*needed) if needed else ())
 
 
 def changed(name: str, keys: str) -> dict[str, Any]:

@@ -48,7 +48,9 @@ def changed(keys: str) -> dict[str, Any]:
     return values
 
 
-@pytest.mark.parametrize("keys", ROWS)
+@pytest.mark.parametrize(
+    "keys", [pytest.param(keys, marks=pytest.mark.needs("bfcl") if '"bfcl"' in keys else ()) for keys in ROWS]
+)
 def test_the_recipe_and_each_ablation_is_a_configuration_whose_plan_prints_and_whose_memory_fits(
     keys: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

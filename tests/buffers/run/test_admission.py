@@ -118,6 +118,7 @@ def _under_its_path(load: Callable[[Environments, str], Environment]) -> Callabl
     return loaded
 
 
+@pytest.mark.needs("sandbox")
 def test_a_generated_world_is_in_the_run_before_its_admission(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

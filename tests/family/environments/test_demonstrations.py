@@ -16,6 +16,7 @@ from rods.trainer.nano.warm_start import recipe
 from tests.family.environments.procedural.seeds import drawn
 
 
+@pytest.mark.needs("sandbox")
 def test_a_careful_teacher_earns_everything_and_a_careless_one_less() -> None:
     earned = {}
     for carelessness in (0.0, 1.0):
@@ -25,6 +26,7 @@ def test_a_careful_teacher_earns_everything_and_a_careless_one_less() -> None:
     assert earned == {0.0: 1.0, 1.0: 0.0}
 
 
+@pytest.mark.needs("sandbox")
 def test_every_list_of_demonstrations_mixes_all_worlds() -> None:
     lists = demonstrations(3, dialects.load("compact"), 0.5, worlds=3, scenarios=8)
     systems = [[trace.messages[0].content for trace in next(lists)] for _ in range(2)]
@@ -32,6 +34,7 @@ def test_every_list_of_demonstrations_mixes_all_worlds() -> None:
     assert len(set(systems[0])) == 3 and all(len(set(each[:8])) > 1 for each in systems)
 
 
+@pytest.mark.needs("sandbox")
 def test_a_skipped_look_up_passes_the_label_and_is_refused(tmp_path: Path) -> None:
     with drawn(tmp_path) as (environment, tasks):
         errors: list[str | None] = []
@@ -54,6 +57,7 @@ def test_a_world_that_was_never_shown_has_tools_of_known_words() -> None:
     )
 
 
+@pytest.mark.needs("sandbox")
 def test_where_the_warm_start_is_belongs_to_its_recipe() -> None:
     plain, there = (parse_config({"policy": {"warm_start": where}}, where="test") for where in ("desk", "generated"))
     assert recipe(plain) != recipe(there)

@@ -62,6 +62,7 @@ async def test_an_endpoint_that_breaks_over_an_answer(stub: Stub) -> None:
     assert "engine fell over" in found.text
 
 
+@pytest.mark.needs("sandbox")
 def test_the_verb_prints_findings_and_exits_1_when_something_is_wrong(
     stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,6 +64,7 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     assert refused.returncode == 2 and f"port {port}" in refused.stderr and "→" in refused.stderr
 
 
+@pytest.mark.needs("feedback", "simulation", "environments")
 def test_every_template_that_asks_an_agent_has_a_role() -> None:
     names = {path.stem for path in prompts.FOLDER.glob("*.txt")}
     asking = {name for name in names if {"system", "user", "constrained"} <= prompts.load(name).sections.keys()}

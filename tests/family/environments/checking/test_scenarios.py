@@ -17,6 +17,7 @@ from rods.environments.loading import Environments
 from rods.family.environments.checking.scenarios import Scenario, WitnessCall, played, reasons, validate
 from tests.family.environments.checking.small_world import STATE, spoilt
 
+pytestmark = pytest.mark.needs("sandbox")
 EXTRA = '''
 
 @WORLD.check

@@ -20,6 +20,7 @@ from rods.gates.similarity import SimilarityIndex
 from rods.tasks import OpenTask
 from tests.family.environments.procedural.seeds import drawn
 
+pytestmark = pytest.mark.needs("sandbox")
 Sample = tuple[Environment, OpenTask, OpenTask]  # a world, a scenario with a guard, another scenario
 
 

@@ -94,6 +94,7 @@ def assessed(folder: Path, answer: str, rounds: int, source: str = SOURCE, secon
         return asyncio.run(ask(record, environments, stub))
 
 
+@pytest.mark.needs("sandbox")
 def test_85_of_100_right_rounds_are_enough(tmp_path: Path) -> None:
     found = assessed(tmp_path, "enough", 100)
     assert (len(found), found.count("")) == (100, 85)
@@ -101,6 +102,7 @@ def test_85_of_100_right_rounds_are_enough(tmp_path: Path) -> None:
     assert sum(each.startswith("world_tester@") for each in templates) == 100
 
 
+@pytest.mark.needs("sandbox")
 def test_84_are_not_and_the_world_is_dropped_with_what_was_wrong(tmp_path: Path) -> None:
     with pytest.raises(Dropped) as dropped:
         assessed(tmp_path, "too_few", 100)
@@ -118,6 +120,7 @@ def test_what_cannot_be_read_is_no_round_and_another_is_played(tmp_path: Path) -
     assert dropped.value.reasons == ("unjudged",)
 
 
+@pytest.mark.needs("sandbox")
 def test_a_tool_that_breaks_is_wrong_whatever_the_checker_would_say(tmp_path: Path) -> None:
     broken = spoilt(
         (
