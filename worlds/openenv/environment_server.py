@@ -2,25 +2,27 @@
 session a world.
 
 What a tool says is the `result` of an observation, a text; what it refuses is its `error`, with the text as message.
-`reset` takes the state as `state`, as tasks have it. No rewards: tasks and their goals stay with whoever trains.
+`reset` takes the state as `state`, as tasks have it, and refuses a seed. No rewards: tasks and their goals stay with
+whoever trains.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import threading
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 from aiohttp import WSMsgType, web
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt, UInt16
 
 from rods.calls import Call
-from rods.environments.base import Environment, Instance
+from rods.environments.base import Environment, Instance, Result
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, Unsupported
 from rods.faults import WRONG_ARGUMENTS
@@ -29,38 +31,47 @@ from rods.signals import on_signal
 from rods.worlds.openenv.sessions import LARGEST, RefusedStep
 
 _KINDS = {"unknown_tool": "tool_not_found", "hidden_tool": "tool_not_found", "timeout": "timeout"}
-_SCHEMAS = orjson.loads(Path(__file__).with_name("served.json").read_bytes())  # of actions, observations, states
+_SCHEMAS = json.loads(Path(__file__).with_name("served.json").read_bytes())  # of actions, observations, states
+_BROKE = -32603  # JSON-RPC's codes: the server is at fault; the others, whoever asks
+_CODES = {"INVALID_JSON": -32700, "UNKNOWN_TYPE": -32601, "VALIDATION_ERROR": -32602, "CAPACITY_REACHED": -32000}
+_CODES |= {"tool_not_found": -32602, "invalid_args": -32602, "execution_error": -32000, "timeout": -32000}
 
 
 class ServedEpisode:
-    """One session: a world of `environment`, with answers to OpenEnv's messages."""
+    """One session: a world of `environment`, with answers to OpenEnv's messages and MCP's. Safe to use from threads."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
         self._world: Instance | None = None
         self._id, self._steps = str(uuid.uuid4()), 0
+        self._turn = threading.Lock()
 
-    def answer(self, message: Any) -> dict[str, Any]:
-        """The answer to one message, errors included."""
+    def ask(self, kind: str, data: Any) -> dict[str, Any]:
+        """The data of the answer to a message of OpenEnv (reset, step, state), or the result of a method of MCP
+        (tools/list, tools/call). Raises RefusedStep, and nothing else: with the code VALIDATION_ERROR for what is no
+        message, EXECUTION_ERROR for whatever the world raises."""
         try:
-            kind, data = message.get("type", ""), message.get("data", {})
-            if kind == "reset":
-                return _observed(self._reset(data))
-            if kind == "step":
-                return _observed(self._step(data))
-            if kind == "state":
-                return {"type": "state", "data": self._state()}
-            return _error("UNKNOWN_TYPE", f"Unknown message type: {kind}")
-        except RefusedStep as error:
-            return _error(error.code, error.text)
+            with self._turn:
+                if kind == "state":
+                    return self._state()
+                if kind == "tools/list":
+                    return {"tools": self._listed("inputSchema")}
+                if kind == "tools/call":
+                    return self._said(_mapping(data, "params"))
+                observation = (self._reset if kind == "reset" else self._step)(_mapping(data, "data"))
+                return {"observation": observation, "reward": None, "done": False}
+        except RefusedStep:
+            raise
         except InfrastructureError as error:
-            return _error("SESSION_ERROR", str(error))
-        except (TypeError, AttributeError, KeyError) as error:
-            return _error("VALIDATION_ERROR", f"Invalid message: {error!r}")
+            raise RefusedStep("SESSION_ERROR", str(error)) from error
+        except Exception as error:
+            raise RefusedStep("EXECUTION_ERROR", repr(error)) from error
 
     def _reset(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        if data.get("seed") is not None:
+            raise RefusedStep("VALIDATION_ERROR", "there is no seed here: a world is what its `state` says")
         try:
-            self._world = self.environment.reset(data.get("state"))
+            self._world = self.environment.reset(data.get("state") and _mapping(data["state"], "a state"))
         except ValueError as error:
             raise RefusedStep("VALIDATION_ERROR", f"the state is illegal: {error}") from error
         self._id, self._steps = data.get("episode_id") or str(uuid.uuid4()), 0
@@ -69,12 +80,30 @@ class ServedEpisode:
     def _step(self, action: Mapping[str, Any]) -> dict[str, Any]:
         kind = action.get("type", "call_tool")
         if kind == "list_tools":
-            documents = [tool.schema() for tool in self.environment.tools().values()]
-            keys = {"name": "name", "description": "description", "parameters": "input_schema"}
-            return {"tools": [{keys[key]: part for key, part in document.items()} for document in documents]}
-        name, arguments = action.get("tool_name"), action.get("arguments", {})
-        if kind != "call_tool" or not isinstance(name, str) or not isinstance(arguments, dict):
-            raise RefusedStep("VALIDATION_ERROR", "an action is a call of a tool: tool_name and arguments")
+            return {"tools": self._listed("input_schema")}
+        if kind != "call_tool":
+            raise RefusedStep("VALIDATION_ERROR", f"an action is a call_tool or list_tools, not {kind!r}")
+        name = action.get("tool_name")
+        result, wrong = self._called(name, action.get("arguments", {}))
+        if wrong:
+            return {"tool_name": name, "result": None, "error": {"error_type": wrong, "message": result.text}}
+        return {"tool_name": name, "result": result.text, "error": None}
+
+    def _said(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        result, wrong = self._called(params.get("name"), params.get("arguments", {}))
+        if wrong:
+            raise RefusedStep(wrong, result.text)
+        return {"content": [{"type": "text", "text": result.text}], "data": result.text, "is_error": False}
+
+    def _listed(self, schema: str) -> list[dict[str, Any]]:
+        keys = {"name": "name", "description": "description", "parameters": schema}
+        documents = [tool.schema() for tool in self.environment.tools().values()]
+        return [{keys[key]: part for key, part in document.items()} for document in documents]
+
+    def _called(self, name: Any, arguments: Any) -> tuple[Result, str]:
+        """What a tool answers, and where it refuses, what OpenEnv calls that."""
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            raise RefusedStep("VALIDATION_ERROR", "a call has the name of a tool, and arguments, an object")
         if self._world is None:
             self._reset({})
         assert self._world is not None
@@ -82,61 +111,78 @@ class ServedEpisode:
         self._steps += 1
         if result.error == "infrastructure":
             raise InfrastructureError(result.text)
-        if result.error is None:
-            return {"tool_name": name, "result": result.text, "error": None}
-        told = "invalid_args" if result.error in WRONG_ARGUMENTS else _KINDS.get(result.error, "execution_error")
-        return {"tool_name": name, "result": None, "error": {"error_type": told, "message": result.text}}
+        if result.error in WRONG_ARGUMENTS:
+            return result, "invalid_args"
+        return result, _KINDS.get(result.error, "execution_error") if result.error else ""
 
     def _state(self) -> dict[str, Any]:
         shown: dict[str, Any] = {"episode_id": self._id, "step_count": self._steps}
         if self._world is not None:
             with contextlib.suppress(Unsupported):
                 shown["world"] = self._world.snapshot()
+                json.dumps(shown)  # here, where it is the world's fault if it is none
         return shown
 
 
-def _observed(observation: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "observation", "data": {"observation": observation, "reward": None, "done": False}}
+def _mapping(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise RefusedStep("VALIDATION_ERROR", f"{what} is an object, not {value!r:.100}")
+    return value
 
 
-def _error(code: str, text: str) -> dict[str, Any]:
-    return {"type": "error", "data": {"message": text, "code": code}}
+def _parsed(text: str, what: str) -> Mapping[str, Any]:
+    try:
+        return _mapping(json.loads(text), what)
+    except (ValueError, RecursionError) as error:
+        raise RefusedStep("INVALID_JSON", f"Invalid JSON: {error}") from error
 
 
 def application(environment: Environment, sessions: int) -> web.Application:
     """The server. It carries out calls in its own thread, those of environments that wait in others. `sessions` worlds
     live at once; a further one is refused as OpenEnv's server does it."""
-    living = 0
+    living = 0  # sessions of WebSockets
+    kept: dict[str, ServedEpisode] = {}  # those of MCP, by id
 
-    async def answered(episode: ServedEpisode, message: Any) -> dict[str, Any]:
+    async def asked(episode: ServedEpisode, kind: str, data: Any) -> dict[str, Any]:
         if environment.features.waits:
-            return await asyncio.to_thread(episode.answer, message)
-        return episode.answer(message)
+            return await asyncio.to_thread(episode.ask, kind, data)
+        return episode.ask(kind, data)
+
+    def take_place() -> None:
+        if living + len(kept) >= sessions:
+            raise RefusedStep("CAPACITY_REACHED", f"all {sessions} sessions are in use")
+
+    async def answered(episode: ServedEpisode, text: str) -> dict[str, Any] | None:
+        """The answer to one message of a WebSocket; None where it asks to close."""
+        try:
+            message = _parsed(text, "a message")
+            kind = message.get("type", "")
+            if kind == "close":
+                return None
+            if kind not in ("reset", "step", "state"):
+                raise RefusedStep("UNKNOWN_TYPE", f"Unknown message type: {kind}")
+            data = await asked(episode, kind, message.get("data", {}))
+            return {"type": "state" if kind == "state" else "observation", "data": data}
+        except RefusedStep as error:
+            return _error(error)
 
     async def play(request: web.Request) -> web.WebSocketResponse:
         nonlocal living
         socket = web.WebSocketResponse(max_msg_size=LARGEST)
         await socket.prepare(request)
-        if living >= sessions:
-            full = _error("CAPACITY_REACHED", f"all {sessions} sessions are in use")
-            await socket.send_str(orjson.dumps(full).decode())
+        try:
+            take_place()
+        except RefusedStep as full:
+            await socket.send_json(_error(full))
             await socket.close()
             return socket
         living += 1
         try:
             episode = ServedEpisode(environment)
             async for message in socket:
-                if message.type is not WSMsgType.TEXT:
+                if message.type is not WSMsgType.TEXT or (answer := await answered(episode, message.data)) is None:
                     break
-                try:
-                    asked = orjson.loads(message.data)
-                except orjson.JSONDecodeError as error:
-                    answer = _error("INVALID_JSON", f"Invalid JSON: {error}")
-                else:
-                    if isinstance(asked, dict) and asked.get("type") == "close":
-                        break
-                    answer = await answered(episode, asked)
-                await socket.send_str(orjson.dumps(answer).decode())
+                await socket.send_json(answer)
         finally:
             living -= 1
         return socket
@@ -145,15 +191,41 @@ def application(environment: Environment, sessions: int) -> web.Application:
         """A message by HTTP, which OpenEnv answers from a world of its own each time."""
         kind = request.path.removeprefix("/")
         try:
-            data = await request.json() if request.can_read_body else {}
-        except ValueError as error:
-            return web.json_response({"detail": str(error)}, status=422)
-        message = {"type": kind, "data": data.get("action", {}) if kind == "step" else data}
-        answer = await answered(ServedEpisode(environment), message)
-        if answer["type"] == "error":
-            wrong = answer["data"]["code"] == "VALIDATION_ERROR"
-            return web.json_response({"detail": answer["data"]["message"]}, status=422 if wrong else 500)
-        return web.json_response(answer["data"])
+            data = _parsed(await request.text() or "{}", "what is asked")
+            data = data.get("action", {}) if kind == "step" else data
+            return web.json_response(await asked(ServedEpisode(environment), kind, data))
+        except RefusedStep as error:
+            wrong = error.code in ("VALIDATION_ERROR", "INVALID_JSON")
+            return web.json_response({"detail": error.text}, status=422 if wrong else 500)
+
+    async def method(request: web.Request) -> web.Response:
+        """JSON-RPC, by which OpenEnv's clients in production mode list and call tools: in a session that they create
+        and close, or else in a world of its own each time."""
+        number = None
+        try:
+            message = _parsed(await request.text(), "a request")
+            number, name = message.get("id"), message.get("method")
+            params = _mapping(message.get("params", {}), "params")
+            key = str(params.get("session_id", ""))
+            if name == "openenv/session/create":
+                take_place()
+                key = str(uuid.uuid4())
+                kept[key] = ServedEpisode(environment)
+                said: dict[str, Any] = {"session_id": key}
+            elif key not in kept and (key or name == "openenv/session/close"):
+                raise RefusedStep("VALIDATION_ERROR", f"Unknown session_id: {key}")
+            elif name == "openenv/session/close":
+                del kept[key]
+                said = {"session_id": key, "closed": True}
+            elif name in ("tools/list", "tools/call"):
+                said = await asked(kept.get(key) or ServedEpisode(environment), name, params)
+            else:
+                raise RefusedStep("UNKNOWN_TYPE", f"Method not found: {name}")
+            outcome: dict[str, Any] = {"result": said}
+        except RefusedStep as error:
+            code, data = _CODES.get(error.code, _BROKE), {"error_type": error.code}
+            outcome = {"error": {"code": code, "message": error.text, "data": data}}
+        return web.json_response({"jsonrpc": "2.0", "id": number, **outcome})
 
     async def about(request: web.Request) -> web.Response:
         said: dict[str, dict[str, Any]] = {
@@ -170,7 +242,12 @@ def application(environment: Environment, sessions: int) -> web.Application:
     app = web.Application(client_max_size=LARGEST)
     app.add_routes([web.get("/ws", play), web.post("/reset", once), web.post("/step", once), web.get("/state", once)])
     app.add_routes([web.get(path, about) for path in ("/health", "/schema", "/metadata")])
+    app.add_routes([web.post("/mcp", method)])
     return app
+
+
+def _error(error: RefusedStep) -> dict[str, Any]:
+    return {"type": "error", "data": {"message": error.text, "code": error.code}}
 
 
 @contextlib.asynccontextmanager

@@ -125,6 +125,8 @@ class StepSession:
         try:
             answer = self._messages.ask("step", action)
         except RefusedStep as error:
+            if self._calls and error.code == "EXECUTION_ERROR":  # what a tool refuses is an observation
+                raise InfrastructureError(f"{name} was not carried out: {error}") from error
             kind = "bad_arguments" if error.code == "VALIDATION_ERROR" else "tool"
             return Result(f"Error: {error}", None, kind)
         told = self._shown(answer)
@@ -264,7 +266,7 @@ class InProcess:
     def ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         try:
             if kind == "reset":
-                return _observed(self._made.reset(**taken(self._made.reset, data)))
+                return _observed(self._made.reset(**data))
             if kind == "state":
                 state = self._made.state
                 shown = state.model_dump(mode="json") if isinstance(state, BaseModel) else dict(state)
@@ -313,14 +315,6 @@ def _observed(observation: BaseModel) -> dict[str, Any]:
     return {"observation": shown, "reward": reward, "done": done}
 
 
-def taken(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the arguments that `function` has a parameter for."""
-    parameters = inspect.signature(function).parameters
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return dict(given)
-    return {key: value for key, value in given.items() if key in parameters}
-
-
 def _faults(errors: Any) -> str:
     return "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in errors[:3])
 
@@ -347,7 +341,7 @@ class MethodSession:
 
     def begin(self, arguments: Mapping[str, Any]) -> str:
         try:
-            shown = _waited(self._made.reset(**taken(self._made.reset, arguments)))
+            shown = _waited(self._made.reset(**arguments))
         except Exception as error:
             raise ValueError(f"reset is refused: {error}") from error
         return "" if shown is None else _texts(shown)

@@ -17,7 +17,7 @@ from rods.errors import InfrastructureError, UserError
 from rods.tasks import Task, task_lines
 from rods.worlds.desk.generator import generate
 from tests.environments import load
-from tests.worlds.openenv.games import GuessGame, Pantry
+from tests.worlds.openenv.games import GuessGame, GuessObservation, Pantry
 
 GAMES = "tests.worlds.openenv.games"
 
@@ -56,6 +56,24 @@ def test_an_environment_of_actions_has_one_tool_and_what_it_shows_of_its_state_i
     assert game.reset(one.snapshot()).same_state(one)
     with pytest.raises(ValueError, match="rows"):
         game.reset({"rows": []})
+
+
+class Seedless(Pantry):
+    def reset(self) -> str:  # type: ignore[override]
+        return ""
+
+
+class SeedlessGame(GuessGame):
+    def reset(self) -> GuessObservation:  # type: ignore[override]
+        return super().reset()
+
+
+@pytest.mark.parametrize("kind, made", [("openenv", SeedlessGame), ("trl", Seedless)])
+def test_a_seed_that_reset_does_not_take_is_refused(added, kind, made):
+    environment = added("game", "--kind", kind, "--", f"{__name__}:{made.__name__}")
+    assert environment.reset({"reset": {}})
+    with pytest.raises(ValueError, match="unexpected keyword argument 'seed'"):
+        environment.reset({"reset": {"seed": 3}})
 
 
 def test_one_world_at_a_time_is_enough_for_many(added):
