@@ -35,6 +35,10 @@ class Unanswered(Exception):
         self.why, self.said, self.error = why, said, error
 
 
+class NoRoom(Unanswered):
+    """The question itself is longer than the served model's context leaves room for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T]):
     """A question to a model. `read` makes of the fields of its answer, which has the form `form`, what is meant; it may
@@ -75,7 +79,7 @@ class Questioner:
         form; one that could not be read is shown to the model with what was wrong, and it is asked again; a model
         that only repeats itself is asked anew, and so is every one without `feedback`, and one with `mend`. A model
         that is cut while it still thinks is asked the same with more room, which is no try. Raises Unanswered when no
-        try succeeds, EndpointError, BudgetSpent.
+        try succeeds, NoRoom where the question does not fit, EndpointError, BudgetSpent.
         """
         template, form, mend = question.template, question.form, question.mend
         stage, loaded = question.stage or template, self.template(template)
@@ -112,7 +116,7 @@ class Questioner:
             except Unreadable as unreadable:
                 why, kind = str(unreadable), unreadable.error
             if completion.finish == "context" and not exchange:
-                break  # nothing shorter can be asked
+                raise NoRoom(why, said, kind)  # nothing shorter can be asked here
             constrained = constrained and completion.constrained and completion.finish != "length"  # a grammar can loop
             # one that sees its answer may repeat it
             anew = not self.feedback or repeated or completion.finish in ("length", "context")

@@ -9,11 +9,12 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from rods.analysis.containment import Text
 from rods.answers import Unreadable
-from rods.asking import Question, Questioner, Unanswered
+from rods.asking import NoRoom, Question, Questioner, Unanswered
 from rods.calls import Call
 from rods.canonical import content_id, keyed_random
 from rods.config import Roles
@@ -38,11 +39,15 @@ T = TypeVar("T")
 Check = Callable[[T], Sequence[str]]
 OFFERS = 3  # sets of tools that a model is offered for a task
 CUT = "(what was said before is left out)"
-SHORT = 4  # characters below which a text is no sign that something was told: a number, yes, no
+LEAST = 500  # characters of a conversation below which no more of it is left out
 
 
 class Unusable(InfrastructureError):
     """A model has answered, and no try can be used."""
+
+
+class TooLong(Unusable):
+    """The question does not fit into what the model was served with."""
 
 
 class Models:
@@ -62,13 +67,28 @@ class Models:
             raise UserError("models play, and there is no line to them", where="[simulation]", remedy=remedy)
         return self.line.ask(question)
 
-    def answer(self, account: str, question: Question[T], check: Check[T] = lambda answer: ()) -> T:
-        """What the model says to `question`; with what `check` says against it, it is asked again. Raises
-        InfrastructureError where no try can be used, and UserError where a budget is spent."""
-        return self.put(lambda client: self.ask(client, account, question, check))
+    def answer(self, account: str, question: Question[T], check: Check[T] = lambda answer: ()) -> tuple[T, str]:
+        """What the model says to `question`, and how much of its conversation it was shown, "" for the whole: a quarter
+        is left out as long as its server has no room. With what `check` says against an answer, it is asked again.
+        Raises InfrastructureError where no try can be used, and UserError where a budget is spent."""
+        asked, lines = question, question.fields["conversation"].split("\n")
+        whole = room = sum(len(line) + 1 for line in lines)
+        while True:
+            try:
+                answer = self.put(partial(self.ask, account=account, question=asked, check=check))
+                break
+            except TooLong:
+                if (room := room * 3 // 4) < LEAST:
+                    raise
+                asked = replace(question, fields={**question.fields, "conversation": cut(lines, room)})
+        if room == whole:
+            return answer, ""
+        shown = f"shown the last {room} of {whole} characters: more does not fit its context"
+        log.warning("a player was not shown all of it", role=question.template, of=account, shown=shown)
+        return answer, shown
 
     async def ask(self, client: Client, account: str, question: Question[T], check: Check[T]) -> T:
-        """The same, in the client's loop."""
+        """The same in the client's loop, for a question that is whole. Raises TooLong where it does not fit."""
         fields = {name: text for name, text in question.fields.items() if name != "problem"}
         key = content_id([question.template, account, fields])
 
@@ -88,7 +108,7 @@ class Models:
         except Unanswered as failed:
             log.warning("a player's answers cannot be used", role=question.template, of=account, why=failed.why[:400])
             what = f"{question.template} gave no answer that can be used in {self.settings.tries} tries: {failed.why}"
-            raise Unusable(what) from failed
+            raise (TooLong if isinstance(failed, NoRoom) else Unusable)(what) from failed
         except BudgetSpent as spent:
             remedy = "raise it and start the same command again"
             raise UserError(str(spent).partition(" → ")[0], where="operation.player_budgets", remedy=remedy) from spent
@@ -98,19 +118,21 @@ class Models:
         told = {"simulated_tool": "tools_told", "simulated_user": "user_told", "simulated_verifier": "verifier_told"}
         return set(TOLD[role]).difference(getattr(self.settings, told[role]))
 
-    def shown(self, messages: Sequence[Message]) -> str:
-        """A conversation as roles are shown it: without the system prompt, the latest of it."""
-        return self.cut([f"{message.role}: {message.content}" for message in messages if message.role != "system"])
 
-    def cut(self, lines: Sequence[str]) -> str:
-        """The last of `lines` that there is room for."""
-        room, kept = self.settings.conversation, list[str]()
-        for line in reversed(lines):
-            if kept and len(line) > room:
-                return "\n".join([CUT, *reversed(kept)])
-            kept.append(line[-room:] if len(line) > room else line)
-            room -= len(kept[-1]) + 1
-        return "\n".join(reversed(kept))
+def spoken(messages: Sequence[Message]) -> str:
+    """A conversation as roles are shown it: without the system prompt."""
+    return "\n".join(f"{message.role}: {message.content}" for message in messages if message.role != "system")
+
+
+def cut(lines: Sequence[str], room: int) -> str:
+    """The last of `lines` for which `room` characters are enough; it says where some are left out."""
+    kept = list[str]()
+    for line in reversed(lines):
+        if len(line) + 1 > room:
+            return "\n".join([CUT, *(kept[::-1] or [line[-room:]])])
+        kept.append(line)
+        room -= len(line) + 1
+    return "\n".join(reversed(kept))
 
 
 class ModelWorld(OnlyCalled):
@@ -125,7 +147,7 @@ class ModelWorld(OnlyCalled):
 
     def results(self, need: NeedCalls) -> list[Result]:
         """Raises InfrastructureError where no answer can be had."""
-        conversation = self.models.shown(need.messages)
+        conversation = spoken(need.messages)
         return [self.call(call, conversation) for call in need.calls]
 
     def call(self, call: Call, conversation: str = "") -> Result:
@@ -141,7 +163,8 @@ class ModelWorld(OnlyCalled):
                 self.brief, self.tools, conversation, call, known=known, hidden=hidden, rewarding=rewarding
             )
             against = (lambda given: ()) if ledger is None else (lambda given: ledger.contradictions(call, given))
-            answer = self.models.answer(self.task.id, question, against)
+            given = self.models.answer(self.task.id, question, against)
+            answer = given[0]
         if ledger is not None:
             ledger.record(call, replace(answer, reward=None))  # of this call, and of no later one
         return answer.result()
@@ -157,14 +180,16 @@ class ModelUser:
     tools: Sequence[Tool]
 
     def __call__(self, persona: Persona, said: Exchange) -> UserText:
-        heard = self.models.cut([line for text, answer in said for line in (f"user: {text}", f"assistant: {answer}")])
+        heard = "\n".join(f"user: {text}\nassistant: {answer}" for text, answer in said)
         hidden, rewarding = self.models.hidden("simulated_user"), self.models.settings.turn_rewards
         question = roles.ask_user(Errand.of(self.task), self.tools, heard, hidden, rewarding=rewarding)
 
         def told(answer: UserText) -> list[str]:
+            if "intent" in hidden:  # it knows nothing that it could tell, and the topics are none of its business
+                return []
             return [f"nobody has asked for this yet: {topic}" for topic in told_unasked(persona, said, answer.text)]
 
-        return self.models.answer(self.task.id, question, told)
+        return self.models.answer(self.task.id, question, told)[0]
 
 
 def told_unasked(persona: Persona, said: Exchange, text: str) -> list[str]:
@@ -178,7 +203,7 @@ def told_unasked(persona: Persona, said: Exchange, text: str) -> list[str]:
     return [
         topic
         for topic, words in persona.knows.items()
-        if len(words) >= SHORT
+        if len(words) >= roles.SHORT
         and told.contains_any_form(words)
         and not known.contains_any_form(words)
         and not ("?" in answer and topic in asked)
@@ -197,11 +222,12 @@ class ModelVerifier:
         """Raises InfrastructureError where no verdict can be had."""
         if (clear := without_asking(need)) is not None:
             return clear
-        conversation, hidden = self.models.shown(need.messages), self.models.hidden("simulated_verifier")
+        conversation, hidden = spoken(need.messages), self.models.hidden("simulated_verifier")
         errand = Errand.of(self.task)
-        opinion = self.models.answer(self.task.id, roles.ask_verifier(errand, self.tools, conversation, hidden))
+        opinion, shown = self.models.answer(self.task.id, roles.ask_verifier(errand, self.tools, conversation, hidden))
         met = f"met: {', '.join(opinion.met) or 'none'} of {len(errand.criteria)}"
-        return Outcome(opinion.verdict + 1, RUBRIC_LEVELS, (met, *([opinion.reason] if opinion.reason else [])))
+        partly = f"partly: {', '.join(opinion.partly)}" if opinion.partly else ""
+        return Outcome(opinion.verdict + 1, RUBRIC_LEVELS, (met, *filter(None, (partly, opinion.reason, shown))))
 
 
 class ModelGenerator:

@@ -32,18 +32,21 @@ TOLD: Mapping[Role, tuple[Information, ...]] = {
     "simulated_verifier": ("intent", "persona", "expected"),
 }
 SHOWN = 12_000  # characters of what is known that the tool is shown; the latest of it
+SHORT = 4  # characters below which a text is no sign that something was told: a number, yes, no
 TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 2_000}
 WORTH = {"good": 1.0, "neutral": 0.0, "bad": -1.0}  # what a role may give for the policy's latest step (001 §2.2.2)
 STEP: Schema = {"type": "string", "enum": list(WORTH)}
-MET: Schema = {"type": "string", "enum": ["met", "missed"]}
+MET: Schema = {"type": "string", "enum": ["met", "partly", "missed"]}
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What a verifier found: −1, 0 or 1, the criteria that were met, and its reason, which is kept in the trace."""
+    """What a verifier found: −1, 0 or 1, the criteria that were met and those that were so in part, and its reason,
+    which are kept in the trace."""
 
     verdict: Literal[-1, 0, 1]
     met: tuple[str, ...] = ()
+    partly: tuple[str, ...] = ()
     reason: str = ""
 
 
@@ -76,7 +79,10 @@ def ask_for_task(
         unsaid = [leaf for _, leaf in leaves(dict(calls[0].arguments)) if not isinstance(leaf, bool)]
         if missing := [leaf for leaf in unsaid if not heard.contains_any_form(leaf)]:
             raise Unreadable(f"the first call needs {missing[0]!r}, which is neither said nor known")
-        query = Text.of(answer["first_query"])
+        query, manner = Text.of(answer["first_query"]), Text.of(answer["manner"])
+        values = [leaf for call in calls for _, leaf in leaves(dict(call.arguments)) if isinstance(leaf, str)]
+        if told := [leaf for leaf in values if len(leaf) >= SHORT and manner.contains_any_form(leaf)]:
+            raise Unreadable(f"manner tells {told[0]!r}, which belongs to the wish")
         return DrawnTask(
             levels=levels,
             category=tools[0].group,
@@ -175,16 +181,17 @@ def ask_verifier(
     }
 
     def read(answer: Mapping[str, Any]) -> Assessment:
-        met = tuple(name for name in words if answer[name] == "met")
-        return Assessment(verdict(len(met), len(words), answer["severe"] == "yes"), met, answer["reason"])
+        met, partly = (tuple(name for name in words if answer[name] == found) for found in ("met", "partly"))
+        judged = verdict(len(met), len(words), answer["severe"] == "yes", len(partly))
+        return Assessment(judged, met, partly, answer["reason"])
 
     return Question("simulated_verifier", fields, form, read, sections=sections)
 
 
-def verdict(met: int, of: int, severe: bool) -> Literal[-1, 0, 1]:
-    """1 where all criteria are met, 0 where most are, −1 where no more than half are, or after a severe error (§2.2.3).
-    It follows from the answers on each criterion, so that it cannot contradict them."""
-    if severe or 2 * met <= of:
+def verdict(met: int, of: int, severe: bool, partly: int = 0) -> Literal[-1, 0, 1]:
+    """1 where all criteria are met, 0 where most are met or `partly` so, −1 where no more than half are, or after a
+    severe error (§2.2.3). It follows from the answers on each criterion, so that it cannot contradict them."""
+    if severe or 2 * (met + partly) <= of:
         return -1
     return 1 if met == of else 0
 
@@ -204,9 +211,10 @@ def _briefed(
     """The fields that roles share, and the sections that say what this one is told. What it is not told is left out of
     the fields, too."""
     told = tuple(section for section in TOLD[role] if section not in hidden)
+    knows = {"knows": "\n".join(f"{name}: {fact}" for name, fact in task.knows.items())}  # the wish in its details
     every = {
-        "intent": {"intent": task.intent},
-        "persona": {"manner": task.manner, "knows": "\n".join(f"{name}: {fact}" for name, fact in task.knows.items())},
+        "intent": {"intent": task.intent, **({} if role == "simulated_tool" else knows)},
+        "persona": {"manner": task.manner},
         "expected": {"expected": "\n".join(_json(call.as_json()) for call in task.calls)},
     }
     fields = {"tools": _documents(tools), "conversation": conversation or "(nothing yet)"}

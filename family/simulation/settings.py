@@ -30,7 +30,6 @@ class SimulationSettings(Section):
     # models that play tools and user also say what each step was worth, for the hook turn_level (001 E.1)
     turn_rewards: bool = False
     tries: int = Field(4, ge=1)  # how often a question is asked until its answer can be used
-    conversation: int = Field(16_000, ge=500)  # characters of the conversation in a question; older ones are left out
 
     @property
     def by_model(self) -> tuple[str, ...]:

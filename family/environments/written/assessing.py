@@ -1,6 +1,7 @@
-"""The assessment of a world by two agents (003 §3.3): a tester that sees no source chooses calls, half of which ought
-to be refused; a checker that sees it says of each whether call, result and change are right. A world is kept from a
-share of right rounds on. What was not carried out, or could not be read, is no round; a world that raised is wrong."""
+"""The assessment of a world by two agents (003 §3.3): a tester that sees no source chooses calls, drawn by chance to
+succeed or to be refused; a checker that sees it says of each whether call, result and change are right. A world is kept
+from a share of right rounds on. What was not carried out, or could not be read, is no round; one that raised is wrong.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import Any
 from rods.answers import AnswerForm
 from rods.asking import Unanswered
 from rods.calls import Call
+from rods.canonical import keyed_random
 from rods.environments.base import Environment, Instance
 from rods.environments.workers.worker import Overrun
 from rods.errors import InfrastructureError
@@ -60,13 +62,14 @@ async def _chain(
     for at in range(2 * rounds):
         if len(verdicts) == rounds:
             break
+        rng = keyed_random(authors.random_seed, "tested call", plan.topic, number, at)
         place, before = 1_000 * number + at, await asyncio.to_thread(instance.snapshot)
         fields = {
             "documentation": plan.documentation,
             "tools": documents,
             "state": as_json(before)[:SHOWN],
             "recent": "\n".join(recent[-RECENT:]) or "(none yet)",
-            "wanted": WANTED[at % 2],
+            "wanted": rng.choice(WANTED),
         }
         try:
             call = await authors.ask(Question("world_tester", plan.topic, fields, read, number=place, form=form))

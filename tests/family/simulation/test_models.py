@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import structlog
@@ -86,6 +87,11 @@ def asked(bodies: Path) -> dict[str, list[str]]:
     return found
 
 
+def spoken(body: str) -> str:
+    """What a request says."""
+    return "\n".join(message["content"] for message in json.loads(body)["messages"])
+
+
 def contradictions(traces: list[Trace]) -> int:
     """The results that cannot be after what was shown before, whoever has answered."""
     count = 0
@@ -160,7 +166,7 @@ def test_without_a_call_or_with_text_that_cannot_be_read_no_verifier_is_asked(st
 @pytest.mark.parametrize("role", BRIEF)
 def test_what_a_role_is_not_told_stands_in_none_of_its_requests(stub: Stub, bodies: Path, role: str) -> None:
     marks = {"intent": "ZEBRA", "persona": "WALRUS", "expected": "QUAGGA"}
-    persona = Persona("The ZEBRA wants a book.", "A book.", {"title": "the WALRUS one"}, "gruff as a WALRUS", turns=3)
+    persona = Persona("The ZEBRA wants a book.", "A book.", {"title": "the ZEBRA one"}, "gruff as a WALRUS", turns=3)
     rubric = Rubric(("intent", "It is polite."), (Call("search_books", {"query": "QUAGGA"}),))
     task = replace(TASK, user=persona, goal=rubric, tools=("search_books", "get_book"), limits=None, id="")
     replies = [TAGS.write([Call("search_books", {"query": "maps"})]), TAGS.answer("Which one?"), DONE]
@@ -175,6 +181,55 @@ def test_what_a_role_is_not_told_stands_in_none_of_its_requests(stub: Stub, bodi
         assert requests
         for name, mark in marks.items():
             assert any(mark in body for body in requests) == (name in left), (hidden, name)
+
+
+def test_without_intent_no_role_is_told_what_is_wanted_of_drawn_and_of_written_tasks(stub: Stub, bodies: Path) -> None:
+    untold: dict[str, Any] = {"tools_told": (), "user_told": ("persona",), "verifier_told": ("persona",)}
+    world, vague = ENVIRONMENTS.load("repository"), Levels(4, 2, 1, 1, 1, 2, 4)
+    assert isinstance(world, RepositoryEnvironment)
+    with models(stub, generator="model") as players:
+        written = ModelGenerator(simulation_of(players), world, 4)([Wanted(9, slot, 50, vague) for slot in range(4)])
+    for task in [*(one_drawn(vague, 9, step) for step in range(4)), *written]:
+        assert isinstance(task.user, Persona)
+        call = TAGS.write(expected(task)[:1])
+        documents = json.dumps([world.tools()[name].schema() for name in task.tools])
+        said = f"{task.user.query} {call} {documents}"
+        details = [words for words in task.user.knows.values() if len(words) >= 8 and words not in said]
+        assert details and "what is wanted" in task.user.knows
+        ask = TAGS.answer(f"Could you tell me: {', '.join(task.user.knows)}?")
+        wishes = {role: [task.user.intent, *details] for role in BRIEF} | {"simulated_tool": [task.user.intent]}
+        for told in ({}, untold):
+            bodies.write_bytes(b"")
+            with models(stub, **told) as players:
+                play(players, replace(task, limits=None, id=""), [call, ask, DONE])
+            for role, requests in asked(bodies).items():
+                shown = "\n".join(map(spoken, requests))
+                assert shown and all((words in shown) == (not told) for words in wishes[role]), (role, bool(told))
+
+
+def test_a_conversation_is_shown_whole_and_where_the_served_model_has_no_room_it_is_said_what_was_left_out(
+    stub: Stub, bodies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = LogCapture()
+    logger = structlog.wrap_logger(None, processors=[told], wrapper_class=structlog.BoundLogger)
+    monkeypatch.setattr("rods.family.simulation.models.log", logger)
+    talk = TAGS.answer(f"FIRST {'and so on ' * 4_000}")  # 40,000 characters, about 10,000 tokens
+    replies = [talk, *witness(TASK)]
+    task = replace(TASK, user=replace(cast(Persona, TASK.user), turns=9), limits=None, id="")
+    with models(stub, user="procedural") as players:
+        job = players.job(task, TAGS, max_steps=8)
+        (whole,) = played([job], [replies])
+        assert all("FIRST" in body for body in asked(bodies)["simulated_verifier"]) and not told.entries
+        bodies.write_bytes(b"")
+        stub.use(Script(answer=ROLES, rules=[("FIRST", "no_room")]))
+        (cut,) = played([job], [replies])
+    assert whole.outcome is not None and cut.outcome is not None
+    assert not any("shown the last" in note for note in whole.outcome.notes)
+    (note,) = (note for note in cut.outcome.notes if "shown the last" in note)
+    assert re.fullmatch(r"shown the last (\d+) of (\d+) characters: more does not fit its context", note)
+    assert {entry["role"] for entry in told.entries} == {"simulated_tool", "simulated_verifier"}
+    last = asked(bodies)["simulated_verifier"][-1]
+    assert "FIRST" not in last and "(what was said before is left out)" in last and note == told.entries[-1]["shown"]
 
 
 @pytest.mark.parametrize("fault", ["stall", "cut_json", "500", "length", "not_json", "empty_choices"])

@@ -47,7 +47,7 @@ ROLES: dict[str, Callable[..., Question[Any]]] = {
     "simulated_user": lambda **more: roles.ask_user(TASK, TOOLS, TALK, **more),
     "simulated_verifier": lambda **more: roles.ask_verifier(TASK, TOOLS, TALK, **more),
 }
-SENTINELS = {"intent": ("zebra",), "persona": ("okapi", "walrus"), "expected": ('"arguments":{"flight_id"',)}
+SENTINELS = {"intent": ("zebra",), "persona": ("walrus",), "expected": ('"arguments":{"flight_id"',)}
 
 
 def sent(question: Question[Any]) -> str:
@@ -69,6 +69,8 @@ def test_a_role_is_told_its_part_and_nothing_that_is_hidden(role: Any) -> None:
         for mark in marks:
             assert (mark in whole) == (information in roles.TOLD[role])
             assert mark not in without and mark not in str(ROLES[role](hidden=[information]).fields)
+    assert ("okapi" in sent(ROLES[role]())) == (role != "simulated_tool")  # what a user knows is its wish in detail
+    assert "okapi" not in sent(ROLES[role](hidden=["intent"])) + str(ROLES[role](hidden=["intent"]).fields)
     assert TALK in sent(ROLES[role](hidden=list(SENTINELS))) and "book_flight" in sent(ROLES[role]())
 
 
@@ -120,13 +122,35 @@ def test_an_empty_message_of_the_user_ends_the_conversation() -> None:
 def test_a_verdict_follows_from_the_criteria() -> None:
     ask = ROLES["simulated_verifier"]()
     all_met = dict.fromkeys(CRITERIA, "met")
-    assert answered(ask, **all_met, severe="no") == Assessment(1, CRITERIA, "so")
+    assert answered(ask, **all_met, severe="no") == Assessment(1, CRITERIA, (), "so")
     assert answered(ask, **{**all_met, "efficiency": "missed"}, severe="no").verdict == 0
     assert answered(ask, **all_met, severe="yes").verdict == -1
     with pytest.raises(Unreadable, match="severe is missing"):
         answered(ask, **all_met)
     tags = "".join(f"<{name}>met</{name}>" for name in CRITERIA) + "<severe>no</severe>"
     assert ask.read(ask.form.read(tags, constrained=False)).verdict == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (("partly",), 0),
+        (("missed",), -1),
+        (("met", "partly"), 0),
+        (("partly", "partly"), 0),
+        (("partly", "missed"), -1),
+        (("met", "met", "partly", "missed", "missed"), 0),
+        (("met", "partly", "missed", "missed", "missed"), -1),
+    ],
+)
+def test_what_is_met_in_part_makes_a_verdict_neutral_however_few_criteria_count(found: Any, expected: int) -> None:
+    criteria = CRITERIA[: len(found)]
+    ask = roles.ask_verifier(replace(TASK, criteria=criteria), TOOLS, TALK)
+    given = dict(zip(criteria, found, strict=True))
+    judged = answered(ask, **given, severe="no")
+    assert judged.verdict == expected
+    assert judged.partly == tuple(name for name in criteria if given[name] == "partly")
+    assert answered(ask, **given, severe="yes").verdict == -1 and '"partly"' in sent(ask)
 
 
 @pytest.mark.parametrize(
@@ -183,6 +207,7 @@ def test_a_generator_s_task_is_read() -> None:
         ({"calls": ["book"]}, "calls: a call needs"),
         ({"knows": []}, "the first call needs 'Nora Lindqvist', which is neither said nor known"),
         ({"first_query": ""}, "first_query has 0 characters"),
+        ({"manner": "a fan of FL-1234"}, "manner tells 'FL-1234', which belongs to the wish"),
     ],
 )
 def test_a_task_that_makes_no_sense_is_told_why(wrong: dict[str, Any], told: str) -> None:

@@ -104,7 +104,7 @@ def test_its_user_tells_what_it_is_asked_for_and_ends_when_it_is_asked_nothing(c
     topic, words = next((name, each) for name, each in task.knows.items() if name in task.hidden)
     talk = f"user: {task.first_query}\nassistant: What about the {topic}?"
     assert words in ask(roles.ask_user(task, tools(task), talk), constrained=constrained).text
-    assert words not in ask(roles.ask_user(task, tools(task), talk, hidden=["persona"]), constrained=constrained).text
+    assert words not in ask(roles.ask_user(task, tools(task), talk, hidden=["intent"]), constrained=constrained).text
     told = f"{talk}\nuser: {words}\nassistant: Done."
     assert ask(roles.ask_user(task, tools(task), told), constrained=constrained) == ("", None)
     assert ask(roles.ask_user(task, tools(task), told, rewarding=True), constrained=constrained) == ("", 1.0)

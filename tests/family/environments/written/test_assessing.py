@@ -24,6 +24,7 @@ from rods.family.trials.stand_in_model import read, written
 from rods.llm import Client
 from tests.family.environments.checking.small_world import PLAN, SOURCE, STATE, spoilt
 
+BODIES = "bodies.jsonl"  # what the agents were sent
 TOOLS = ("count", "jars", "fill", "empty")
 judged = {"right": 0, "asked": 0}
 
@@ -64,7 +65,9 @@ def never_read(request: Mapping[str, Any]) -> str:
     return agents(request, 10, unread=10_000)
 
 
-def assessed(folder: Path, answer: str, rounds: int, source: str = SOURCE, seconds: float = 10.0) -> list[str]:
+def assessed(
+    folder: Path, answer: str, rounds: int, source: str = SOURCE, seconds: float = 10.0, random_seed: int = 0
+) -> list[str]:
     """What agents find of the small world."""
     tools = tuple(
         PlannedTool(name, "Jars", name in ("count", "jars"), name, dict.fromkeys(PLAN[name], "")) for name in TOOLS
@@ -81,14 +84,16 @@ def assessed(folder: Path, answer: str, rounds: int, source: str = SOURCE, secon
     async def ask(record: WritingRecord, environments: Environments, stub: Stub) -> list[str]:
         async with Client([Endpoint(model="stub", urls=(stub.url,))]) as client:
             authors = CachedQuestioner(
-                client, record, Operation().model_copy(update={"writing": Writing(rounds=rounds, tries=1)})
+                client, record, Operation().model_copy(update={"writing": Writing(rounds=rounds, tries=1)}), random_seed
             )
             return await assess(authors, world, environments.load(f"{folder}/{name}"))
 
     sandbox = Sandbox(workers=1, seconds=seconds)
     with (
-        Stub(Script(answer=f"tests.family.environments.written.test_assessing:{answer}")) as stub,
         WritingRecord(folder) as record,
+        Stub(
+            Script(answer=f"tests.family.environments.written.test_assessing:{answer}"), bodies=folder / BODIES
+        ) as stub,
         Environments(sandbox) as environments,
     ):
         return asyncio.run(ask(record, environments, stub))
@@ -100,6 +105,16 @@ def test_85_of_100_right_rounds_are_enough(tmp_path: Path) -> None:
     assert (len(found), found.count("")) == (100, 85)
     templates = [json.loads(line).get("template", "") for line in (tmp_path / "written.jsonl").read_text().splitlines()]
     assert sum(each.startswith("world_tester@") for each in templates) == 100
+
+
+@pytest.mark.needs("sandbox")
+def test_the_tester_is_asked_for_calls_of_either_kind_by_chance_and_not_by_turns(tmp_path: Path) -> None:
+    assessed(tmp_path, "enough", 40)
+    asked = [read(json.loads(line)) for line in (tmp_path / BODIES).read_text().splitlines()]
+    tried = [(one.fields["recent"], one.fields["wanted"]) for one in asked if one and one.template == "world_tester"]
+    positive = sum("succeed" in wanted for _, wanted in tried)
+    repeated = sum(("plums" in recent.splitlines()[-1]) == ("succeed" in wanted) for recent, wanted in tried)
+    assert len(tried) == 40 and 10 <= positive <= 30 and 10 <= repeated <= 30
 
 
 @pytest.mark.needs("sandbox")
@@ -140,8 +155,8 @@ def test_a_call_that_was_not_carried_out_is_no_round(tmp_path: Path) -> None:
         ("    if len(db.jars) >= 100:\n", "    while more == 900:\n        pass\n    if len(db.jars) >= 100:\n")
     )
     endless = endless.replace("more: Count", "more: Annotated[int, Field(ge=1, le=1000)]", 1)
-    # Every second call never ends: of three that each state saw, two were played.
-    assert assessed(tmp_path, "enough", 4, endless, seconds=0.5) == [""] * 4
+    # Calls that ought to be refused never end: here the first of each state, before two that are played.
+    assert assessed(tmp_path, "enough", 4, endless, seconds=0.5, random_seed=25) == [""] * 4
     bodies = (tmp_path / "written.jsonl").read_text()
     assert bodies.count('"template":"world_tester@') >= 6 > bodies.count('"template":"world_checker@')
 
