@@ -325,13 +325,13 @@ class Follower(Progress):
 
     def _append(self, step: ClosedStep) -> None:
         progress = [progress_moments(record) for record in step.records]
-        zones = [0] * len(ZONES)
+        zones, counts = [0] * len(ZONES), step.counts(self.run.config.zones)
         rows: list[tuple[float, ...]] = []
         tasks: list[int] = []
         others: list[tuple[float, ...]] = []
         for record, known in zip(step.records, progress, strict=True):
             task = self.number(record["task"])
-            if (measured := self._measured(record, known)) is None:
+            if not counts or (measured := self._measured(record, known)) is None:
                 self.uncounted.append(record["seq"], step.step, task)
                 continue
             moments, zone = measured

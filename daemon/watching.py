@@ -80,7 +80,7 @@ class Watch:
         ):
             return []
         if not self._reads_windows:
-            return signals(step.groups, config.selection)
+            return signals(step.groups, config.selection) if step.counts(config.zones) else []
         windows = self._windows_of(step) if windows is None else windows
         shown = {group.lineage or group.interface for group in step.groups}
         begun = self.state.pool.epochs[-1].step if config.pool.static else 0

@@ -329,8 +329,8 @@ def test_one_rollout_a_task_and_a_change_of_feedback_leave_the_loop_reproducible
         "training.advantage_scale": "batch",
         "zones.probe": "window",
         "zones.window": 6,
-        "pool.burn_in_observations": 3,
-        "pool.drift_observations": 3,
+        "pool.burn_in_observations": 6,
+        "pool.drift_observations": 6,
         "curriculum.stages": stages,
     }
     whole = run_to_end(tmp_path / "whole", **changes)

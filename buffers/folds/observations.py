@@ -23,6 +23,7 @@ from rods.buffers.log.tail import BLOCK, Tail
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.canonical import ID_DIGITS
+from rods.config import Zones
 from rods.extension import Told, extensions, new_folds, told_of
 from rods.files import open_regular
 from rods.observations import Group
@@ -55,6 +56,10 @@ class ClosedStep:
     @property
     def stage(self) -> int:
         return int(self.records[0]["stage"]) if self.records else 1  # all of its groups were lost
+
+    def counts(self, zones: Zones) -> bool:
+        """Whether its weights were new enough for its groups to say something about a zone."""
+        return self.step - 1 - int(self.record["policy_step"]) <= zones.max_staleness
 
     @property
     def groups(self) -> list[Group]:
@@ -181,13 +186,14 @@ class Observations:
             elif record["kind"] == "update" and self.lineage.counts(record):
                 self.update = record
             elif record["kind"] == "step" and self.lineage.counts(record):
-                self.tracker.apply(groups)
+                closed = ClosedStep(record, groups)
+                self.tracker.apply(groups, closed.counts(self.tracker.zones))
                 for fold in self.folds.values():
                     fold.apply(record["step"], groups)
                 self.last_step = record["step"]
                 self._digests += NO_DIGEST * (self.last_step - 1 - len(self._digests) // DIGEST)  # lost to damage
                 self._digests += bytes.fromhex(record["digest"])
-                yield ClosedStep(record, groups)
+                yield closed
 
     def _fold_anew(self) -> None:
         self.update = None

@@ -83,6 +83,16 @@ class Config(Section):
                     "rollouts.rollouts_per_task = 1 has no variance inside a group, so no task would ever be picked: "
                     'set zones.probe = "window"'
                 )
+            pool = self.pool
+            layers = {"burn_in": pool.burn_in_observations, "drift": pool.drift_observations}
+            hasty = [name for name, seen in layers.items() if getattr(pool, name) and seen < self.zones.window]
+            if hasty and pool.retirement and self.zones.probe == "window" and self.selection.seeds_per_step:
+                keys = " and ".join(f"pool.{name}_observations" for name in hasty)
+                raise ValueError(
+                    "rollouts.rollouts_per_task = 1 counts rollouts, not groups, in retirement, which would judge a "
+                    f"variant before its window is full: set {keys} to zones.window ({self.zones.window}), or switch "
+                    "the layer off"
+                )
         part = training.update_rollouts
         if part and not 2 <= part <= whole:  # fewer than two say nothing about each other
             raise ValueError(

@@ -165,6 +165,9 @@ class Zones(Section):
     # what a task's zone and variance are read from: its latest group, or all rollouts of its window, for PPO-style
     # training with one or few rollouts a task (004 Appendix K)
     probe: Literal["group", "window"] = "group"
+    # groups of a step count for no zone where their weights lacked more than so many of the updates before it, which
+    # only an asynchronous trainer's do (`policy_step`); the default is a window's groups
+    max_staleness: int = Field(8, ge=0)
 
     @model_validator(mode="after")
     def _order(self) -> Zones:
@@ -178,9 +181,11 @@ class Selection(Section):
 
     seeds_per_step: int = Field(16, ge=0)  # at most so many seeds; 0: no synthesis
     # proxy: 4·r̄·(1−r̄) of the reward; variance: its variance; advantage: that of the advantage estimates that are
-    # trained on (004 Appendix K); random: any active task, whatever it earned (004 Appendix R); rising: blind to
-    # rewards, too, tasks whose rank in number of calls is the share of the run that is over; forgetting: tasks of the
-    # step that were mastered in an earlier group of their window and are not now, the deepest fall first
+    # trained on (004 Appendix K), which ranks as variance does unless a hook, a trainer of your own or another reward
+    # tells more: the estimators here only shift and scale a batch's rewards; random: any active task, whatever it
+    # earned (004 Appendix R); rising: blind to rewards, too, tasks whose rank in number of calls is the share of the
+    # run that is over; forgetting: tasks of the step that were mastered in an earlier group of their window and are not
+    # now, the deepest fall first
     order: Literal["proxy", "variance", "advantage", "random", "rising", "forgetting"] = "proxy"
     boundary: Literal["progress", "binary"] = "progress"  # which reward finds the boundary (004 Appendix R)
     skip_zero_variance: bool = True  # a group that always earns 0.5 teaches nothing; false is the paper

@@ -5,8 +5,8 @@
   Of an episode that is judged as a whole these are checks, or what a rubric gives.
 - binary: every expected turn was resolved.
 - format (000 §3.2, eq. 1–2), range 0–2: 1[a call was made] · ((N − malformed)/N + correct/(correct + wrong)), where N
-  counts replies, `correct` calls a visible tool with legal arguments, `wrong` one with illegal arguments. The second
-  term is 0 when there was neither.
+  counts replies (one that was cut by length is malformed, here and below), `correct` calls a visible tool with legal
+  arguments, `wrong` one with illegal arguments. The second term is 0 when there was neither.
 - format_codes (004 Appendix H; its formula was lost, this one follows its description), range 0–2: every reply gets
   the worst code that applies: malformed text, a schema error (invalid JSON inside a call, an unknown tool, illegal
   arguments), a failed execution, or valid. The reward is 1[a call was tried] · ((N − malformed)/N + valid/(replies that
@@ -27,12 +27,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from rods.calls import Call
 from rods.episode.engine import StepTrace, Trace
-from rods.faults import BREAKS_DOCUMENT, WRONG_ARGUMENTS
+from rods.faults import BREAKS_DOCUMENT, CUT_ENDS, WRONG_ARGUMENTS
 from rods.observations import EpisodeReward, Rollout
 
 PROGRESS_SHARE = 0.9  # of progress_format; the rest is the format's (000 §4.3)
@@ -85,7 +85,11 @@ def format_codes(trace: Trace) -> float:
 
 
 def _steps(trace: Trace) -> list[StepTrace]:
-    return [step for turn in trace.turns for step in turn.steps]
+    """All replies. The one by whose length the episode was cut lacks its end: it counts as malformed text."""
+    steps = [step for turn in trace.turns for step in turn.steps]
+    if steps and trace.end in CUT_ENDS:
+        steps[-1] = replace(steps[-1], error=trace.end)
+    return steps
 
 
 def toolrl(trace: Trace, truth: Truth) -> float:

@@ -169,11 +169,12 @@ class Tracker:
         named = [tasks[task] if type(task) is int else task for task in state["last"]]
         self._last = dict(zip(named, state["last_step"], strict=True))
 
-    def apply(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Folds records; all but those of kind `group` change nothing, nor do drawn tasks."""
+    def apply(self, records: Iterable[Mapping[str, Any]], counts: bool = True) -> None:
+        """Folds records; all but those of kind `group` change nothing, nor do drawn tasks. Where nothing `counts`, as
+        of weights that are too old, only that the tasks were met."""
         for record in records:
             if record["kind"] == "group" and record.get("role") != "drawn":
-                self._apply(record)
+                self._apply(record, counts)
 
     @property
     def tasks(self) -> Iterator[str]:
@@ -220,12 +221,12 @@ class Tracker:
         average, spread = mean(entries), self._variance(entries)
         return RetirementStats(len(entries), average, spread, zone, switched, tuple(entries), pooled)
 
-    def _apply(self, record: Mapping[str, Any]) -> None:
+    def _apply(self, record: Mapping[str, Any], counts: bool) -> None:
         """Written for speed: a start folds the whole history."""
         task, step, rollouts = record["task"], record["step"], record["rollouts"]
         self._last[task] = step
         self._zones.pop(task, None)
-        if record.get("head"):
+        if record.get("head") or not counts:
             return
         kind = record["reward"]["kind"]
         if "advantage" in rollouts[0]:

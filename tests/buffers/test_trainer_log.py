@@ -10,12 +10,15 @@ from pathlib import Path
 import orjson
 import pytest
 
+from rods.buffers.audit.verify import verify
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, TRACKER, expanded_segment
 from rods.buffers.state import RunState
 from rods.buffers.trainer_log import TrainerLog, tracker_json
+from rods.config import Zones
+from rods.daemon.watching import Watch
 from rods.errors import RefusedError, UserError
 from rods.rules.order import batch
 from tests.buffers.world import BATCH, Players, SyncDaemonLog, group, make_run
@@ -39,6 +42,35 @@ def test_a_step_is_one_group_closed_by_its_record(tmp_path: Path) -> None:
     closing = records[-1]
     assert (closing["first"], closing["groups"], closing["policy_step"]) == (2, BATCH, 0)
     assert [record["index"] for record in records[1:-1]] == list(range(BATCH))
+
+
+def test_groups_of_weights_that_are_too_old_are_logged_and_say_nothing_about_a_zone(tmp_path: Path) -> None:
+    for lag, counts in ((0, True), (2, True), (3, False)):
+        run = make_run(tmp_path / str(lag), zones={"max_staleness": 2})
+        log = start(run).trainer
+        slots = log.merge(0, 1).slots
+        for step in (1, 2, 3):
+            assert log.write_step(step, 0, [group(log.task(slots[0].task_id), [1, 1, 0, 0])])
+        task = log.task(slots[1].task_id)
+        assert log.write_step(4, 0, [group(task, [1, 1, 0, 0])], policy_step=3 - lag)
+        assert (log.state.tracker.window(task.id) is not None) is counts
+        assert log.state.tracker.last_step(task.id) == 4  # it was met all the same
+        watch = Watch(run)
+        watch.look(0)
+        newest = watch.due(0)
+        assert newest is not None and newest.step == 4
+        assert [signal.task for signal in watch.candidates(newest)] == [task.id] * counts
+        log.write_tracker(force=True)
+        assert verify(run.path).ok
+        log.close()
+
+
+def test_the_default_bound_of_staleness_is_out_of_reach_of_a_trainer_that_waits(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", zones={"max_staleness": 0})
+    players = start(run)
+    opened = players.epoch(0, steps=1)
+    assert all(players.trainer.state.tracker.window(slot.task_id) for slot in batch(opened.slots, BATCH, 0))
+    assert run.config.zones.model_copy(update={"max_staleness": 8}) == Zones()
 
 
 def test_an_identical_step_sent_twice_is_done_and_a_different_one_refused(tmp_path: Path) -> None:

@@ -71,7 +71,18 @@ def test_groups_of_one_need_a_baseline_and_a_probe_beyond_the_group():
     values["training"]["advantage_scale"] = "none"
     with pytest.raises(UserError, match="would ever be picked"):
         parse_config(values, where="x")
-    assert parse_config({**values, "zones": {"probe": "window"}}, where="x").zones.probe == "window"
+    values["zones"] = {"probe": "window"}
+    with pytest.raises(
+        UserError, match=r"judge a variant before its window is full: set pool\.burn_in_observations and"
+    ):
+        parse_config(values, where="x")
+    with pytest.raises(
+        UserError, match=r"set pool\.drift_observations to zones\.window \(8\), or switch the layer off"
+    ):
+        parse_config({**values, "pool": {"burn_in": False, "drift_observations": 2}}, where="x")
+    for pool in ({"burn_in_observations": 8, "drift_observations": 8}, {"retirement": False}):
+        assert parse_config({**values, "pool": pool}, where="x").zones.probe == "window"
+    del values["zones"]
     assert parse_config({**values, "selection": {"seeds_per_step": 0}}, where="x").zones.probe == "group"
 
 

@@ -36,6 +36,16 @@ def test_unscaled_advantages_keep_the_emphasis_on_groups_that_disagree_most():
     assert np.abs(found[1]).max() > np.abs(found[0]).max()
 
 
+@pytest.mark.parametrize("baseline", ["group", "leave_one_out", "batch"])
+@pytest.mark.parametrize("scale", ["batch", "none"])
+def test_without_a_hook_groups_rank_by_the_variance_of_advantages_as_by_that_of_rewards(baseline, scale):
+    """What docs/configuration.md says of `selection.order`; a hook may tell more."""
+    rewards = np.random.default_rng(1).integers(0, 5, (40, 8)) / 4
+    by_rewards, by_advantages = (part.var(axis=1) for part in (rewards, advantages(rewards, baseline, scale)))
+    assert np.ptp(by_rewards) > 0.05
+    assert np.allclose(by_advantages / by_advantages.max(), by_rewards / by_rewards.max())
+
+
 def test_leave_one_out_compares_with_the_others_only():
     found = advantages(REWARDS, "leave_one_out", "none")
     assert found[0, 2] == pytest.approx(1.0 - 1.0 / 3)

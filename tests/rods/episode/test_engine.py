@@ -11,6 +11,7 @@ from rods.environments.base import Result, reference
 from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import Reply
 from rods.episode.goals import GroundTruth, SharedGroundTruth
+from rods.episode.rewards import score
 from rods.errors import InfrastructureError
 from rods.tasks import RETURN_SENTENCE, Task
 from tests.environments import load
@@ -150,6 +151,8 @@ def test_runaway_steps_end_with_the_step_limit(toy, task):
 def test_a_reply_that_was_cut_or_lost_ends_the_episode_under_that_name(toy, task, end):
     trace, _ = play(toy, task, [calls(WRITE, READ), DONE, Reply("<tool_c", end)])
     assert trace.end == end and trace.resolved == 1 and len(trace.turns) == 2
+    if end != "infrastructure":  # of three replies one is malformed, and no call of it counts as wrong
+        assert score(trace, "format").reward == score(trace, "format_codes").reward == pytest.approx(2 / 3 + 1)
 
 
 def test_a_broken_world_is_infrastructure_not_failure(toy, task):

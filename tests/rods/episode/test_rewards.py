@@ -57,6 +57,15 @@ def test_format_rewards(steps, format_reward, codes):
     assert score(episode, "format_codes").reward == codes
 
 
+@pytest.mark.parametrize("end", ["length", "context"])
+def test_a_reply_that_was_cut_is_malformed_whatever_rewards_form(end):
+    cut = trace(([step(OK), step()], None), end=end)
+    assert score(cut, "format").reward == score(cut, "format_codes").reward == 0.5 + 1.0
+    assert score(cut, "progress_format").reward == pytest.approx(0.1 * 0.5)
+    assert score(cut, "toolrl", ((),)).reward == pytest.approx(0 + 6 * 0 / 1 - 3)
+    assert score(trace(([step()], None), end=end), "format_codes").reward == 0.0  # no call was tried
+
+
 def test_every_kind_names_its_function_and_range_and_no_other_is_scored():
     assert set(REWARDS) == set(RANGES) == set(REWARD_KINDS) - {"value"}  # that one is a trainer's own
     played = trace(([step(OK)], YES))

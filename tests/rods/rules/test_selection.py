@@ -173,6 +173,7 @@ def test_advantage_order_ranks_by_what_is_trained_on_whatever_the_rewards_varian
 
 def test_advantages_of_single_rollouts_are_read_from_the_window() -> None:
     values = {**PPO, "zones": {"probe": "window"}, "rollouts": {"rollouts_per_task": 1}}
+    values["pool"] = {"burn_in": False, "drift": False}
     values["training"] = {"advantage_baseline": "batch", "advantage_scale": "batch"}
     rules = parse_config(values, where="test")
     tracker = Tracker(rules.zones)
@@ -275,6 +276,7 @@ def test_with_the_window_as_probe_tasks_of_one_rollout_a_step_become_seeds() -> 
             "rollouts": {"rollouts_per_task": 1},
             "training": {"advantage_baseline": "batch", "advantage_scale": "batch"},
             "zones": {"probe": "window"},
+            "pool": {"burn_in_observations": 8, "drift_observations": 8},
         },
         where="test",
     )
