@@ -56,7 +56,18 @@ replies, texts and lists may be, how far a variant's shape may lie from its root
   that the machinery broke count for nobody, and those cut by length make no zones;
 - values of arguments are chosen from what exists in the world at that moment, where that can be listed (the paper's
   model writes them freely, and the call fails);
-- the adversarial forms are made by rules that know what may be taken away; a model chooses and words it.
+- the adversarial forms are made by rules that know what may be taken away; a model chooses and words it;
+- the planner fills a pattern that is fixed beforehand, the calls of each turn of the root; variants are held against
+  the root of their lineage, not against the seed that they were picked by;
+- the daemon picks seeds from the log, where the paper's trainer emits them (Appendix N); in `sync = "free"` it looks
+  at the newest step that it has not read, and those before it give no seeds: `selection.queue_steps` is about what
+  was picked;
+- wording is held to rules before any judge sees it (names of functions and parameters, artefacts, doubled words,
+  length); a model's wording that breaks one is worded anew, whatever `gates.leaks` says;
+- the judge answers on each of the five criteria of Appendix G, and names a turn at fault; prompts are our own
+  throughout (the paper's stand in its Appendix C);
+- equation 5, the reward of stage 1, was lost: `format_codes` follows its description; and so was the number of epochs
+  of each stage (Appendix J): the first two stages end at a plateau alone.
 
 ## PPO (Appendix K)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rods.config import Endpoint, read_config
+from rods.config import Endpoint, identity_diff, read_config
 
 FOLDER = Path(__file__).parent.parent.parent / "experiments" / "backbones"
 PAGE = (FOLDER / "README.md").read_text()
@@ -31,3 +31,11 @@ def test_two_backbones_differ_from_one_in_the_operation_half_only() -> None:
     assert len(set(models)) == 2
     one.pop("operation"), two.pop("operation")
     assert one == two
+
+
+def test_the_backbone_of_appendix_m_is_exchanged_and_nothing_else() -> None:
+    qwen, glm = (read_config(FOLDER / f"{name}.toml") for name in ("qwen3-32b", "glm-4.5-air"))
+    assert identity_diff(qwen.identity(), glm.identity()) == [] and glm.pool.max_generated == 400
+    assert [one.model for one in glm.operation.endpoints] == ["zai-org/GLM-4.5-Air-FP8"]
+    one, other = (config.operation.model_dump(exclude={"endpoints"}) for config in (qwen, glm))
+    assert one == other
