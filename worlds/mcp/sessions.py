@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import os
 import shutil
 import tempfile
@@ -59,12 +60,6 @@ class Session:
 
     def __init__(self, server: Description) -> None:
         self.server = server
-        self.place = Path(tempfile.mkdtemp(prefix="rods-mcp-")).resolve()
-        self.folder = self.place / "world"
-        if server.files:
-            shutil.copytree(server.files, self.folder)
-        else:
-            self.folder.mkdir()
         self.tools: list[dict[str, Any]] = []  # as the server lists them
         self.about: dict[str, str] = {}  # what it says of itself
         self._owner = os.getpid()
@@ -76,7 +71,16 @@ class Session:
         self._leaving = False
         self._gone = threading.Event()
         self._leavers = _leavers(self._owner)
-        self._stands = _threads(self._owner).submit(self._start)
+        with self._lock:
+            self._stands = _threads(self._owner).submit(
+                self._start
+            )  # RuntimeError where the program ends: no folder yet
+            self.place = Path(tempfile.mkdtemp(prefix="rods-mcp-")).resolve()
+            self.folder = self.place / "world"
+            if server.files:
+                shutil.copytree(server.files, self.folder)
+            else:
+                self.folder.mkdir()
         _open.add(self)
 
     def wait(self, seconds: float = SERVER_START) -> Session:
@@ -237,7 +241,8 @@ class Pool:
         return session
 
     def _fill(self) -> None:
-        with self._lock:
+        """Begins what is missing. The program may end meanwhile: then nothing can be begun."""
+        with self._lock, contextlib.suppress(RuntimeError):
             while not self._closed and len(self._waiting) < self.server.warm:
                 self._waiting.append(Session(self.server))
         others = sorted((pool for pool in list(_pools) if pool is not self), key=lambda pool: pool._used)

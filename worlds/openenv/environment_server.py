@@ -31,6 +31,7 @@ from rods.signals import on_signal
 from rods.worlds.openenv.sessions import LARGEST, RefusedStep
 
 _KINDS = {"unknown_tool": "tool_not_found", "hidden_tool": "tool_not_found", "timeout": "timeout"}
+_KINDS |= dict.fromkeys(WRONG_ARGUMENTS, "invalid_args")
 _SCHEMAS = json.loads(Path(__file__).with_name("served.json").read_bytes())  # of actions, observations, states
 _BROKE = -32603  # JSON-RPC's codes: the server is at fault; the others, whoever asks
 _CODES = {"INVALID_JSON": -32700, "UNKNOWN_TYPE": -32601, "VALIDATION_ERROR": -32602, "CAPACITY_REACHED": -32000}
@@ -55,17 +56,16 @@ class ServedEpisode:
                 if kind == "state":
                     return self._state()
                 if kind == "tools/list":
-                    return {"tools": self._listed("inputSchema")}
+                    return self._listed("inputSchema")
                 if kind == "tools/call":
                     return self._said(_mapping(data, "params"))
                 observation = (self._reset if kind == "reset" else self._step)(_mapping(data, "data"))
                 return {"observation": observation, "reward": None, "done": False}
         except RefusedStep:
             raise
-        except InfrastructureError as error:
-            raise RefusedStep("SESSION_ERROR", str(error)) from error
         except Exception as error:
-            raise RefusedStep("EXECUTION_ERROR", repr(error)) from error
+            broke = isinstance(error, InfrastructureError)
+            raise RefusedStep("SESSION_ERROR" if broke else "EXECUTION_ERROR", repr(error)) from error
 
     def _reset(self, data: Mapping[str, Any]) -> dict[str, Any]:
         if data.get("seed") is not None:
@@ -80,7 +80,7 @@ class ServedEpisode:
     def _step(self, action: Mapping[str, Any]) -> dict[str, Any]:
         kind = action.get("type", "call_tool")
         if kind == "list_tools":
-            return {"tools": self._listed("input_schema")}
+            return self._listed("input_schema")
         if kind != "call_tool":
             raise RefusedStep("VALIDATION_ERROR", f"an action is a call_tool or list_tools, not {kind!r}")
         name = action.get("tool_name")
@@ -95,10 +95,10 @@ class ServedEpisode:
             raise RefusedStep(wrong, result.text)
         return {"content": [{"type": "text", "text": result.text}], "data": result.text, "is_error": False}
 
-    def _listed(self, schema: str) -> list[dict[str, Any]]:
+    def _listed(self, schema: str) -> dict[str, Any]:
         keys = {"name": "name", "description": "description", "parameters": schema}
         documents = [tool.schema() for tool in self.environment.tools().values()]
-        return [{keys[key]: part for key, part in document.items()} for document in documents]
+        return {"tools": [{keys[key]: part for key, part in document.items()} for document in documents]}
 
     def _called(self, name: Any, arguments: Any) -> tuple[Result, str]:
         """What a tool answers, and where it refuses, what OpenEnv calls that."""
@@ -111,8 +111,6 @@ class ServedEpisode:
         self._steps += 1
         if result.error == "infrastructure":
             raise InfrastructureError(result.text)
-        if result.error in WRONG_ARGUMENTS:
-            return result, "invalid_args"
         return result, _KINDS.get(result.error, "execution_error") if result.error else ""
 
     def _state(self) -> dict[str, Any]:
@@ -148,9 +146,9 @@ def application(environment: Environment, sessions: int) -> web.Application:
             return await asyncio.to_thread(episode.ask, kind, data)
         return episode.ask(kind, data)
 
-    def take_place() -> None:
-        if living + len(kept) >= sessions:
-            raise RefusedStep("CAPACITY_REACHED", f"all {sessions} sessions are in use")
+    def full() -> RefusedStep | None:
+        taken = living + len(kept) >= sessions
+        return RefusedStep("CAPACITY_REACHED", f"all {sessions} sessions are in use") if taken else None
 
     async def answered(episode: ServedEpisode, text: str) -> dict[str, Any] | None:
         """The answer to one message of a WebSocket; None where it asks to close."""
@@ -170,10 +168,8 @@ def application(environment: Environment, sessions: int) -> web.Application:
         nonlocal living
         socket = web.WebSocketResponse(max_msg_size=LARGEST)
         await socket.prepare(request)
-        try:
-            take_place()
-        except RefusedStep as full:
-            await socket.send_json(_error(full))
+        if refused := full():
+            await socket.send_json(_error(refused))
             await socket.close()
             return socket
         living += 1
@@ -208,7 +204,8 @@ def application(environment: Environment, sessions: int) -> web.Application:
             params = _mapping(message.get("params", {}), "params")
             key = str(params.get("session_id", ""))
             if name == "openenv/session/create":
-                take_place()
+                if refused := full():
+                    raise refused
                 key = str(uuid.uuid4())
                 kept[key] = ServedEpisode(environment)
                 said: dict[str, Any] = {"session_id": key}
@@ -228,21 +225,14 @@ def application(environment: Environment, sessions: int) -> web.Application:
         return web.json_response({"jsonrpc": "2.0", "id": number, **outcome})
 
     async def about(request: web.Request) -> web.Response:
-        said: dict[str, dict[str, Any]] = {
-            "/health": {"status": "healthy"},
-            "/schema": _SCHEMAS,
-            "/metadata": {
-                "name": environment.name,
-                "description": f"{len(environment.tools())} tools, served by RODS",
-                "version": environment.hash,
-            },
-        }
         return web.json_response(said[request.path])
 
+    told = {"name": environment.name, "version": environment.hash}
+    told["description"] = f"{len(environment.tools())} tools, served by RODS"
+    said: dict[str, Any] = {"/health": {"status": "healthy"}, "/schema": _SCHEMAS, "/metadata": told}
     app = web.Application(client_max_size=LARGEST)
     app.add_routes([web.get("/ws", play), web.post("/reset", once), web.post("/step", once), web.get("/state", once)])
-    app.add_routes([web.get(path, about) for path in ("/health", "/schema", "/metadata")])
-    app.add_routes([web.post("/mcp", method)])
+    app.add_routes([web.post("/mcp", method), *(web.get(path, about) for path in said)])
     return app
 
 

@@ -300,3 +300,23 @@ def test_two_connections_to_one_address_give_equal_verdicts_with_other_handles(t
     finally:
         server.kill()
         server.wait()
+
+
+SLOW = "import runpy, sys, time; time.sleep(4); runpy.run_module('bench.fixtures.mcp_shop', run_name='__main__')"
+ENDS = """import sys, time
+from rods.environments.loading import Environments
+slow, quick = map(Environments().load, sys.argv[1:])
+worlds = [slow.reset(None)]
+time.sleep(0.7)  # two more are begun, and take four seconds
+worlds.append(quick.reset(None))  # half a second later others are begun: the program ends by then
+"""
+
+
+def test_a_program_that_ends_while_servers_are_begun_leaves_no_traceback_and_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "places").mkdir()
+    names = [tmp_path / f"{which}.json" for which in ("slow", "quick")]
+    for name, command in zip(names, ((sys.executable, "-c", SLOW), tuple(SHOP)), strict=True):
+        assert add(name, "--warm", "2", command=command) == 0
+    given = {**os.environ, "TMPDIR": str(tmp_path / "places"), "PYTHONPATH": HERE}
+    ended = subprocess.run([sys.executable, "-c", ENDS, *names], env=given, capture_output=True, text=True, check=True)
+    assert not ended.stderr and not list((tmp_path / "places").iterdir())
