@@ -27,7 +27,7 @@ from rods.interfaces import Identity, Shown, beside
 from rods.interfaces.remedies import LISTED, alike, misuses, named, similar
 from rods.prompts import load
 
-VERSION = 1  # raise it whenever a component says something else: windows are kept apart by it (a golden test tells)
+VERSION = 2  # raise it whenever a component says something else: windows are kept apart by it (a golden test tells)
 PROMPT = "learning_interface"
 LONGEST_GUIDELINE = 200  # characters
 LONGEST_HINT = 400
