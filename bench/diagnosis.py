@@ -1,9 +1,10 @@
 """Labels of turns against mistakes that are known, and against the errors of BFCL's own checker.
 
-Claim: a scripted policy that makes one mistake an episode is given the label of that mistake, every time; and the
-label of the first turn that fails agrees with the error that BFCL's checker names, through the table in
-docs/diagnosis.md. Anchor: the mistake itself; the benchmark's checker. Command: `python -m bench.diagnosis`, with
-`--seed N` for other episodes.
+Claim: a scripted policy that makes mistakes of known kinds, one or several an episode, is given their labels, every
+time; turns that were labelled by hand, from 002 alone, have those labels; and the label of the first turn that fails
+agrees with the error that BFCL's checker names, through the table in docs/diagnosis.md. Anchor: the mistakes
+themselves; the labels by hand; the benchmark's checker. Command: `python -m bench.diagnosis`, with `--seed N` for other
+episodes.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from bench.bfcl_parity.mutations import Mutations
 from bench.bfcl_parity.oracle import ORACLE
 from bench.figures import Figure, run
 from bench.fixtures.faulty_turns import DIALECTS, FaultyEpisode, FaultyTurns, played, written
+from bench.fixtures.labelled_turns import labelled
 from rods.environments.loading import Environments
-from rods.episode.diagnosis import diagnose
+from rods.episode.diagnosis import Reading, diagnose
 from rods.episode.engine import Trace
 from rods.family.benchmarks.bfcl.scorer import start
 from rods.faults import LABELS, SUCCESSES, Label
@@ -38,9 +40,9 @@ ERRORS: frozenset[Label] = frozenset(
 AGREES: Mapping[str | None, frozenset[Label | None]] = {
     None: frozenset({None}),
     EMPTY: frozenset({"empty_turn_model_response", "invalid_tool_call"}),
-    STATE: frozenset({*ERRORS, "state_mismatch"}),
+    STATE: frozenset({*ERRORS, "state_mismatch", "missing_tool_call"}),
     RESPONSE: frozenset({*ERRORS, "missing_tool_call", "response_mismatch"}),
-    SPURIOUS: frozenset({"spurious_tool_call"}),
+    SPURIOUS: frozenset({"spurious_tool_call", "invalid_tool_call", "argument_mismatch"}),
 }
 
 
@@ -55,6 +57,9 @@ def measure(quick: bool, seed: str = str(SEED)) -> list[Figure]:
         right = sum(count for (told, label), count in found.items() if told == label)
         figures.append(Figure(f"{world}: mistakes labelled right", right / found.total(), "share", reach=1.0))
         figures.append(Figure(f"{world}: CPU time", 1000 * seconds / found.total(), "ms an episode"))
+    for reading in get_args(Reading):
+        agreed, turns = by_hand(reading)
+        figures.append(Figure(f"turns labelled as by hand, of {turns}, read by {reading}", agreed / turns, "share"))
     agreed, failing, shared = agreement(QUICK if quick else MUTATED, random_seed)
     figures.append(
         Figure(
@@ -80,11 +85,24 @@ def confusion(world: str, count: int, random_seed: int) -> tuple[Counter[tuple[s
         began = time.process_time()
         labels = diagnose(trace, episode.task, environment)
         seconds += time.process_time() - began
-        found[episode.label, labels[episode.turn]] += 1
-        for calls, label in zip(episode.task.calls[: episode.turn], labels, strict=False):
-            if label != ("pass" if calls else "correct_abstention"):
-                found["pass", label] += 1
+        for turn, told in enumerate(labels[: max(episode.labels) + 1]):
+            right: Label = "pass" if episode.task.calls[turn] else "correct_abstention"
+            made = episode.labels.get(turn, right)
+            if turn in episode.labels or told != made:
+                found[made, told] += 1
     return found, seconds
+
+
+def by_hand(reading: Reading = "cause") -> tuple[int, int]:
+    """How many of the turns that were labelled by hand have that label, and how many there are."""
+    known = {task.provenance["id"]: task for task in tasks()}
+    told = [
+        (label, given)
+        for environment in map(Environments().load, ("bfcl", "desk"))
+        for episode in labelled(environment, known)
+        for label, given in zip(episode.labels, episode.told(environment, reading), strict=True)
+    ]
+    return sum(label == given for label, given in told), len(told)
 
 
 def agreement(count: int, random_seed: int) -> tuple[int, int, int]:
@@ -93,7 +111,7 @@ def agreement(count: int, random_seed: int) -> tuple[int, int, int]:
     environment, file = Environments().load("bfcl"), wheel.path()
     rollouts = list(Mutations(tasks(), random_seed).take(count))
     dialect = DIALECTS[0]
-    episodes = [FaultyEpisode(one.task, "pass", 0, dialect, tuple(written(dialect, one.turns))) for one in rollouts]
+    episodes = [FaultyEpisode(one.task, {}, dialect, tuple(written(dialect, one.turns))) for one in rollouts]
     asked = [[one.task.provenance["id"], one.as_text()] for one in rollouts]
     oracle = start(ORACLE)
     agreed = failing = shared = 0

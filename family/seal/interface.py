@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
+from rods.analysis.schemas import options
 from rods.calls import Call
 from rods.dialects import TERSE
 from rods.environments.base import Parameter, Result, Tool
@@ -26,7 +27,7 @@ from rods.interfaces import Identity, Shown, beside
 from rods.interfaces.remedies import LISTED, alike, misuses, named, similar
 from rods.prompts import load
 
-VERSION = 1  # raise it whenever a component says something else: windows are kept apart by it (a golden test tells)
+VERSION = 2  # raise it whenever a component says something else: windows are kept apart by it (a golden test tells)
 PROMPT = "learning_interface"
 LONGEST_GUIDELINE = 200  # characters
 LONGEST_HINT = 400
@@ -75,13 +76,13 @@ class LearningInterface(Identity):
     def _cued(self, parameter: Parameter) -> Parameter:
         """The parameter with what its public schema says of it in words; its hidden bounds stay hidden."""
         marks: list[str] = []
-        options = _options(parameter.schema)
+        listed = [str(value) for value in parameter.options or options(parameter.schema)]
         if "required" in self.components and parameter.required:
             marks.append("*" if self.brief else "[required]")
-        if "format" in self.components and not options and (form := _form(parameter.schema)):
+        if "format" in self.components and not listed and (form := _form(parameter.schema)):
             marks.append(form if self.brief else f"Format: {form}.")
-        if "allowed" in self.components and 0 < len(options) <= LISTED:
-            marks.append("|".join(options) if self.brief else f"Allowed values: {', '.join(options)}.")
+        if "allowed" in self.components and 0 < len(listed) <= LISTED:
+            marks.append("|".join(listed) if self.brief else f"Allowed values: {', '.join(listed)}.")
         return replace(parameter, cue=" ".join(marks)) if marks else parameter
 
     def _hint(self, shown: Shown, call: Call, result: Result) -> str:
@@ -121,13 +122,6 @@ def words(component: Component, brief: bool) -> str:
 def section(name: str) -> str:
     """A section of the prompt, its fields not filled."""
     return load(PROMPT).sections[name].strip()
-
-
-def _options(schema: Mapping[str, Any]) -> list[str]:
-    """The values that a schema lists, of the value itself or of its entries."""
-    inner = schema.get("items")
-    listed = schema.get("enum") or (inner.get("enum") if isinstance(inner, Mapping) else None) or ()
-    return [str(value) for value in listed]
 
 
 def _form(schema: Mapping[str, Any]) -> str:

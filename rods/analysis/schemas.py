@@ -52,8 +52,18 @@ def tool_faults(name: str, tool: Tool) -> Iterator[tuple[str, str, str]]:
 
 
 def limits(parameter: Parameter) -> dict[str, Any]:
-    """The parameter's schema with the bounds that are checked but not shown."""
-    return {**parameter.schema, **parameter.bounds}
+    """The parameter's schema with the bounds that are checked but not shown, and the values its description lists."""
+    schema = {**parameter.schema, **parameter.bounds}
+    listed: dict[str, Any] = {"enum": [*parameter.options]} if parameter.options else {}
+    if listed and schema["type"] == "array":
+        listed = {"items": {**schema.get("items", {}), **listed}}
+    return schema | listed
+
+
+def options(schema: Mapping[str, Any]) -> Sequence[Any]:
+    """The values that a schema lists, of the value itself or of its entries; empty where it lists none."""
+    inner = schema.get("items")
+    return schema.get("enum") or (inner.get("enum") if isinstance(inner, Mapping) else None) or ()
 
 
 def _schema_faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -36,6 +36,9 @@ class Parameter:
     required: bool = True  #: whether a call must give it
     default: Any = None  #: what holds where it is left out
     bounds: Mapping[str, Any] = field(default_factory=dict)  #: limits in the words of `schema`, checked and not shown
+    #: the values that the description lists, of the value itself or of a list's entries, where the schema that is shown
+    #: does not
+    options: tuple[Any, ...] = ()
     cue: str = ""  #: what an interface adds to the description (`rods.interfaces`); leave it out
 
 

@@ -1,106 +1,96 @@
 """What became of each turn of an episode, or why it failed: one label a turn (Ψ; 002 §3.2, Appendix C.2).
 
 A pure function of the trace (texts, calls, results, verdicts, messages), the task and the documents of its tools: no
-model, no chance, no world. docs/diagnosis.md has the table of labels with their evidence, their places in 002 and the
-errors of BFCL's checker that they agree with. The order of looking, for a turn that failed:
-
-1. No call was right: `spurious_tool_call`, whatever was wrong with the call.
-2. Malformed text, or a tool that is not there: `invalid_tool_call`. What was meant is unknown, so nothing mends it.
-3. No call at all: `empty_turn_model_response`.
-4. Arguments that break the tool's document: `argument_mismatch`.
-5. A target that nothing shown so far contains, nor the turn's ground truth: `instance_mismatch`.
-6. What was asked of the world was done, and its state went wrong in this turn: `state_mismatch`.
-7. An error, of this turn or of an earlier one that failed, was never made good: `recovery_failure`.
-8. An expected call has no counterpart: `missing_tool_call`.
-9. What is left: the state is still wrong from before (`state_mismatch`), or results are lacking (`response_mismatch`).
-
-2, 4 and 6 to 9 keep the order of Table 5; the others stand where their evidence is. An error is made good by a later
-call of the same tool that succeeds, and all are by a turn that is resolved.
+model, no chance, no world. docs/diagnosis.md has each rule with its place in 002: evidence is looked for in the order
+of Table 5, and a turn has the label of what it failed by. Calls are *due* when the ground truth has them in the turn
+(or had them before, while the state is wrong for it), and *lacking* when they were not made.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cache, partial
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property, partial
 from itertools import chain, repeat
+from typing import Any, Literal
 
-from rods.analysis.containment import WORD, Text, leaves
-from rods.analysis.schemas import Checker, limits
+from rods.analysis.containment import WORD, Text, key_of, leaves
+from rods.analysis.flows import Output
+from rods.analysis.schemas import Checker, limits, options
 from rods.calls import Call
-from rods.environments.base import Environment, kept
+from rods.environments.base import Environment, Result, kept
 from rods.episode.engine import Trace, TurnTrace
 from rods.faults import WRONG_ARGUMENTS, Label
 from rods.tasks import Task
 
+Reading = Literal["cause", "letter"]  # a turn has the label of what it failed by; or of all that was wrong in it
 NOT_THERE = frozenset({"unknown_tool", "hidden_tool"})
-MALFORMED = ""  # stands for the tool that malformed text meant
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 
 
-def diagnose(trace: Trace, task: Task, environment: Environment) -> tuple[Label, ...]:
+def diagnose(trace: Trace, task: Task, environment: Environment, reading: Reading = "cause") -> tuple[Label, ...]:
     """One label for each turn that the policy finished, in order: those with a verdict, and the one that ran into the
     limit of steps. Turns of a head start are not the policy's; a turn that was cut by length or broken by the machinery
     says nothing about it, and nor do the turns that were never reached."""
-    labels: list[Label] = []
-    shown = _Shown(trace)
-    erred: frozenset[str] = frozenset()  # tools whose errors, in turns that failed, were never made good
-    right = True  # whether the state was as expected before the turn
+    targets, shown = _Targets(task, environment), _Shown(trace)
+    turns: list[_Played] = []
     for number, turn in enumerate(trace.turns):
         if turn.verdict is None and trace.end != "step_limit":
             break
-        played = _Played(turn, task.calls[trace.head + number], environment, shown, right)
-        erred -= {call.name for call, result in played.calls if result.error is None}
-        labels.append(played.label(erred))
-        if labels[-1] == "pass":
-            erred = frozenset()
-        elif played.expected:
-            erred |= {call.name for call, _ in played.unmended} | ({MALFORMED} if played.malformed else set())
-        if turn.verdict is not None and played.expected:  # the verdict of a turn without calls compares no state
-            right = turn.verdict.state
-    return tuple(labels)
+        turns.append(_Played(turn, task.calls[trace.head + number], targets, shown, turns[-1] if turns else None))
+    return tuple(turn.label(turns[number:], reading == "letter") for number, turn in enumerate(turns, start=1))
 
 
 class _Played:
-    """One turn, the next of those that `shown` is asked about, and what its evidence says. `right`: the state was as
-    expected."""
+    """One turn, the next of those that `shown` is asked about, and what its evidence says. `last`: the turn before."""
 
     def __init__(
-        self, turn: TurnTrace, expected: Sequence[Call], environment: Environment, shown: _Shown, right: bool
+        self, turn: TurnTrace, expected: Sequence[Call], targets: _Targets, shown: _Shown, last: _Played | None
     ) -> None:
-        self.turn, self.expected, self.shown, self.right = turn, expected, shown, right
-        self.documents = _documents(environment)
-        self.malformed = any(step.error is not None for step in turn.steps)
+        self.turn, self.expected, self.targets, self.shown, self.last = turn, expected, targets, shown, last
         self.calls = [pair for step in turn.steps for pair in zip(step.calls, step.results, strict=True)]
-        # for each call: what had been shown before its reply, and that with the results that the reply had by then
-        replies = zip(turn.steps, shown.before, strict=False)
-        self.before = [(known, known + place) for step, known in replies for place in range(len(step.calls))]
-        places = range(len(self.calls))
-        self.unmended = [self.calls[at] for at in places if self._failed(at) and not self._mended(at)]
+        # for each call, how much had been shown before its reply
+        self.before = [known for step, known in zip(turn.steps, shown.before, strict=False) for _ in step.calls]
+        self.wrong = turn.verdict is not None and not turn.verdict.state
+        self.right = last is None or not last.spoilt  # whether the state was as expected before the turn
+        # the verdict of a turn without calls compares no state
+        self.spoilt: bool = self.wrong if turn.verdict is not None and expected else not self.right
+        self.ran = [place for place in range(len(self.calls)) if not self._failed(place)]
+        self.lacking = list(expected)  # what was due and not made; and before the turn, while the state is wrong
+        self.owed: list[Call] = [*last.owed, *last.lacking] if last is not None and last.spoilt else []
+        self.extra: list[int] = []  # calls that ran and were not due
+        for place in self.ran:
+            due = next((calls for calls in (self.lacking, self.owed) if self.calls[place][0] in calls), None)
+            if due is None:
+                self.extra.append(place)
+            else:
+                due.remove(self.calls[place][0])
 
-    def label(self, erred: Collection[str]) -> Label:
-        """The turn's label; `erred`: tools whose errors of earlier turns were never made good."""
-        verdict, calls = self.turn.verdict, self.calls
-        if verdict is not None and verdict.resolved:
-            return "pass" if self.expected else "correct_abstention"
-        if not self.expected and calls:
-            return "spurious_tool_call"
-        if self.malformed or any(result.error in NOT_THERE for _, result in calls):
+    def label(self, later: Sequence[_Played], letter: bool) -> Label:
+        """The turn's label; `later`: the turns after it."""
+        verdict, places = self.turn.verdict, range(len(self.calls))
+        if self.expected and verdict is not None and verdict.resolved:
+            return "pass"
+        if any(letter or not self.expected or not put_right for put_right in self._not_executed()):
             return "invalid_tool_call"
-        if not calls:
-            return "empty_turn_model_response"
-        if any(self._breaks_document(place) for place in range(len(calls))):
+        if not self.calls:
+            return "empty_turn_model_response" if self.expected else "correct_abstention"
+        if any(self._breaks_document(place) and (letter or not self._put_right(place)) for place in places):
             return "argument_mismatch"
-        if any(self._misses(place) for place in range(len(calls))):
-            return "instance_mismatch"
-        if verdict is not None and not verdict.state and self.right and not self.unmended:
-            return "state_mismatch"
-        if self.unmended or erred:
+        if not self.expected:
+            return "spurious_tool_call"
+        may = [place for place in self.extra if not self.targets.reads(self.calls[place][0])]
+        if self.wrong and (may or (letter and self.ran)):
+            return "instance_mismatch" if self._misses() and not letter else "state_mismatch"
+        if any(self._given_up(place, later) for place in places):
             return "recovery_failure"
-        if self._lacks_a_call():
+        spare = Counter(self.calls[place][0].name for place in self.extra)
+        if any(count > spare[name] for name, count in Counter(call.name for call in self.lacking).items()):
             return "missing_tool_call"
-        return "state_mismatch" if verdict is not None and not verdict.state else "response_mismatch"
+        if self.wrong and not self.lacking:
+            return "state_mismatch" if self.right or letter else "pass"
+        return "instance_mismatch" if self._misses() else "response_mismatch"
 
     def _failed(self, place: int) -> bool:
         """Whether the call was answered with an error that the ground truth would not have met: it makes the call, and
@@ -113,73 +103,134 @@ class _Played:
         made = [earlier for earlier, _ in self.calls[:place]]
         return any(earlier not in made for earlier in self.expected[: self.expected.index(call)])
 
-    def _mended(self, place: int) -> bool:
-        """Whether a later call of the same tool succeeded."""
-        name = self.calls[place][0].name
-        return any(call.name == name and result.error is None for call, result in self.calls[place + 1 :])
+    def _not_executed(self) -> Iterator[bool]:
+        """For each reply that could not be parsed, and each call of a tool that is not there, whether a later call of
+        the turn did what was meant: the tool that the text names, or one with the same values; or nothing is lacking.
+        What a lacking call fits as well has not been done."""
+        place = 0
+        for step in self.turn.steps:
+            if step.error is not None:
+                yield self._done(place, partial(_named, step.text))
+            for call, result in zip(step.calls, step.results, strict=True):
+                if result.error in NOT_THERE:
+                    yield self._done(place, partial(_alike, _values(call)))
+                place += 1
+
+    def _done(self, place: int, meant: Callable[[Call], bool]) -> bool:
+        after = (self.calls[at][0] for at in self.ran if at >= place)
+        return not self.lacking or (not any(map(meant, self.lacking)) and any(map(meant, after)))
 
     def _breaks_document(self, place: int) -> bool:
-        """Whether the arguments break the tool's document (by environment or schema), and no later call was better."""
+        """Whether the arguments break the tool's document, as the environment says or its schema."""
         call, result = self.calls[place]
-        if call in self.expected:
-            return False
-        wrong = result.error in WRONG_ARGUMENTS or not self._fits(call)
-        later = (other for other, answer in self.calls[place + 1 :] if other.name == call.name and answer.error is None)
-        return wrong and not any(map(self._fits, later))
+        return call not in self.expected and (result.error in WRONG_ARGUMENTS or not self.targets.fits(call))
 
-    def _fits(self, call: Call) -> bool:
-        """Whether the call keeps to the document of its tool, if that has one."""
-        if call.name not in self.documents:
+    def _put_right(self, place: int) -> bool:
+        """Whether the turn did not fail by this call: all was done that was due, or it was made good in the turn."""
+        return bool(self.expected and not self.lacking) or self._made_good(place, self.calls[place + 1 :])
+
+    def _made_good(self, place: int, after: Iterable[tuple[Call, Result]]) -> bool:
+        """Whether one of the calls `after` it succeeded in its place: of the same tool, and what was due, or aimed at
+        the same targets as it or as what is lacking; another target is no recovery (002 E.3)."""
+        call = self.calls[place][0]
+        same = [other for other, result in after if other.name == call.name and result.error is None]
+        lacking = [other for other in self.lacking if other.name == call.name]
+        if not lacking and any(other in self.expected for other in same):
             return True
-        required, checkers = self.documents[call.name]
-        fitting = (checkers[name].fits(value) for name, value in call.arguments.items())
-        return required <= call.arguments.keys() <= checkers.keys() and all(fitting)
+        aims = [self._aims(other) for other in (call, *lacking)] if same else []
+        return any(other in lacking or (other not in self.expected and self._aims(other) in aims) for other in same)
 
-    def _misses(self, place: int) -> bool:
-        """Whether the call aims at a target that nothing shown before it contains: it was refused, and the target is a
-        single word or stands in the refusal; or it was made in place of one that is expected, whose target was shown or
-        was on its way, in a result of the same reply. Targets are texts, and numbers of arguments called ids."""
-        (call, result), (before, by_then) = self.calls[place], self.before[place]
-        if call in self.expected or not before:
+    def _given_up(self, place: int, later: Sequence[_Played]) -> bool:
+        """Whether the call was refused in place of one that is lacking (of its tool, or with a value of its own), and
+        never made good."""
+        (call, result), values = self.calls[place], _values(self.calls[place][0])
+        due = any(other.name == call.name or values & _values(other) for other in self.lacking)
+        if not due or place in self.ran or result.error in NOT_THERE:
             return False
-        truths = {value for other in self.expected for _, value in _targets(other)}
-        unseen = [
-            (name, value)
-            for name, value in _targets(call)
-            if value not in truths and not self.shown.contains(value, before)
-        ]
-        if not unseen:
-            return False
-        if (call, result) in self.unmended:
-            answer = Text.shown(result.text)
-            return any(len(str(value).split()) == 1 or answer.contains_exact(value) for _, value in unseen)
-        if result.error is not None:
-            return False
-        made = [other for other, _ in self.calls]
-        unmet = [other for other in self.expected if other.name == call.name and other not in made]
-        known = {name for other in unmet for name, value in _targets(other) if self.shown.contains(value, by_then)}
-        return any(name in known and len(str(value).split()) == 1 for name, value in unseen)
+        # what is due in a later turn, and is not lacking here, makes nothing good
+        more = [(turn, made) for turn in later for made in turn.calls]
+        own = [made for turn, made in more if made[0] in self.lacking or made[0] not in turn.expected]
+        return not self._made_good(place, self.calls[place + 1 :] + own)
 
-    def _lacks_a_call(self) -> bool:
-        """Whether an expected call was not made, nor another of its tool that could stand for it."""
-        made = [call for call, _ in self.calls]
-        unmet = Counter(call.name for call in self.expected if call not in made)
-        spare = Counter(call.name for call in made if call not in self.expected)
-        return any(count > spare[name] for name, count in unmet.items())
+    def _misses(self) -> bool:
+        """Whether a call that ran and was not due aims at a target that neither the user nor a result had named."""
+        truths = {value for call in self.expected for value in self._aims(call)}
+        return any(
+            self.before[place] and not self.shown.contains(value, self.before[place])
+            for place in self.extra
+            for value in self._aims(self.calls[place][0]) - truths
+        )
+
+    def _aims(self, call: Call) -> frozenset[str | int]:
+        return self.targets.of(call, self._outputs)
+
+    @cached_property
+    def _outputs(self) -> list[Output]:
+        """What the calls had brought by the end of the turn."""
+        own = [Output((0, place), *self.calls[place]) for place in self.ran]
+        return own if self.last is None else [*self.last._outputs, *own]
 
 
-def _targets(call: Call) -> Iterator[tuple[str, str | int]]:
-    """The values of a call that may name something: (argument, text or id)."""
-    for argument, given in call.arguments.items():
-        for _, value in leaves(given):
-            named = type(value) is int and "id" in WORD.findall(_HUMPS.sub(" ", argument).casefold())
-            if named or (isinstance(value, str) and value.strip()):
-                yield argument, value
+class _Targets:
+    """What the documents of tools say of calls, and which of their values name something in the world: numbers that are
+    called ids, and texts (but for one of a list) that are keys of the initial state, or stand where the ground truth
+    gives keys of the state or words that a result brought. A tool that only reads may look up any value of the state.
+    """
+
+    def __init__(self, task: Task, environment: Environment) -> None:
+        self._task, self._tools, self._checkers = task, environment.tools(), _checkers(environment)
+
+    def of(self, call: Call, outputs: Sequence[Output]) -> frozenset[str | int]:
+        there = self._values if self.reads(call) else self._keys
+
+        def named(argument: str, value: Any) -> bool:
+            if type(value) is int:
+                return "id" in WORD.findall(_HUMPS.sub(" ", argument).casefold())
+            truths = [one for one in self._truths[call.name, argument] if one.strip()]
+            words = [one for one in truths if len(one.split()) == 1]
+            return isinstance(value, str) and (
+                any(key_of(one) in there for one in (value, *truths) if one.strip())
+                or any(output.brought(argument, one) for one in words for output in outputs)
+            )
+
+        listed = {name for name, one in self._checkers.get(call.name, {}).items() if options(one.schema)}
+        given = [(name, value) for name, value in call.arguments.items() if name not in listed]
+        return frozenset(value for name, whole in given for _, value in leaves(whole) if named(name, value))
+
+    def fits(self, call: Call) -> bool:
+        """Whether the call keeps to the document of its tool, if that has one."""
+        if call.name not in self._tools:
+            return True
+        checkers = self._checkers[call.name]
+        required = {parameter.name for parameter in self._tools[call.name].parameters if parameter.required}
+        known = required <= call.arguments.keys() <= checkers.keys()
+        return known and all(checkers[name].fits(value) for name, value in call.arguments.items())
+
+    def reads(self, call: Call) -> bool:
+        """Whether the document of its tool says that no call changes the state."""
+        return call.name in self._tools and self._tools[call.name].reads is True
+
+    @cached_property
+    def _truths(self) -> Mapping[tuple[str, str], set[str]]:
+        """The texts that the ground truth gives to each argument of each tool."""
+        found: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for call in chain(*self._task.calls):
+            for argument, given in call.arguments.items():
+                found[call.name, argument] |= {value for _, value in leaves(given) if isinstance(value, str)}
+        return found
+
+    @cached_property
+    def _values(self) -> Counter[Any]:
+        return Counter(key_of(value) for _, value in leaves(self._task.state or {}, keys=True))
+
+    @cached_property
+    def _keys(self) -> Counter[Any]:
+        return self._values - Counter(key_of(value) for _, value in leaves(self._task.state or {}))
 
 
 class _Shown:
-    """What the policy was shown, in order: system prompt, user's texts, observations, and the results themselves; after
-    a head start the calls that were played for it, too. Texts are read when somebody asks for them: most turns pass."""
+    """What the policy was shown, in order: user's texts, observations, and the results themselves; after a head start
+    the calls that were played for it, too. Texts are read when somebody asks for them: most turns pass."""
 
     def __init__(self, trace: Trace) -> None:
         self._texts: list[Callable[[], Text]] = []
@@ -189,7 +240,8 @@ class _Shown:
         own = written[len(written) - len(steps) :] if len(written) >= len(steps) else []
         at = 0
         for step, place in zip(steps, own, strict=False):
-            self._texts += [cache(partial(Text.of, message.content)) for message in trace.messages[at:place]]
+            said = (message.content for message in trace.messages[at:place] if message.role != "system")
+            self._texts += [cache(partial(Text.of, content)) for content in said]
             before.append(len(self._texts))
             self._texts += [cache(partial(Text.shown, result.text)) for result in step.results]
             at = place + 1
@@ -207,12 +259,21 @@ class _Shown:
 
 
 @kept
-def _documents(environment: Environment) -> Mapping[str, tuple[frozenset[str], Mapping[str, Checker]]]:
-    """What the documents of an environment's tools ask of calls, by name: required arguments, and a checker of each."""
+def _checkers(environment: Environment) -> Mapping[str, Mapping[str, Checker]]:
+    """What the documents of an environment's tools ask of each argument."""
     return {
-        name: (
-            frozenset(parameter.name for parameter in tool.parameters if parameter.required),
-            {parameter.name: Checker(limits(parameter)) for parameter in tool.parameters},
-        )
+        name: {parameter.name: Checker(limits(parameter)) for parameter in tool.parameters}
         for name, tool in environment.tools().items()
     }
+
+
+def _values(call: Call) -> set[Any]:
+    return {key_of(value) for _, value in leaves(dict(call.arguments))}
+
+
+def _alike(values: set[Any], call: Call) -> bool:
+    return bool(values) and values == _values(call)
+
+
+def _named(text: str, call: Call) -> bool:
+    return re.search(rf"\b{re.escape(call.name)}\b", text) is not None

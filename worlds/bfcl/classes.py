@@ -18,6 +18,7 @@ from __future__ import annotations
 import datetime
 import inspect
 import random
+import re
 import sys
 import types
 from collections.abc import Callable, Mapping
@@ -31,6 +32,7 @@ from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.bounds import UNBOUNDED, bounds_of
 from rods.worlds.bfcl.copies import RecordedRandom, copy_plain
 from rods.worlds.bfcl.jsontext import KeptList, KeptText, keep
+from rods.worlds.bfcl.ownership import READING
 
 SOURCES = "eval_checker/multi_turn_eval/func_source_code"
 MODULES: Mapping[str, str] = {
@@ -46,6 +48,8 @@ MODULES: Mapping[str, str] = {
 STATELESS = frozenset({"MathAPI"})
 TODAY = datetime.datetime(2026, 3, 23)
 _EXTENSION = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code.long_context"
+_LISTED = re.compile(r"(?:\[Enum\]|[Oo]ptions(?: are)?): *(.+)")  # "[Enum]: ["on", "off"]", "Options are: a, b."
+_EACH = re.compile(r"'(\w)' for ")  # "('l' for lines, 'w' for words)"
 _TYPES = {"dict": "object", "float": "number", "tuple": "array"}  # BFCL's names for JSON Schema's
 
 
@@ -129,8 +133,16 @@ def _tool(group: str, kind: type, document: dict[str, Any]) -> Tool:
         schema, about = _schema(documented[parameter.name]), documented[parameter.name].get("description", "").strip()
         required = parameter.default is inspect.Parameter.empty
         default, bounds = None if required else parameter.default, bounds_of(name, parameter.name, schema)
-        parameters.append(Parameter(parameter.name, schema, about, required, default, bounds))
-    return Tool(name, group, document["description"].strip(), tuple(parameters), name not in UNBOUNDED)
+        parameters.append(Parameter(parameter.name, schema, about, required, default, bounds, _listed(about)))
+    reads = True if name in READING else None
+    return Tool(name, group, document["description"].strip(), tuple(parameters), name not in UNBOUNDED, reads=reads)
+
+
+def _listed(about: str) -> tuple[str, ...]:
+    """The values that a description lists: BFCL's schemas have no `enum`."""
+    if (told := _LISTED.search(about)) is not None:
+        return tuple(value.strip(" \"'[]") for value in told[1].rstrip(".").split(","))
+    return tuple(_EACH.findall(about)) if "('" in about else ()
 
 
 def _schema(documented: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from typing import Any
 from rods.environments.base import Parameter, Tool
 from rods.worlds.desk import pools, tools
 
+READING = ("find_", "list_", "read_", "search_", "get_")  # what the names of tools that change nothing begin with
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -46,7 +48,8 @@ def registered(
         parameters.append(Parameter(argument, _schema(value), value["about"], required))
     checks = {parameter.name: _check(parameter.schema) for parameter in parameters}
     required = tuple(parameter.name for parameter in parameters if parameter.required)
-    return Registered(Tool(name, group, about, tuple(parameters)), function, checks, required)
+    tool = Tool(name, group, about, tuple(parameters), reads=name.startswith(READING) or None)
+    return Registered(tool, function, checks, required)
 
 
 def _schema(value: Mapping[str, Any]) -> dict[str, Any]:

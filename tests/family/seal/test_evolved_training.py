@@ -138,7 +138,7 @@ def _reason(**changes: Any) -> Callable[[Record], Record | None]:
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        (_group(interface="seal-full-1-evolving_all:scope+state_aware+note"), "and the labels give seal-full-1"),
+        (_group(interface="seal-full-2-evolving_all:scope+state_aware+note"), "and the labels give seal-full-2"),
         (_group(interface="anything"), "says that anything"),
         (_group(lineage="another"), "(lineage another) was shown"),
         (_labels, "and the labels give"),

@@ -95,13 +95,21 @@ def told(*turns: Turn, task: Task = TASK, **given: Any) -> tuple[Label, ...]:
         ((LOOK, move(amount="twenty")), "argument_mismatch"),
         ((LOOK, move(fast=True)), "argument_mismatch"),
         ((UNKNOWN, Call("get_balance", {})), "invalid_tool_call"),  # before the argument
-        ((Call("get_balance", {}), NOWHERE), "argument_mismatch"),  # before the target
-        ((LOOK, NOWHERE), "instance_mismatch"),
+        ((Call("get_balance", {}), NOWHERE), "argument_mismatch"),  # before the refusal
+        ((UNKNOWN, LOOK), "missing_tool_call"),  # what was meant was done then
+        ((f'{MALFORMED}"get_balance"', LOOK), "missing_tool_call"),
+        ((Call("get_balance", {}), LOOK), "missing_tool_call"),
+        ((LOOK, NOWHERE), "recovery_failure"),
+        ((Call("get_balance", {"account": "taxes"}), MOVE), "instance_mismatch"),  # is there, and nobody named it
+        ((LOOK, move(source="taxes", amount=5)), "instance_mismatch"),
+        ((NOWHERE, LOOK, move(amount=30)), "state_mismatch"),  # before the refusal, in either order
+        ((move(amount=30), LOOK, NOWHERE), "state_mismatch"),
         ((LOOK, move(amount=30)), "state_mismatch"),
         ((LOOK, MOVE, MOVE), "state_mismatch"),
-        ((LOOK,), "state_mismatch"),  # a call ran, and the state is another
+        ((LOOK,), "missing_tool_call"),  # what ran did as it should
         ((LOOK, POOR), "recovery_failure"),  # it was refused, and nothing was done about it
-        ((POOR, LOOK, move(amount=30)), "state_mismatch"),  # made good
+        ((LOOK, Call("get_balance", {"account": "savings"}), POOR), "recovery_failure"),  # it only looked again
+        ((LOOK, Call("find_bill", {"vendor": "nobody"})), "missing_tool_call"),  # a refusal that was in nothing's place
         ((MOVE,), "missing_tool_call"),
         ((Call("get_balance", {"account": "savings"}), MOVE), "response_mismatch"),  # another stands for it
     ],
@@ -110,35 +118,77 @@ def test_a_turn_with_calls(turn: Turn, label: Label) -> None:
     assert told(turn, (), (FIND, PAY))[0] == label
 
 
-@pytest.mark.parametrize("call", [LOOK, HIDDEN, UNKNOWN, Call("get_balance", {}), NOWHERE])
-def test_where_no_call_is_right_any_call_is_spurious(call: Call) -> None:
-    assert told((LOOK, MOVE), (), (FIND, PAY)) == ("pass", "correct_abstention", "pass")
-    assert told((LOOK, MOVE), (call,), (FIND, PAY))[1] == "spurious_tool_call"
-    assert told((LOOK, MOVE), (MALFORMED,), (FIND, PAY))[1] == "correct_abstention"  # no call came of it
+@pytest.mark.parametrize(
+    ("turn", "label"),
+    [
+        ((), "correct_abstention"),
+        ((LOOK,), "spurious_tool_call"),
+        ((NOWHERE,), "spurious_tool_call"),
+        ((Call("get_balance", {}),), "argument_mismatch"),
+        ((HIDDEN,), "invalid_tool_call"),
+        ((LOOK, UNKNOWN), "invalid_tool_call"),
+        ((MALFORMED,), "invalid_tool_call"),
+    ],
+)
+def test_where_no_call_is_right(turn: Turn, label: Label) -> None:
+    assert told((LOOK, MOVE), turn, (FIND, PAY)) == ("pass", label, "pass")
 
 
-def test_an_error_that_is_never_made_good_explains_the_turns_after_it() -> None:
-    assert told((LOOK, NOWHERE), (), (FIND, PAY)) == ("instance_mismatch", "correct_abstention", "recovery_failure")
-    assert told((LOOK, POOR), (), (FIND, PAY))[2] == "recovery_failure"
-    late = (FIND, PAY, move(amount=21))
-    assert told((LOOK, POOR), (), late)[2] == "state_mismatch"  # the tool worked then; what is wrong is the state
+def test_a_refusal_that_is_made_good_in_a_later_turn_is_no_failure_to_recover() -> None:
+    assert told((LOOK, NOWHERE), (), (FIND, PAY)) == ("recovery_failure", "correct_abstention", "pass")
+    assert told((LOOK, NOWHERE), (), (MOVE, FIND, PAY)) == ("missing_tool_call", "correct_abstention", "pass")
+    assert told((LOOK, NOWHERE), (), (move(source="taxes", amount=5), FIND, PAY))[0] == "recovery_failure"  # 002 E.3
     assert told((LOOK, POOR), (), ())[2] == "empty_turn_model_response"
-    assert told((LOOK, POOR), (), (MOVE, FIND, PAY)) == ("recovery_failure", "correct_abstention", "pass")
 
 
-def test_a_state_that_was_wrong_before_is_no_new_failure_of_the_state() -> None:
-    assert told((LOOK, MOVE, MOVE), (), (FIND, PAY))[2] == "state_mismatch"
+def test_a_turn_that_does_what_is_due_in_a_spoilt_state_passes() -> None:
+    assert told((LOOK, MOVE, MOVE), (), (FIND, PAY)) == ("state_mismatch", "correct_abstention", "pass")
     assert told((LOOK, MOVE, MOVE), (), (PAY,))[2] == "missing_tool_call"
+    assert told((LOOK, MOVE, MOVE), (), (FIND, PAY, LOOK))[2] == "pass"
+    assert told((LOOK, MOVE, MOVE), (), (FIND, PAY, MOVE))[2] == "state_mismatch"
+    assert told((LOOK,), (), (MOVE, FIND))[2] == "missing_tool_call"  # what was due before is no change too many
+
+
+def test_by_the_letter_whatever_was_wrong_counts_in_the_order_of_table_5() -> None:
+    def read(*turns: Turn) -> tuple[Label, ...]:
+        return diagnose(played(*turns), TASK, DESK, "letter")
+
+    assert read((LOOK, MOVE, MOVE), (), (FIND, PAY)) == ("state_mismatch", "correct_abstention", "state_mismatch")
+    assert read((LOOK,), (), (FIND, PAY))[0] == "state_mismatch"
+    assert read((UNKNOWN, LOOK), (), (FIND, PAY))[0] == "invalid_tool_call"
+    assert read((Call("get_balance", {}), LOOK), (), (FIND, PAY))[0] == "argument_mismatch"
+    assert read((LOOK, move(source="taxes", amount=5)), (), (FIND, PAY))[0] == "state_mismatch"
+    assert read((LOOK, NOWHERE), (), ())[0] == "state_mismatch"
+    assert read((NOWHERE,), (), ())[0] == "recovery_failure"
+    assert read((UNKNOWN, LOOK, MOVE), (), (FIND, PAY))[0] == "pass"
 
 
 def test_a_target_is_known_from_whatever_was_shown() -> None:
     """i13 stands in no text; a bill of that id is there."""
+    bills = {**BILLS, "i13": {"vendor": "titan", "amount": 9, "paid": False}}
+    owing = replace(TASK, state={"ledger": LEDGER | {"bills": bills}}, id="")
     other = Call("pay_bill", {"bill": "i13", "account": "cash"})
-    assert told((LOOK, MOVE), (), (FIND, other))[2] == "instance_mismatch"
-    said = replace(TASK, script=(*TASK.script[:2], "Pay the bill of falcon from cash, and not i13."), id="")
-    assert told((LOOK, MOVE), (), (FIND, other), task=said)[2] == "recovery_failure"
-    unknown = replace(played((LOOK, NOWHERE), (), (FIND, PAY)), messages=())
-    assert diagnose(unknown, TASK, DESK)[0] == "recovery_failure"  # where nobody knows what was shown
+    assert told((LOOK, MOVE), (), (FIND, other), task=owing)[2] == "instance_mismatch"
+    said = replace(owing, script=(*TASK.script[:2], "Pay the bill of falcon from cash, and not i13."), id="")
+    assert told((LOOK, MOVE), (), (FIND, other), task=said)[2] == "state_mismatch"
+    trace = played((LOOK, MOVE), (), (FIND, other), task=owing)
+    # where nobody knows what was shown
+    assert diagnose(replace(trace, messages=()), owing, DESK)[2] == "state_mismatch"
+
+
+def test_a_text_of_one_word_is_no_target() -> None:
+    """Targets are what the world looks up, or has named; what a mail says is neither."""
+    task = Task(
+        reference(DESK),
+        "base",
+        ("Write to box32 about the audit: good luck.",),
+        ((Call("send_mail", {"address": "box32", "subject": "audit", "text": "good luck"}),),),
+        ("send_mail",),
+        state={"contacts": {"ines": {"address": "box32", "team": "design"}}},
+    )
+    for changed in ({"text": "hello"}, {"text": "hello there"}, {"subject": "inspection"}):
+        call = Call("send_mail", {"address": "box32", "subject": "audit", "text": "good luck"} | changed)
+        assert told((call,), task=task) == ("state_mismatch",)
 
 
 def test_a_target_made_up_while_it_is_being_looked_up_was_not_waited_for() -> None:
@@ -183,7 +233,7 @@ def test_turns_of_a_head_start_are_not_the_policys() -> None:
 def test_an_error_that_the_ground_truth_meets_is_none_of_the_policys() -> None:
     refused = replace(TASK, calls=((LOOK, POOR, MOVE), (), (FIND, PAY)), id="")
     assert told((LOOK, POOR, MOVE), (), (FIND, PAY), task=refused)[0] == "pass"
-    assert told((LOOK, POOR), (), (FIND, PAY), task=refused)[0] == "state_mismatch"
+    assert told((LOOK, POOR), (), (FIND, PAY), task=refused)[0] == "missing_tool_call"
     assert told((POOR, LOOK), (), (FIND, PAY), task=refused)[0] == "recovery_failure"  # not where the truth makes it
 
 
@@ -206,10 +256,12 @@ def test_what_is_no_trace_is_refused(broken: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", ["bfcl", "desk"])
-def test_a_scripted_policys_one_mistake_is_always_found(world: str, wheel_file: object) -> None:
+def test_a_scripted_policys_mistakes_are_always_found(world: str, wheel_file: object) -> None:
     """The full size is `python -m bench.diagnosis`."""
     found, _ = confusion(world, 20 * len(LABELS), random_seed=5)
-    assert found == {(label, label): 20 for label in LABELS}, "\n".join(table(found))
+    assert all(told == made for made, told in found), "\n".join(table(found))
+    assert all(found[label, label] >= 12 for label in LABELS)
+    assert found.total() > 22 * len(LABELS)  # several in one episode
 
 
 def test_the_first_failing_turn_agrees_with_the_official_checker(wheel_file: object) -> None:

@@ -11,7 +11,10 @@ import sys
 import pytest
 
 from bench.bfcl_parity.mutations import Mutations
+from rods import interfaces
+from rods.analysis.schemas import fits, limits
 from rods.calls import Call, parse_python_call
+from rods.config import Stage
 from rods.worlds.bfcl.classes import MODULES
 from rods.worlds.bfcl.copies import RecordedRandom, decode, encode
 from rods.worlds.bfcl.ownership import CHANGED_IN_PLACE, FILE_SYSTEM, READING, SCRATCH
@@ -357,3 +360,22 @@ def test_precision_is_put_back(bfcl):
     say(world, "square_root", number=2, precision=7)
     say(world, "logarithm", value=10, base=2, precision=7)
     assert (getcontext().prec, mpmath.mp.prec) == before
+
+
+def test_values_that_descriptions_list_are_known_and_shown_as_bfcl_has_them(bfcl, tasks):
+    """BFCL's schemas have no `enum`: what calls are held against, and SEAL's cue, come from the words."""
+    tools = bfcl.tools()
+    listed = {(tool.name, one.name): one for tool in tools.values() for one in tool.parameters if one.options}
+    assert len(listed) == 13
+    assert listed["startEngine", "ignitionMode"].options == ("START", "STOP")
+    assert listed["lockDoors", "door"].options == ("driver", "passenger", "rear_left", "rear_right")
+    assert listed["get_flight_cost", "travel_class"].options == ("economy", "business", "first")
+    assert listed["wc", "mode"].options == ("l", "w", "c")
+    assert not any("enum" in json.dumps(tool.schema()) for tool in tools.values())
+    given = [(call, name) for task in tasks for calls in task.calls for call in calls for name in call.arguments]
+    known = [(listed[call.name, name], call.arguments[name]) for call, name in given if (call.name, name) in listed]
+    assert len(known) > 500
+    assert all(fits(limits(parameter), value) for parameter, value in known)
+    seal = interfaces.load(Stage(interface="seal-active"), "hermes")
+    (engine,) = seal.documents("bfcl", [tools["startEngine"]])
+    assert engine.parameters[0].cue == "[required] Allowed values: START, STOP."
