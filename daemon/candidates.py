@@ -64,26 +64,30 @@ class Rejection(Exception):
         return Rejection(stage, error.type, error.as_json(), {**raw, **said}, cause=error)
 
     @staticmethod
-    def at_gates(stage: StageName, closed: Sequence[GateRejection], raw: Any) -> Rejection:
+    def at_gates(stage: StageName, closed: Sequence[GateRejection], draft: Draft | None, raw: Any) -> Rejection:
         defects = [
             Defect(verdict_of_gate(gate.gate), f"{gate.gate}: {reason.text}", reason.turn)
             for gate in closed
             for reason in gate.reasons
         ]
-        return Rejection._of(stage, closed[0].gate, [gate.as_json() for gate in closed], raw, defects)
+        return Rejection._of(stage, closed[0].gate, [gate.as_json() for gate in closed], draft, raw, defects)
 
     @staticmethod
-    def by_judge(stage: StageName, judgement: Judgement, raw: Any) -> Rejection:
+    def by_judge(stage: StageName, judgement: Judgement, draft: Draft, raw: Any) -> Rejection:
         defects = judgement.defects
         evidence = [{"verdict": defect.verdict, "turn": defect.turn, "reason": defect.reason} for defect in defects]
-        return Rejection._of(stage, "judge_rejected", evidence, raw, defects)
+        return Rejection._of(stage, "judge_rejected", evidence, draft, raw, defects)
 
     @staticmethod
-    def _of(stage: StageName, error: Failure, evidence: Any, raw: Any, defects: Sequence[Defect]) -> Rejection:
+    def _of(
+        stage: StageName, error: Failure, evidence: Any, draft: Draft | None, raw: Any, defects: Sequence[Defect]
+    ) -> Rejection:
         deep = [defect for defect in defects if defect.verdict == "gt_unfixable"]
         worst = deep or defects
         told = "; ".join(defect.reason for defect in worst)
-        cause = ComposeError(ERROR_OF_VERDICT[worst[0].verdict], told, turn=worst[0].turn)
+        turns = {defect.turn for defect in worst if defect.turn is not None}  # none: it is about the whole
+        involved = draft.functions(turns.intersection(range(len(draft.turns))) or None) if draft else ()
+        cause = ComposeError(ERROR_OF_VERDICT[worst[0].verdict], told, functions=involved, turn=worst[0].turn)
         by_turn: dict[int | None, list[str]] = {}
         for defect in () if deep else defects:
             by_turn.setdefault(defect.turn, []).append(defect.reason)

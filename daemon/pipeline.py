@@ -219,8 +219,7 @@ class _Writing(Generic[V, A]):
         error = rejected.cause if final else None
         if error is not None and self.config.pipeline.feedback and error not in self.failures:
             self.failures += (error,)
-            if error.function is not None:
-                self.blocked |= {error.function}
+            self.blocked |= set(error.functions)
         rejected.attempt = self.attempt
         self.reject(rejected)
 
@@ -242,7 +241,7 @@ class _Whole(_Writing[OpenTask, WholeAuthor]):
         except UserError as error:
             raise error.__cause__ if isinstance(error.__cause__, BudgetSpent) else error from None
         if checked.rejections:
-            raise Rejection.at_gates("judge", checked.rejections, task.as_json())
+            raise Rejection.at_gates("judge", checked.rejections, None, task.as_json())
         results = [[brief(result.text) for result in seen] for seen in checked.results or ()]
         variant = self._admitted(task, {}, {"results": results} if any(results) else {})
         await self.kind.settle(given, variant)
@@ -276,7 +275,8 @@ class _Staged(_Writing[Task, StagedAuthor]):
 
         What a state may be the reason of goes to the error critic, once a function: where calls fail, the plan is kept
         and tried in the mended state; where the planner fails, states to come are mended. Anything else is replanned
-        without the functions at fault (004 Appendices E and F). Without feedback every round starts from nothing.
+        without the functions at fault (004 Appendices E and F). After an attempt's last failure states of the next one
+        are mended. Without feedback every round starts from nothing.
         """
         settings = self.config.pipeline
         plan: Plan | None = None
@@ -294,9 +294,11 @@ class _Staged(_Writing[Task, StagedAuthor]):
                 return await self.author.execute(given, plan, state)
             except ComposeError as error:
                 rejected = Rejection.by(self.stage, error, {"plan": plan.as_json() if plan else None, "state": state})
-                if number == settings.planner_retries or error.type == "no_prompts":
+                last = number == settings.planner_retries or error.type == "no_prompts"
+                if last and self.attempt == settings.attempts:
                     raise rejected from error
-                self._record(rejected)
+                if not last:
+                    self._record(rejected)
                 planned = plan if state is not None else None
                 mendable = settings.feedback and error.type in PATCHABLE and error.function not in mended
                 if mendable:
@@ -306,6 +308,8 @@ class _Staged(_Writing[Task, StagedAuthor]):
                         state = await self.author.patch(given, planned, world, error)
                     except ComposeError:
                         state = None  # no patch: replan
+                if last:
+                    raise rejected from error
                 if not mendable or planned is None:
                     plan = state = None
         raise AssertionError("planner_retries is at least 1")
@@ -338,12 +342,12 @@ class _Staged(_Writing[Task, StagedAuthor]):
         except InfrastructureError as error:
             raise Rejection(stage, "infrastructure", str(error), abridged(task).as_json()) from error
         if checked.rejections:
-            raise Rejection.at_gates(stage, checked.rejections, abridged(task).as_json())
+            raise Rejection.at_gates(stage, checked.rejections, draft, abridged(task).as_json())
         if not self.config.pipeline.judge:
             return FormedTask(texts, task, checked)
         judgement = await self._stage(stage, self.author.judge(given, draft, task, checked.results), draft)
         if judgement.defects:
-            raise Rejection.by_judge(stage, judgement, abridged(task).as_json())
+            raise Rejection.by_judge(stage, judgement, draft, abridged(task).as_json())
         return FormedTask(texts, task, checked, judgement.reason)
 
     async def _stage(self, stage: StageName, work: Awaitable[T], draft: Draft) -> T:

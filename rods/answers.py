@@ -9,7 +9,7 @@ strict. Thinking goes into `reason`; what a model thinks before its answer is dr
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,11 +24,12 @@ LONGEST = 100_000  # characters of an answer
 
 class Unreadable(ValueError):
     """An answer without the demanded form or meaning. The text says to the model what was wrong; `error` is the type of
-    the failure when no further try helps, instead of the one that the caller named."""
+    the failure when no further try helps, instead of the one that the caller named, `functions` those that take part
+    in it."""
 
-    def __init__(self, text: str, error: ErrorType | None = None) -> None:
+    def __init__(self, text: str, error: ErrorType | None = None, functions: Sequence[str] = ()) -> None:
         super().__init__(text)
-        self.error = error
+        self.error, self.functions = error, tuple(functions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ after a few tries, as `Unanswered`, with what the model had written. What the ma
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -28,11 +28,11 @@ SHOWN = 1_000  # characters of a failed answer that are shown to the model again
 
 class Unanswered(Exception):
     """No try gave an answer that could be used. `said` is the last one, `error` the type that its reader named, if
-    any."""
+    any, `functions` those that any try was refused for."""
 
-    def __init__(self, why: str, said: str, error: ErrorType | None) -> None:
+    def __init__(self, why: str, said: str, error: ErrorType | None, functions: Iterable[str] = ()) -> None:
         super().__init__(why)
-        self.why, self.said, self.error = why, said, error
+        self.why, self.said, self.error, self.functions = why, said, error, tuple(functions)
 
 
 class NoRoom(Unanswered):
@@ -87,6 +87,7 @@ class Questioner:
         exchange: list[dict[str, str]] = []
         why, said = "", ""
         kind: ErrorType | None = None
+        functions: dict[str, None] = {}
         role: Role = getattr(self.roles, stage)
         for number in range(self.tries):
             rendered = loaded.render_sections(**{**question.fields, **({"problem": why} if mend else {})})
@@ -115,6 +116,7 @@ class Questioner:
                 return meant
             except Unreadable as unreadable:
                 why, kind = str(unreadable), unreadable.error
+                functions |= dict.fromkeys(unreadable.functions)
             if completion.finish == "context" and not exchange:
                 raise NoRoom(why, said, kind)  # nothing shorter can be asked here
             constrained = constrained and completion.constrained and completion.finish != "length"  # a grammar can loop
@@ -125,7 +127,7 @@ class Questioner:
                 complaint = self.template("again").render(problem=why)
                 shown = {"role": "assistant", "content": said[:SHOWN] or "(nothing)"}
                 exchange = [shown, {"role": "user", "content": complaint}]
-        raise Unanswered(why, said, kind)
+        raise Unanswered(why, said, kind, functions)
 
     async def _completion(self, request: Request, form: AnswerForm) -> Completion:
         """The answer; a model that thinks is given room for that. Whether one does is found out where an answer is

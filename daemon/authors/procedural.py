@@ -62,7 +62,9 @@ class ProceduralAuthor:
         known = {tools[name].group for recipe in self.catalogue.recipes.values() for name in recipe.tools}
         if missing := set(given.profile.classes) - known:
             raise ComposeError("no_prompts", f"no recipes for the API classes {', '.join(sorted(missing))}")
-        return await self._compute(sketch, self.catalogue, given, given.rng("plan"))
+        # Its recipes hold together: only what failed by itself is left out, not all that stood beside it.
+        alone = replace(given, blocked=frozenset(error.function for error in given.failures if error.function))
+        return await self._compute(sketch, self.catalogue, alone, given.rng("plan"))
 
     async def initial_state(self, given: Assignment[Task], plan: Plan) -> dict[str, Any]:
         return await self._compute(bind.fresh_state, self.catalogue, plan, given.seed, given.rng("state"))

@@ -54,8 +54,9 @@ replies, texts and lists may be, how far a variant's shape may lie from its root
   place the paper asks for `<reason>` tags (Appendix B.3), and so do the prompts;
 - what guards the comparison stays: variants that match a held-out task are refused (`gates.contamination`), rollouts
   that the machinery broke count for nobody, and those cut by length make no zones;
-- values of arguments are chosen from what exists in the world at that moment, where that can be listed (the paper's
-  model writes them freely, and the call fails);
+- values of arguments are written freely within the schema of the tool's document, and the world judges the call; beside
+  them the prompt shows examples that the world takes at that moment, of which the paper does not speak. So does the
+  planner see which functions the world refuses at the start, and its plan is rehearsed in the seed's world;
 - the adversarial forms are made by rules that know what may be taken away; a model chooses and words it;
 - the planner fills a pattern that is fixed beforehand, the calls of each turn of the root; variants are held against
   the root of their lineage, not against the seed that they were picked by;

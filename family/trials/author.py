@@ -19,25 +19,29 @@ from rods.analysis.containment import Text, leaves
 from rods.analysis.sampling import WORDS, Sampler
 from rods.analysis.schemas import Checker
 from rods.composing.catalogue import Catalogue, Constant, FromEarlierRecipe, FromUser, Recipe
+from rods.daemon.authors.state_shapes import leaves as state_leaves
+from rods.daemon.authors.state_shapes import nested
 from rods.daemon.stand_ins import SIGNATURE, Answer, Asked, Role
 
 OBJECTS = 0.06  # share of samples that the judge rejects, so that the refinement has something to do
 FIXABLE = 0.7  # of these, whose fault lies in the words
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
-DRAWS = 40  # of a plan
+DRAWS = 100  # of a plan
 STORY = "Somebody puts things in order before a short journey and wants nothing to be forgotten."
 VAGUE = ("one of mine", "the usual one", "the one we spoke of")
 ENDINGS = ("", "field", "wood", "ton")  # of new names, after WORDS
 
 FIELD = re.compile(r"\{(\w+)\}")  # of a phrase
 PLACES = re.compile(r"^turn (\d+): (\[\[.*\]\])$", re.MULTILINE)
-FEEDS = re.compile(r"place (\d+) of turn (\d+) from place (\d+) of turn (\d+)")
+FEEDS = re.compile(r"place (\d+) of turn (\d+) from place (\d+) of turn (\d+)(?: \(such as ([^)]*)\))?")
+REFUSED = re.compile(r"^(\w+): ", re.MULTILINE)
 ARGUMENTS = re.compile(r'^\{"name":"(\w+)",.*?"arguments":(\{.*\})\}$', re.MULTILINE)
 VALUE = re.compile(r"^(\S+) \((\S+) of \S+\): (\{.*\})$", re.MULTILINE)
 ALLOWED = re.compile(r"^(\S+): (\{.*\})$", re.MULTILINE)
 CHOICE = re.compile(r"^(\d+)\. \S+ of \S+: (.*)$", re.MULTILINE)
 TURN = re.compile(r"^Turn (\d+):\n?", re.MULTILINE)
 MUST_SAY = re.compile(r"^must say: (.*)$", re.MULTILINE)
+NEVER_SAY = re.compile(r"^never say: (.*)$", re.MULTILINE)
 SENTENCES = re.compile(r"(?<=[.!?]) (?=Please |What matters here )")
 NAMED = re.compile(r"[A-Z][^\W\d_]+|[^\W\d_]+(?:['’]?[^\W\d_]* [^\W\d_]+)+")  # a name, or several words
 
@@ -48,22 +52,27 @@ Shown = dict[str, Any]  # {"call", "arguments", "result"} as prompts show a call
 
 
 def plan(asked: Asked) -> Answer:
-    """Any of the functions that may stand in a place; none twice in a turn where that can be helped. What another
+    """Any of the functions that may stand in a place, rather one that its world takes now; none twice where that can
+    be helped. What another
     place feeds takes what that one's name speaks of, if some draw of many has it so."""
     told = asked.schema is None or "narrative" in asked.schema["properties"]
     answer: Answer = {"narrative": STORY} if told else {}
     takes = {name: set(json.loads(arguments)) for name, arguments in ARGUMENTS.findall(asked.fields["schemas"])}
+    refused = set(REFUSED.findall(asked.fields["refused"]))
     for _ in range(DRAWS):
         drawn: dict[str, list[str]] = {}
         for number, places in PLACES.findall(asked.fields["pattern"]):
             drawn[number] = names = []
             for options in json.loads(places):
-                fresh = [name for name in options if name not in names]
+                before = [name for chosen in drawn.values() for name in chosen]
+                taken = [name for name in options if name not in refused] or options
+                fresh = [name for name in taken if name not in before] or [name for name in taken if name not in names]
                 names.append(asked.chance.choice(fresh or options))
         fed: dict[tuple[str, str], bool] = {}
-        for place, turn, giver, feeding in FEEDS.findall(asked.fields["pattern"]):
-            words = set(drawn[feeding][int(giver) - 1].split("_"))
-            apt = bool(words & takes.get(drawn[turn][int(place) - 1], set()))
+        for place, turn, giver, feeding, pairs in FEEDS.findall(asked.fields["pattern"]):
+            first, second = drawn[feeding][int(giver) - 1], drawn[turn][int(place) - 1]
+            akin = bool({*first.split("_")} & takes.get(second, set()))
+            apt = f"{first} to {second}" in pairs.split(", ") if pairs else akin
             fed[turn, place] = fed.get((turn, place), False) or apt
         used = {name for names in drawn.values() for name in names}
         if all(fed.values()) and used != set(asked.fields["tools"].split(", ")):
@@ -78,7 +87,9 @@ def values(asked: Asked) -> Answer:
     chosen = {}
     for key, argument, text in VALUE.findall(asked.fields["values"]):
         may = json.loads(text)
-        offered = may.get("one of") or may.get("such as")
+        offered = may.get("one of") or may.get("found by an earlier call") or may.get("such as")
+        if not offered and "may be left out" in may:
+            continue
         chosen[key] = asked.chance.choice(offered) if offered else Sampler(asked.chance).value(argument, may["any"])
     return {"values": chosen}
 
@@ -94,8 +105,8 @@ def world(asked: Asked) -> Answer:
     def renamed(part: Any, *where: str) -> Any:
         if isinstance(part, dict):
             return {key: renamed(value, *where, key) for key, value in part.items()}
-        if isinstance(part, list):
-            return [renamed(item, *where, "*") for item in part]
+        if isinstance(part, list):  # a list of texts rather holds options, or names of things elsewhere
+            return [item if isinstance(item, str) else renamed(item, *where, "*") for item in part]
         if not isinstance(part, str) or counts[part] > 1 or part in asked.lent.options or not NAMED.fullmatch(part):
             return part
         first, _, last = part.rpartition(" ")
@@ -104,7 +115,8 @@ def world(asked: Asked) -> Answer:
         fits = all(checker.fits(other) for path, checker in allowed if fnmatchcase(".".join(where), path))
         return other if fits else part
 
-    return {"state": _changes(asked.state, renamed(asked.state))}
+    changes = {} if asked.again else _changes(asked.state, renamed(asked.state))
+    return {"state": changes or _other_text(asked.state, next(fresh, "amber"))}
 
 
 def patch(asked: Asked) -> Answer:
@@ -124,8 +136,9 @@ def _request(asked: Asked, part: str) -> str:
     """One turn's text: a sentence for each recipe that the calls in `part` make up, or for each call, and whatever
     of the values under "must say" is still unsaid."""
     calls: list[Shown] = [json.loads(line) for line in part.splitlines() if line.startswith('{"call"')]
-    must = MUST_SAY.search(part)
+    must, never = MUST_SAY.search(part), NEVER_SAY.search(part)
     values = json.loads(f"[{must[1]}]") if must is not None and not must[1].startswith("(") else []
+    hidden = json.loads(f"[{never[1]}]") if never is not None else []
     does, sentences = dict(SIGNATURE.findall(asked.question)), []
     called = {call["call"] for call in calls}
     catalogue = next((catalogue for tools, catalogue in asked.lent.catalogues if called <= tools), None)
@@ -134,7 +147,7 @@ def _request(asked: Asked, part: str) -> str:
         size = 1 if recipe is None else len(recipe.steps)
         own, calls = calls[:size], calls[size:]
         if recipe is not None:
-            clause = _clause(recipe, own, asked.chance)
+            clause = _clause(recipe, own, hidden, asked.chance)
         else:
             given = {str(value) for value in own[0]["arguments"].values()}
             said = " and ".join(_words(value) for value in values if str(value) in given)
@@ -191,6 +204,15 @@ def _changes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _other_text(state: dict[str, Any], word: str) -> dict[str, Any]:
+    """The change by which the longest text ends in another word; by which, without any, a number is one more."""
+    plain = [(path, value) for path, value in state_leaves(state) if type(value) in (str, int, float)]
+    texts = [(path, value) for path, value in plain if isinstance(value, str) and " " in value and "…" not in value]
+    for path, value in [max(texts, key=lambda leaf: len(leaf[1]))] if texts else plain[:0]:
+        return nested(path, f"{value} {word}")
+    return next((nested(path, value + 1) for path, value in plain if not isinstance(value, str)), {})
+
+
 def _remedies(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(part, dict):
         for name, value in part.items():
@@ -221,11 +243,12 @@ def _recipe(catalogue: Catalogue, calls: Sequence[Shown], chance: random.Random)
     return chance.choice([recipe for recipe in fitting if len(recipe.steps) == longest]) if fitting else None
 
 
-def _clause(recipe: Recipe, calls: Sequence[Shown], chance: random.Random) -> str:
+def _clause(recipe: Recipe, calls: Sequence[Shown], hidden: Sequence[Any], chance: random.Random) -> str:
     fields: dict[str, str] = {}
     for step, call in zip(recipe.steps, calls, strict=True):
         for argument, source in step.arguments.items():
-            value = _words(call["arguments"].get(argument, "that one"))
+            value = call["arguments"].get(argument, "that one")
+            value = "one" if value in hidden else _words(value)
             if isinstance(source, FromUser):
                 fields.setdefault(source.slot, value)
             elif isinstance(source, FromEarlierRecipe):

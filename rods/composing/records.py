@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +13,10 @@ from rods.faults import ErrorType
 
 
 class ComposeError(Exception):
-    """A step of composing failed. `function` and `turn` (from 0) say where; `detail` is the evidence; `call` is the
-    call that failed, `domain` the domain in which there was nothing to choose: what a repair starts from; `before` are
-    the calls that ran until then. `said` is what a model had written when it failed."""
+    """A step of composing failed. `function` and `turn` (from 0) say where, `functions` all that took part; `detail` is
+    the evidence; `call` is the call that failed, `domain` the domain in which there was nothing to choose: what a
+    repair starts from; `before` are the calls that ran until then. `said` is what a model had written when it
+    failed."""
 
     def __init__(
         self,
@@ -23,6 +24,7 @@ class ComposeError(Exception):
         detail: str,
         *,
         function: str | None = None,
+        functions: Iterable[str] = (),
         turn: int | None = None,
         call: Call | None = None,
         domain: str | None = None,
@@ -31,10 +33,12 @@ class ComposeError(Exception):
     ) -> None:
         super().__init__(f"{type}: {detail}")
         self.type, self.detail, self.function, self.turn = type, detail, function, turn
+        self.functions = tuple(dict.fromkeys((*([function] if function else []), *functions)))
         self.call, self.domain, self.said, self.before = call, domain, said, tuple(before)
 
     def as_json(self) -> dict[str, Any]:
-        return {"type": self.type, "function": self.function, "turn": self.turn, "detail": self.detail}
+        told = {"type": self.type, "function": self.function, "turn": self.turn, "detail": self.detail}
+        return told if self.functions in ((), (self.function,)) else {**told, "functions": list(self.functions)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +82,8 @@ class Draft:
     plan: Plan
     state: Mapping[str, Any]
     turns: tuple[tuple[BoundCall, ...], ...]
+
+    def functions(self, turns: Iterable[int] | None = None) -> list[str]:
+        """The recipes whose calls stand in `turns` (None: in all)."""
+        shown = range(len(self.turns)) if turns is None else turns
+        return list(dict.fromkeys(bound.recipe for turn in shown for bound in self.turns[turn]))

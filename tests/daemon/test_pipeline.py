@@ -350,3 +350,29 @@ async def test_a_draft_loses_its_blank_turns_for_stage_four_and_gets_them_back()
                 if flow.origin is not None:
                     source = simple.turns[flow.origin[0]][flow.origin[1]]
                     assert str(bound.call.arguments[argument]) in source.result.text
+
+
+@pytest.mark.parametrize(("rounds", "patches"), [(1, 2), (3, 8)])
+async def test_the_last_failure_of_an_attempt_reaches_the_critic_where_another_attempt_follows(
+    rounds: int, patches: int
+) -> None:
+    names = [f"tool_{number}" for number in range(3 * rounds)]
+    spoiled = spoil(author(), "plan", *(failure("func_sample_failed", name) for name in names))
+    bench = Bench(settings(pipeline={"attempts": 3, "planner_retries": rounds}))
+    assert await bench.write(seed(), spoiled) == "func_sample_failed"
+    assert [error.function for *_, error in spoiled.arguments("patch")] == names[:patches]
+
+
+@pytest.mark.parametrize("turn", [0, None])
+async def test_what_a_judge_holds_against_calls_blocks_the_functions_of_their_turn_or_all(turn: int | None) -> None:
+    defect = Judgement("odd", (Defect("gt_unfixable", "odd", turn),))
+    judged = iter([defect])
+
+    async def judge(*_: Any) -> Judgement:
+        return next(judged, Judgement("fine"))
+
+    who = listening(await steady(seed()), judge=judge)
+    await Bench(settings(pipeline={"attempts": 2})).write(seed(), who)
+    first, *_ = who.arguments("judge")
+    (last,) = who.arguments("plan")[-1]
+    assert last.blocked == set(first[1].functions(None if turn is None else [turn]))

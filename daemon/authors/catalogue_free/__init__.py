@@ -2,8 +2,9 @@
 
 Every tool is a recipe of one step whose arguments the user says. The domain of an argument lists what the world offers
 for it: the options of its schema, or the names and numbers in state and results whose place is called like the
-argument. Where there are none, or the argument is free text or names something new, it lists examples. All this is a
-guess from names; that a value works shows only when the call runs.
+argument. Where there are none, or the argument is free text or names something new, it lists inventions. All this is a
+guess from names, and serves as examples: what a value may be the tool's schema says, and whether it works the call,
+which `probing` tries out.
 
 What an entry of the world means is not known either. A copy of what the user asks for would be a second right answer
 beside the ground truth. So padding never copies an entry of which any word is said or used, and leaves a collection as
@@ -15,20 +16,22 @@ from __future__ import annotations
 import copy
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial, reduce
 from operator import getitem
 from typing import Any
 
-from rods.analysis.containment import COMMON, stem
+from rods.analysis.containment import COMMON, is_small, stem
 from rods.analysis.flows import value_of
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, limits
+from rods.calls import Call
+from rods.canonical import canonical
 from rods.composing.catalogue import LEFT_OUT, Catalogue, FromUser, PhraseBook, Recipe, RecipeStep, Scene, catalogue_for
 from rods.composing.records import ComposeError, Draft
-from rods.daemon.authors.state_shapes import is_map, walk
-from rods.environments.base import Environment, Parameter, Tool, kept
+from rods.daemon.authors.state_shapes import contents, is_map, walk
+from rods.environments.base import Environment, Parameter, Result, Tool, kept
 from rods.errors import InfrastructureError
 
 EXAMPLES = 6
@@ -38,6 +41,7 @@ MAKING = {"add", "create", "make", "new", "register", "touch", "mkdir", "insert"
 WRITING = {"write", "post", "send", "book", "open", "place"}  # the same for its name, title or subject
 FREE = {"text", "body", "message", "content", "comment", "query", "reason", "answer"}  # said in one's own words
 WORD = re.compile(r"\w+")
+QUOTED = re.compile(r"""["'`]([\w /.-]{1,30})["'`]""")  # in a description: often an option
 PADDED_MAPS, PADDING = 4, 8  # collections that padding fills up, and entries for each
 NAMING = {"name", "title", "subject", "label", "path"}
 
@@ -100,15 +104,19 @@ def _values(tools: Mapping[str, Tool], tool: Tool, parameter: Parameter, scene: 
         return [*schema["enum"], *left_out]
     if kind == "boolean":
         return [True, False, *left_out]
-    parts = _parts(parameter.name)
-    verbs = _parts(tool.name)
-    new = (parts & (NAMING | verbs) and MAKING & verbs) or (parts & NAMING and WRITING & verbs)
-    free = takes_free_text(parameter.name) or (new and "id" not in parts)
+    free = _is_invented(tool, parameter)
     item = schema.get("items", {}) if kind == "array" else schema
     values = [] if free else _known(tools, tool, item, parameter, scene)
     if kind == "array":
         values = [[value] for value in values]
     return [*(values or _examples(parameter.name, schema)), *left_out]
+
+
+def _is_invented(tool: Tool, parameter: Parameter) -> bool:
+    """Whether a user invents what stands for an argument: free text, or the name of something new."""
+    parts, verbs = _parts(parameter.name), _parts(tool.name)
+    new = (parts & (NAMING | verbs) and MAKING & verbs) or (parts & NAMING and WRITING & verbs)
+    return takes_free_text(parameter.name) or bool(new and "id" not in parts)
 
 
 def _known(
@@ -136,6 +144,49 @@ def _known(
         if known:
             return [value for index, value in enumerate(known) if value not in known[:index]]
     return []
+
+
+def fitting_values(parameter: Parameter, scene: Scene) -> list[Any]:
+    """Whatever fits a parameter of its default, what its description quotes, and the names and numbers of state and
+    results, wherever these stand."""
+    schema = limits(parameter)
+    listed = schema.get("type") == "array"
+    checker = Checker(schema.get("items", {}) if listed else schema)
+    held = [
+        value for whole in (scene.state, *(value_of(result) for _, result in scene.calls)) for value in _names(whole)
+    ]
+    told = (parameter.default, *QUOTED.findall(parameter.description))
+    fitting = [value for value in (*told, *held) if value is not None and checker.fits(value)]
+    return [[value] if listed else value for value in dict.fromkeys(fitting)]
+
+
+def _names(whole: Any) -> Iterator[Any]:
+    return (value for _, value, _ in _leaves(whole, ()) if len(str(value).split()) <= WORDS_OF_A_NAME)
+
+
+def returned_values(
+    tool: Tool,
+    parameter: Parameter,
+    listed: Sequence[Any],
+    fitting: Sequence[Any],
+    calls: Sequence[tuple[Call, Result]],
+) -> list[Any]:
+    """The values for a parameter that calls returned beyond their own arguments; of a list, every element. Of those
+    that its name does not speak of (`fitting`) only texts that do not occur everywhere, none for what is invented."""
+    found = set[bytes]().union(*(contents(result.value) for _, result in calls))
+    found -= set[bytes]().union(*(contents(dict(call.arguments)) for call, _ in calls))
+    telling = (
+        []
+        if _is_invented(tool, parameter)
+        else [value for value in fitting if isinstance(value, (str, list)) and not is_small(value)]
+    )
+    return [
+        value
+        for value in (*listed, *telling)
+        if value is not LEFT_OUT
+        and value != []
+        and all(canonical(item) in found for item in (value if isinstance(value, list) else [value]))
+    ]
 
 
 def _examples(name: str, schema: Mapping[str, Any]) -> list[Any]:
@@ -186,7 +237,9 @@ def padded(environment: Environment, draft: Draft, spoken: frozenset[str], rng: 
     for path, _ in sorted(maps, key=lambda held: -len(held[1]))[:PADDED_MAPS]:
         longer = copy.deepcopy(state)
         entries, before = (reduce(getitem, path, whole) for whole in (longer, state))
-        models = [key for key in sorted(entries) if not _stems(key, entries[key]) & meant]
+        words = {key: _stems(key, entry) for key, entry in entries.items()}
+        shared = frozenset.intersection(*words.values()) if len(words) > 1 else frozenset()  # tells none from another
+        models = [key for key in sorted(entries) if not (words[key] - shared) & meant]
         for number in range(PADDING if models else 0):
             key = rng.choice(models)
             taken = {int(name) for name in entries if name.isdecimal()}

@@ -1,40 +1,42 @@
 """Plans of single tools: which tools may stand where, which results should feed which arguments, and whether they do.
 
-A recipe of a catalogue says what its steps pass on. Of a single tool that shows only when it runs, so it is tried by
-chance in the seed's world before a plan is taken, and inferred from texts, results and state afterwards.
+A recipe of a catalogue says what its steps pass on. Of a single tool that shows only when it runs, so a plan is tried
+in the seed's world before it is taken, and flows are inferred from texts, results and state afterwards.
 """
 
 from __future__ import annotations
 
-import contextlib
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 from rods.analysis.flows import Flow, infer
 from rods.analysis.profile import Position, longest_chain
-from rods.calls import Call
-from rods.canonical import canonical
-from rods.composing.bind import Choice, meant, random_chooser, realise
-from rods.composing.catalogue import LEFT_OUT, Catalogue, Scene
-from rods.composing.records import BoundCall, ComposeError, Draft, Plan, PlannedTurn
+from rods.composing.bind import Choice, Chooser, realise, spoken
+from rods.composing.catalogue import Catalogue, Scene
+from rods.composing.records import ComposeError, Draft, Plan
 from rods.daemon.authors.base import Assignment, with_calls
 from rods.daemon.authors.catalogue_free import is_single_tool
-from rods.daemon.authors.state_shapes import contents
-from rods.environments.base import Result, reference
+from rods.daemon.authors.catalogue_free.probing import Prober
+from rods.environments.base import Parameter, reference
 from rods.tasks import Task
 
 TRIALS = 4
+Pairs = list[tuple[str, str]]  # tools of which the first feeds the second
 
 
-def tool_options(catalogue: Catalogue, given: Assignment[Task], rng: random.Random, most: int) -> list[list[list[str]]]:
-    """For every call of the root, turn by turn, at most `most` tools of its API class that may stand there (rather not
-    the seed's, or just these); where a call of the root feeds another, those that can.
+def tool_options(
+    prober: Prober, given: Assignment[Task], rng: random.Random
+) -> tuple[list[list[list[str]]], dict[tuple[Position, Position], Pairs]]:
+    """For every call of the root, turn by turn, the tools of its API class that may stand there (rather not the seed's,
+    or just these; as many as a task shows at most); where a call of the root feeds another, those that can, and which
+    can feed which.
 
     Raises ComposeError("no_pattern") when no tool is left for some place.
     """
-    tools = given.environment.tools()
+    catalogue, tools = prober.catalogue, given.environment.tools()
     avoided = {call.name for calls in given.seed.calls for call in calls} - catalogue.common
     linked = {position for producer, consumer, _ in given.profile.edges for position in (producer, consumer)}
     turns = []
@@ -46,7 +48,7 @@ def tool_options(catalogue: Catalogue, given: Assignment[Task], rng: random.Rand
             if not given.same:
                 options = [name for name, tool in tools.items() if tool.group == node.group]
                 if open_value:  # something has to be said in it, so that it can be left open before
-                    options = [name for name in options if catalogue.recipes[name].user_slots]
+                    options = [name for name in options if any(map(_only_said, tools[name].parameters))]
                 if node.position not in linked:  # few tools find things out
                     options = [name for name in options if name not in avoided] or options
             options = [
@@ -56,19 +58,24 @@ def tool_options(catalogue: Catalogue, given: Assignment[Task], rng: random.Rand
                 detail = f"no function of {node.group} is left for turn {node.turn + 1}"
                 raise ComposeError("no_pattern", detail, turn=node.turn)
             rng.shuffle(options)
-            places.append(options[:most])
+            places.append(options[: catalogue.shown])
         turns.append(places)
+    found = dict[tuple[Position, Position], Pairs]()
     for (turn, place), (later_turn, later_place), _ in () if given.same else given.profile.edges:
-        if able := list(pairs(catalogue, given, turns[turn][place], turns[later_turn][later_place])):
+        if able := list(pairs(prober, turns[turn][place], turns[later_turn][later_place])):
             turns[turn][place] = list(dict.fromkeys(producer for producer, _ in able))
             turns[later_turn][later_place] = list(dict.fromkeys(consumer for _, consumer in able))
-    return turns
+            found[(turn, place), (later_turn, later_place)] = able
+    return turns, found
 
 
-def feeding(catalogue: Catalogue, given: Assignment[Task], plan: Plan) -> Mapping[Position, list[int]]:
-    """Which calls (counted through) feed a place in the root, and so should here; nothing for plans with recipes."""
-    if not all(is_single_tool(catalogue.recipes[name]) for turn in plan.turns for name in turn.recipes):
-        return {}
+def are_single_tools(catalogue: Catalogue, plan: Plan) -> bool:
+    """Whether a plan is of single tools alone."""
+    return all(is_single_tool(catalogue.recipes[name]) for turn in plan.turns for name in turn.recipes)
+
+
+def feeding(given: Assignment[Task]) -> Mapping[Position, list[int]]:
+    """Which calls (counted through) feed a place in the root, and so should in a plan of single tools."""
     order = {node.position: number for number, node in enumerate(given.profile.nodes)}
     producers: dict[Position, list[int]] = {}
     for producer, consumer, _ in given.profile.edges:
@@ -76,84 +83,93 @@ def feeding(catalogue: Catalogue, given: Assignment[Task], plan: Plan) -> Mappin
     return producers
 
 
-def fed_values(choice: Choice, values: Sequence[Any], wanted: Mapping[Position, Sequence[int]]) -> list[Any]:
-    """Those of `values` that the calls which should feed this place have returned, beyond their own arguments."""
-    producers = [choice.scene.calls[number] for number in wanted.get((choice.turn, choice.place), ())]
-    returned = _returned(producers)
-    return [value for value in values if value is not LEFT_OUT and _is_among(meant(value), returned)]
+def rehearse(prober: Prober, given: Assignment[Task], plan: Plan) -> Draft:
+    """Plays a plan of single tools in the prober's world, with values that work there where some do. Raises
+    ComposeError: `conversation_construct_failed` where calls can use nothing that those return which feed them in the
+    root, `func_sample_failed` for a function that the world refuses in its place whatever the values."""
+    fed, reached, played = set[Position](), set[Position](), list[Draft]()
+    furthest: ComposeError | None = None
+    for number in range(TRIALS):
+        chance = prober.chooser(given.rng(f"trial {number}"))
 
-
-def unfed(catalogue: Catalogue, given: Assignment[Task], plan: Plan) -> str:
-    """What is wrong with a plan whose calls cannot feed each other as in the root, tried by chance in the seed's world;
-    empty when they can, or when chance does not get far enough to tell."""
-    wanted = feeding(catalogue, given, plan)
-    fed: set[Position] = set()
-    reached: set[Position] = set()
-    for number in range(TRIALS if wanted else 0):
-        chance = random_chooser(given.rng(f"trial {number}"))
-
-        def choose(choice: Choice, chance: Any = chance) -> Any:
+        def choose(choice: Choice, chance: Chooser = chance) -> Any:
             reached.add((choice.turn, choice.place))
-            values = fed_values(choice, choice.values, wanted)
-            if values:
+            if prober.here(choice).fed:
                 fed.add((choice.turn, choice.place))
-            offered = values or choice.values
-            return offered[0] if len(offered) == 1 else chance(replace(choice, values=offered))
+            return chance(choice)
 
-        with contextlib.suppress(ComposeError):  # how far it came is what counts
-            realise(given.environment, catalogue, plan, given.seed.state or {}, choose)
-        if fed >= wanted.keys():
+        try:
+            played.append(realise(given.environment, prober.catalogue, plan, prober.state, choose))
+        except ComposeError as error:
+            if furthest is None or len(error.before) > len(furthest.before):
+                furthest = error
+        if played and fed >= prober.feeding.keys():
             break
     flat = [name for turn in plan.turns for name in turn.tools]
-    return "; ".join(
-        f"{plan.turns[turn].tools[place]} in turn {turn + 1} can use nothing that "
-        f"{' or '.join(flat[number] for number in wanted[turn, place])} returns"
-        for turn, place in sorted(wanted.keys() & reached - fed)
-    )
+    told, involved = [], list[str]()
+    for turn, place in sorted(prober.feeding.keys() & reached - fed):
+        taker, givers = plan.turns[turn].tools[place], [flat[number] for number in prober.feeding[turn, place]]
+        told.append(f"{taker} in turn {turn + 1} can use nothing that {' or '.join(givers)} returns")
+        involved += [taker, *givers]
+    if told:
+        raise ComposeError("conversation_construct_failed", "; ".join(told), functions=involved)
+    if not played and furthest is not None:
+        detail = f"turn {(furthest.turn or 0) + 1}: in the world as it stands, {furthest.detail}"
+        raise ComposeError("func_sample_failed", detail, functions=furthest.functions)
+    return with_inferred_flows(prober.catalogue, given, played[-1])
 
 
-def pairs(
-    catalogue: Catalogue, given: Assignment[Task], producers: Sequence[str], consumers: Sequence[str]
-) -> Iterator[tuple[str, str]]:
-    """The tools of which the second can take what the first returns, tried by chance in the seed's world."""
+def refused(prober: Prober, tools: Iterable[str]) -> dict[str, str]:
+    """Those tools that the prober's world refuses at the start, whatever is tried, with what it says."""
+    tried = {name: prober.at(name, Scene(prober.state, {}, {}, {})) for name in tools}
+    return {name: probed.refusal for name, probed in tried.items() if not probed.working}
+
+
+def pairs(prober: Prober, producers: Sequence[str], consumers: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The tools of which the second can take what the first returns, tried in the prober's world."""
     for producer in producers:
-        if (sample := _sample(catalogue, given, producer)) is None:
-            continue
-        returned = _returned([sample])
-        before, after = Scene({}, {}, {}, {}), Scene({}, {}, {}, {}, [sample])
-        for consumer in consumers:
-            domains = [catalogue.domains[name] for name in catalogue.recipes[consumer].user_slots.values()]
-            if any(
-                value not in examples and _is_among(value, returned)
-                for domain, examples in ((domain, domain(before)) for domain in domains)
-                for value in domain(after)
-            ):
-                yield producer, consumer
+        if working := prober.at(producer, Scene(prober.state, {}, {}, {})).working:
+            after = Scene(prober.state, {}, {}, {}, working[:1])
+            yield from ((producer, consumer) for consumer in consumers if prober.at(consumer, after, [0]).fed)
 
 
 def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Draft) -> Draft:
-    """The draft with the flows of its single tools found out from results and state; recipes know theirs.
+    """The draft, with the flows found out from results and state where it is of single tools; recipes know theirs.
 
     Raises ComposeError("conversation_construct_failed") where single tools feed each other less, or more, deeply than
     the root's calls.
     """
-    if any(is_single_tool(catalogue.recipes[bound.recipe]) for calls in draft.turns for bound in calls):
-        calls = tuple(tuple(bound.call for bound in bounds) for bounds in draft.turns)
-        used = tuple(dict.fromkeys(call.name for turn in calls for call in turn))
-        task = Task(reference(given.environment), "base", ("",) * len(calls), calls, used, state=draft.state)
-        flows = infer(given.environment.tools(), task, [[bound.result for bound in bounds] for bounds in draft.turns])
+    if not are_single_tools(catalogue, draft.plan):
+        return draft
+    calls = tuple(tuple(bound.call for bound in bounds) for bounds in draft.turns)
+    used = tuple(dict.fromkeys(call.name for turn in calls for call in turn))
+    results = [[bound.result for bound in bounds] for bounds in draft.turns]
+    wanted, starts = feeding(given), list(accumulate((len(turn) for turn in calls), initial=0))
 
-        def inferred(turn: int, place: int, bound: BoundCall) -> BoundCall:
-            if not is_single_tool(catalogue.recipes[bound.recipe]):
-                return bound
-            row = flows[turn][place].items()
-            # what only the state knows, the user has to say: nothing else tells it
-            return replace(bound, flows={arg: Flow("user") if flow.source == "state" else flow for arg, flow in row})
+    def kept(flow: Flow, place: Position) -> Flow:
+        """What only the state knows, the user has to say: nothing else tells it. The user says as well what a call
+        happens to show that feeds nothing in the root."""
+        if flow.origin is not None and starts[flow.origin[0]] + flow.origin[1] in wanted.get(place, ()):
+            return flow
+        return Flow("user") if flow.source in ("state", "result") else flow
 
-        draft = with_calls(draft, inferred)
-    if feeding(catalogue, given, draft.plan) and (reached := depth(draft)) != given.profile.depth:
+    said, flows = [""] * len(calls), list[list[dict[str, Flow]]]()
+    for turn, made in enumerate(calls):  # what is said in one is known in the later ones
+        task = Task(reference(given.environment), "base", tuple(said), calls, used, state=draft.state)
+        row = infer(given.environment.tools(), task, results)[turn]
+        flows.append(
+            [{name: kept(flow, (turn, place)) for name, flow in each.items()} for place, each in enumerate(row)]
+        )
+        of_user = [
+            (call.arguments[name], flow)
+            for call, each in zip(made, flows[turn], strict=True)
+            for name, flow in each.items()
+        ]
+        said[turn] = "; ".join(spoken(value) for value, flow in of_user if flow.source == "user")
+    draft = with_calls(draft, lambda turn, place, bound: replace(bound, flows=flows[turn][place]))
+    if (reached := depth(draft)) != given.profile.depth:
         detail = f"results feed calls over {reached} steps, it must be {given.profile.depth}"
-        raise ComposeError("conversation_construct_failed", detail)
+        raise ComposeError("conversation_construct_failed", detail, functions=used)
     return draft
 
 
@@ -166,23 +182,6 @@ def depth(draft: Draft) -> int:
     )
 
 
-def _sample(catalogue: Catalogue, given: Assignment[Task], tool: str) -> tuple[Call, Result] | None:
-    """A call of a tool that works in the seed's world, with its result."""
-    plan = Plan((PlannedTurn((tool,), (tool,)),))
-    for number in range(TRIALS):
-        choose = random_chooser(given.rng(f"sample {tool} {number}"))
-        with contextlib.suppress(ComposeError):
-            bound = realise(given.environment, catalogue, plan, given.seed.state or {}, choose).turns[0][0]
-            return bound.call, bound.result
-    return None
-
-
-def _returned(calls: Sequence[tuple[Call, Result]]) -> set[bytes]:
-    """What calls returned beyond their own arguments, as canonical JSON."""
-    returned = set[bytes]().union(*(contents(result.value) for _, result in calls))
-    return returned.difference(*(contents(dict(call.arguments)) for call, _ in calls))
-
-
-def _is_among(value: Any, known: set[bytes]) -> bool:
-    """Whether a value, or each element of a list, is in `known` (canonical JSON)."""
-    return all(canonical(item) in known for item in (value if isinstance(value, list) else [value]))
+def _only_said(parameter: Parameter) -> bool:
+    """Whether only a user can tell a value for it: no default does, no short list."""
+    return parameter.required and "enum" not in parameter.schema and parameter.schema.get("type") != "boolean"

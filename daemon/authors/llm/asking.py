@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -62,9 +62,9 @@ class Asker(Questioner):
         error: ErrorType,
         *,
         turn: int | None = None,
-        function: str | None = None,
+        functions: Iterable[str] = (),
     ) -> T:
-        """As `ask`, with random seeds that are keyed by `given`.
+        """As `ask`, with random seeds that are keyed by `given`; `functions` are those that the question is about.
 
         Raises ComposeError(error) when no try succeeds, EndpointError, BudgetSpent."""
         try:
@@ -73,7 +73,11 @@ class Asker(Questioner):
             )
         except Unanswered as failed:
             kind, detail = failed.error or error, f"{question.template}: {failed.why}"
-            raise ComposeError(kind, detail, function=function, turn=turn, said=failed.said[:KEPT]) from None
+            involved = failed.functions or tuple(functions)
+            first = next(iter(involved), None)
+            raise ComposeError(
+                kind, detail, function=first, functions=involved, turn=turn, said=failed.said[:KEPT]
+            ) from None
 
 
 @dataclass(slots=True)
@@ -100,7 +104,7 @@ class Context:
         read: Callable[[dict[str, Any]], T],
         *,
         turn: int | None = None,
-        function: str | None = None,
+        functions: Iterable[str] = (),
         **options: Any,
     ) -> T:
         """What `read` makes of the answer to one of the QUESTIONS; `options` are other fields of Question. The field
@@ -114,4 +118,4 @@ class Context:
             fields = {"look_ups": self.look_ups[given.root.id], **fields}
         stage, error = QUESTIONS[template]
         question = Question(template, fields, form, read, stage=stage, **options)
-        return await self.asker.ask_keyed(given, question, error, turn=turn, function=function)
+        return await self.asker.ask_keyed(given, question, error, turn=turn, functions=functions)

@@ -2,9 +2,10 @@
 
 The plan is bound and run with the answers so far; where one is missing, or no longer possible, chance stands in for it
 and an `UnboundArgument` is noted, with the values that are to be had at its moment. The model is asked for the blanks,
-batched or a function at a time with the true state and results before it, and the plan is run again. What turns out to
-be impossible, or makes a call fail, is asked again with the reason, a few times; then the error goes to the critic or
-back to the planner.
+batched or a function at a time with the true state and results before it, and the plan is run again. Values of a recipe
+are chosen among those that its domains list. Of a single tool they are whatever its schema allows: what works now, as
+`probing` finds it, is shown as examples, and the world judges. What turns out to be impossible, or makes a call fail,
+is asked again with the reason, a few times; then the error goes to the critic or back to the planner.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from rods.analysis.profile import Position
 from rods.analysis.schemas import fits, limits
 from rods.answers import AnswerForm, obj
 from rods.canonical import canonical
-from rods.composing.bind import Choice, meant, random_chooser, realise, spoken
+from rods.composing.bind import Choice, Chooser, meant, random_chooser, realise, spoken
 from rods.composing.catalogue import LEFT_OUT, FromUser, Scene, Worded
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import is_single_tool, linking, takes_free_text
+from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.asking import Context
 from rods.daemon.authors.llm.forming import check_form
@@ -36,6 +37,7 @@ SURVEYS = 3  # runs by chance until one shows all blanks
 OPTIONS = 20  # offered for one value
 EXAMPLES = 4
 LONGEST = 80  # characters of an invented text
+LENGTHS = ("maxLength", "maxItems")
 PHRASE = 2.5  # words from which on the listed texts are phrases, not names
 Key = tuple[int, int, str]  # turn, place in it, slot
 
@@ -54,6 +56,7 @@ class UnboundArgument:
     schema: Mapping[str, Any]
     optional: bool
     problem: str = ""
+    fed: bool = False  # the values are what calls returned that should feed it
 
     @property
     def id(self) -> str:
@@ -62,7 +65,10 @@ class UnboundArgument:
 
     def as_schema(self) -> dict[str, Any]:
         """JSON Schema of an answer."""
-        return {"enum": list(self.options)} if self.closed else dict(self.schema)
+        if self.closed:
+            return {"enum": list(self.options)}
+        # A grammar engine unrolls lengths; whoever reads the answer holds it to the whole schema.
+        return {name: word for name, word in self.schema.items() if name not in LENGTHS or word <= LONGEST}
 
     def value(self, answer: Any) -> Any:
         """The value that an answer of this schema means."""
@@ -76,7 +82,8 @@ class UnboundArgument:
         may: dict[str, Any] = {"one of": list(self.options)} if self.closed else {"any": self.schema}
         if not self.closed:
             whole = self.schema.get("type") in ("array", "object")  # in words, the schema would refuse them
-            may["such as"] = list(self.options.values() if whole else self.options)[:EXAMPLES]
+            if such := list(self.options.values() if whole else self.options)[:EXAMPLES]:
+                may["found by an earlier call" if self.fed else "such as"] = such
         if self.optional:
             may["may be left out"] = True
         if self.problem:
@@ -89,11 +96,11 @@ class Answers:
     """What is known while one plan is bound: the answers, and what was wrong with those that failed."""
 
     values: dict[Key, Any] = field(default_factory=dict)
-    problems: dict[Key, str] = field(default_factory=dict)  # such a value must be one of those listed from then on
+    problems: dict[Key, str] = field(default_factory=dict)  # of a recipe: must be one of those listed from then on
     feedback: bool = True
     asked: Counter[Key] = field(default_factory=Counter)
     invented: set[Key] = field(default_factory=set)
-    failed: int = 0
+    prober: Prober | None = None
 
     def add(self, values: Mapping[Key, Any], blanks: Sequence[UnboundArgument]) -> None:
         """Raises ComposeError when a value has been asked for too often."""
@@ -106,16 +113,20 @@ class Answers:
                 raise ComposeError("param_gen_failed", detail, function=blank.tool, turn=blank.key[0])
         self.values |= values
 
-    def reopen(self, error: ComposeError, place: tuple[int, int]) -> None:
-        """After a call that failed although everything is answered, the values of its function are asked for anew, from
-        a list, a few times; where it has none, those that were invented before it. Raises the error when that does not
-        help or there is nothing to ask."""
-        turn = error.turn or 0
-        keys = [key for key in self.values if key[:2] == place and key[0] == turn]
-        keys = keys or [key for key in self.values if key in self.invented - self.problems.keys() and key[0] <= turn]
-        self.failed += 1
-        mendable = self.feedback and error.type in ("vm_exec_failed", "param_gen_failed")
-        if not mendable or not keys or self.failed > AGAIN:
+    def reopen(self, error: ComposeError, run: ValueChooser) -> None:
+        """After a run that failed although everything is answered, values are asked for anew, with the reason, a few
+        times: those of the function that was refused; where it has none, those that were invented before it; where
+        calls do not feed each other as in the root, those that should be fed. Raises the error when that does not help
+        or there is nothing to ask."""
+        keys, turn = list[Key](), error.turn or 0
+        if error.type in ("vm_exec_failed", "param_gen_failed"):
+            keys = [key for key in self.values if key[:2] == run.place and key[0] == turn]
+            keys = keys or [
+                key for key in self.values if key in self.invented - self.problems.keys() and key[0] <= turn
+            ]
+        elif error.type == "conversation_construct_failed":
+            keys = run.unfed
+        if not self.feedback or not keys or max(self.asked[key] for key in keys) > AGAIN:
             raise error
         for key in keys:
             self.problems[key] = error.detail[:200]
@@ -126,45 +137,61 @@ class Answers:
 class ValueChooser:
     """The `Chooser` of one run: takes what is answered, and notes as `blanks` what is not.
 
-    Names and options are `closed`: one of those listed must be taken. Texts in whole phrases and amounts may be
-    invented within the tool's schema, until an invented one has failed. For single tools, where lists are guesses, a
-    value is closed when the world holds those listed; `feeding` says which earlier calls should feed a place, and where
-    one of its arguments can take a value that they returned, it must.
+    Of a recipe, names and options are `closed`: one of those listed must be taken. Texts in whole phrases and amounts
+    may be invented within the tool's schema, until an invented one has failed. Of a single tool lists are guesses: what
+    works now, as the `prober` finds it, and what earlier calls have returned that should feed the place, are examples.
     """
 
     tools: Mapping[str, Tool]
     answers: Answers
     rng: Random
-    feeding: Mapping[Position, Sequence[int]] = field(default_factory=dict)
+    prober: Prober | None = None
     blanks: dict[Key, UnboundArgument] = field(default_factory=dict)
     scene: Scene | None = None  # at the first blank
     place: tuple[int, int] = (-1, -1)  # of the last choice
+    unfed: list[Key] = field(default_factory=list)  # answered with other values than those that should feed them
+    stand_in: Chooser = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stand_in = random_chooser(self.rng) if self.prober is None else self.prober.chooser(self.rng)
 
     def __call__(self, choice: Choice) -> Any:
         key = (choice.turn, choice.place, choice.slot)
         self.place = key[:2]
-        blank = self._blank(key, choice)
+        single = is_single_tool(choice.recipe)
+        blank = self._blank(key, choice, single=single)
         if len(blank.values) == 1 and blank.closed and not blank.optional:
             return blank.values[0]
         if key in self.answers.values:
             answer = self.answers.values[key]
             if (taken := _taken(blank, answer)) is not None:
+                if blank.fed and answer not in blank.values:
+                    self.unfed.append(key)
                 return taken
             if self.answers.feedback:
                 blank = replace(blank, problem=f"{repr(spoken(answer))[:80]} is not to be had at that moment")
         self.blanks[key] = blank
         self.scene = self.scene or choice.scene
         left_out = [LEFT_OUT] if blank.optional else []
-        return random_chooser(self.rng)(replace(choice, values=[*blank.values, *left_out]))
+        return self.stand_in(choice if single else replace(choice, values=[*blank.values, *left_out]))
 
-    def _blank(self, key: Key, choice: Choice) -> UnboundArgument:
+    def _blank(self, key: Key, choice: Choice, *, single: bool) -> UnboundArgument:
         tool, argument = _filled(choice)
         parameter = next(parameter for parameter in self.tools[tool].parameters if parameter.name == argument)
-        schema = _limited(limits(parameter))
-        listed = [value for value in choice.values if value is not LEFT_OUT]
-        fed = linking.fed_values(choice, listed, self.feeding) if self.feeding else []
-        closed = bool(fed) or key in self.answers.problems or _is_closed(choice, argument, listed, schema)
-        values = fed or listed
+        schema, optional = {**limits(parameter), "description": parameter.description}, LEFT_OUT in choice.values
+        values = [value for value in choice.values if value is not LEFT_OUT]
+        fed = False
+        if single:
+            closed = "enum" in schema or schema.get("type") == "boolean"
+            if self.prober is not None and not closed:
+                probed = self.prober.here(choice)
+                fed = probed.fed
+                taken = [call.arguments[argument] for call, _ in probed.working if argument in call.arguments]
+                if probed.working:
+                    values = list({canonical(value): value for value in taken}.values())
+        else:
+            schema = _limited(schema)
+            closed = key in self.answers.problems or _is_closed(choice, argument, values, schema)
         few = values
         if len(values) > OPTIONS:  # a few of them, those of earlier turns first
             known = [value for value in values if meant(value) in choice.earlier][: OPTIONS // 4]
@@ -172,9 +199,8 @@ class ValueChooser:
             few = known + Random(len(values)).sample(rest, OPTIONS - len(known))
         # Numbers and truth values are written as they are, anything else in words.
         options = {value if isinstance(value, (bool, int, float)) else spoken(value): value for value in few}
-        optional = LEFT_OUT in choice.values and not fed
         problem = self.answers.problems.get(key, "")
-        return UnboundArgument(key, tool, argument, values, options, closed, schema, optional, problem)
+        return UnboundArgument(key, tool, argument, values, options, closed, schema, optional, problem, fed)
 
 
 async def execute(context: Context, given: Assignment[Task], plan: Plan, state: Mapping[str, Any]) -> Draft:
@@ -197,27 +223,28 @@ def _bound(
 ) -> Draft | tuple[Sequence[UnboundArgument], Mapping[str, str]]:
     """The draft, or what is still to be asked for it: the blanks, and the fields of the template."""
     catalogue, tools = context.catalogue, given.environment.tools()
-    feeding = linking.feeding(catalogue, given, plan)
+    if answers.prober is None and linking.are_single_tools(catalogue, plan):
+        answers.prober = Prober(given.environment, catalogue, state, linking.feeding(given))
     while True:
         runs = []
         for number in range(SURVEYS):  # where chance fails on the way, another run may show more of what is to be asked
-            run = ValueChooser(tools, answers, given.rng(f"chance {number}"), feeding)
+            run = ValueChooser(tools, answers, given.rng(f"chance {number}"), answers.prober)
             try:
                 draft = realise(given.environment, catalogue, plan, state, run)
+                if not run.blanks:
+                    return linking.with_inferred_flows(catalogue, given, draft)
             except ComposeError as error:
                 runs.append((error.with_traceback(None), run))  # whose frames would hold the world in a cycle with it
                 if not run.blanks:
                     break
             else:
-                if run.blanks:
-                    return _question(context, plan, state, run)
-                return linking.with_inferred_flows(catalogue, given, draft)
+                return _question(context, plan, state, run)
         if all(error.domain for error, _ in runs):  # nothing to choose from, whatever is chosen before
             raise runs[0][0]
         failure, run = max(runs, key=lambda pair: len(pair[1].blanks))
         if run.blanks:
             return _question(context, plan, state, run)
-        answers.reopen(failure, run.place)
+        answers.reopen(failure, run)
 
 
 def _question(
@@ -257,7 +284,7 @@ async def _asked(
 
     first, room = blanks[0], 40 * len(blanks)
     return await context.ask(
-        given, "parameters", fields, form, read, turn=first.key[0], function=first.tool, parts=room
+        given, "parameters", fields, form, read, turn=first.key[0], functions=[first.tool], parts=room
     )
 
 
@@ -291,7 +318,7 @@ def _is_closed(choice: Choice, argument: str, values: Sequence[Any], schema: Map
         return True
     parts = [item for value in values for item in (value if isinstance(value, list) else [value])]
     texts = [item for item in parts if isinstance(item, str)]
-    if texts and not is_single_tool(choice.recipe):
+    if texts:
         return not takes_free_text(argument) and sum(len(text.split()) for text in texts) < PHRASE * len(texts)
     world = contents(choice.scene.state).union(*(contents(result.value) for _, result in choice.scene.calls))
     return 2 * sum(canonical(item) in world for item in parts) >= len(parts)

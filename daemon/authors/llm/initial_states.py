@@ -40,15 +40,16 @@ async def initial_state(context: Context, given: Assignment[Task], plan: Plan) -
         state = await _rewritten(context, given, plan)
     else:
         state = await context.compute(fresh_state, context.catalogue, plan, given.seed, given.rng("state"))
+    return await context.compute(mended, context, given, state)
 
-    def patched() -> dict[str, Any]:
-        made = state
-        for part in fitting(state, context.patches):
-            mended = deep_merge(made, part)
-            made = made if _illegal(given.environment, mended) else mended
-        return made
 
-    return await context.compute(patched)
+def mended(context: Context, given: Assignment[Task], state: Mapping[str, Any]) -> dict[str, Any]:
+    """`state` with the patches so far that fit it and with which it stays legal."""
+    made = dict(state)
+    for part in fitting(state, context.patches):
+        patched = deep_merge(made, part)
+        made = made if _illegal(given.environment, patched) else patched
+    return made
 
 
 async def _rewritten(context: Context, given: Assignment[Task], plan: Plan) -> dict[str, Any]:

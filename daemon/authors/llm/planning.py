@@ -13,17 +13,21 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rods.analysis.profile import Position
 from rods.answers import AnswerForm, Unreadable
 from rods.composing.catalogue import Catalogue, Recipe
 from rods.composing.plan_search import Table, deniable
 from rods.composing.records import ComposeError, Plan, PlannedTurn
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import is_single_tool, linking
+from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing, wording
 from rods.daemon.authors.llm.asking import Context
+from rods.daemon.authors.llm.forming import check_form
+from rods.daemon.authors.llm.initial_states import mended
 from rods.daemon.authors.procedural import sketch
 from rods.prompts import load
 from rods.tasks import Task
@@ -32,6 +36,8 @@ CHOICES = 12  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
 NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 400}
 FAILURE = 1_000  # characters of a failure that is told
+PAIRS = 12  # that are shown of functions which feed each other
+REFUSAL = 120  # characters of what the world says to a function that it refuses
 TOLD = 2_000  # characters of what the root's user says
 
 
@@ -41,10 +47,12 @@ Options = tuple[str, ...]  # functions that fit a place, all with as many calls
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """The functions to choose in each turn, of the options of each place; none where no call is right. `depth` is None
-    where only the calls can show it."""
+    where only the calls can show it; then `pairs` are functions that were found to feed each other, of places that
+    should."""
 
     turns: tuple[tuple[Options, ...], ...]
     depth: int | None = None
+    pairs: Mapping[tuple[Position, Position], linking.Pairs] = field(default_factory=dict)
 
     @property
     def offered(self) -> list[list[str]]:
@@ -71,7 +79,10 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
     for group in given.profile.classes:
         wording.query_template(given.environment, group, fallback=context.settings.fallback_prompt)
     catalogue = context.catalogue
-    wanted = await context.compute(pattern, catalogue, given, given.rng("pattern"))
+    prober = Prober(
+        given.environment, catalogue, mended(context, given, given.seed.state or {}), linking.feeding(given)
+    )
+    wanted = await context.compute(pattern, prober, given, given.rng("pattern"))
     choice = any(len(options) > 1 for places in wanted.turns for options in places)
     if not given.same and not choice and (why := _repeats(catalogue, given, wanted.offered)):
         raise ComposeError("no_pattern", f"{why}, and no other functions fit its places")
@@ -97,16 +108,20 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
         return Plan(turns, {"story": answer["narrative"].strip()} if given.narrative else {})
 
     async def check(made: Plan) -> None:
-        if fault := await context.compute(linking.unfed, catalogue, given, made):
-            raise Unreadable(fault, error="conversation_construct_failed")
+        try:
+            await check_form(context, given, await context.compute(linking.rehearse, prober, given, made))
+        except ComposeError as error:
+            raise Unreadable(error.detail, error.type, error.functions) from None
 
     told, tools = load("guidance").sections, given.environment.tools()
     names = list(dict.fromkeys(name for turn in wanted.offered for name in turn))
+    refused = {} if wanted.depth is not None else await context.compute(linking.refused, prober, names)
     failed = dict.fromkeys(error.type for error in reversed(given.failures))  # each once, the newest first
     fields = {
         "functions": "\n".join(showing.purpose(catalogue, name) for name in names),
         "schemas": showing.schemas(tools[name] for name in sorted(set(_tools(catalogue, [names])))),
         "pattern": _places(wanted) + _links(given, wanted),
+        "refused": "\n".join(f"{name}: {text[:REFUSAL]}" for name, text in refused.items()),
         "tools": ", ".join(given.profile.tools),
         "root": showing.excerpt("\n".join(given.root.script), TOLD),
         "failures": "\n".join(map(_failure_line, given.failures)),
@@ -121,6 +136,7 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
         read,
         check=check if wanted.depth is None else None,
         sections=[
+            *(["refused"] if refused else []),
             *(["story", "root"] if given.narrative else []),
             *(["avoid"] if choice and not given.same else []),
             *(["learn"] if given.failures else []),
@@ -128,13 +144,14 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
     )
 
 
-def pattern(catalogue: Catalogue, given: Assignment[Task], rng: random.Random) -> Pattern:
+def pattern(prober: Prober, given: Assignment[Task], rng: random.Random) -> Pattern:
     """The pattern for one plan. Raises ComposeError("no_pattern") when no function is left for some place."""
+    catalogue = prober.catalogue
     own = {name: recipe for name, recipe in catalogue.recipes.items() if not is_single_tool(recipe)}
     if own and not any(error.type == "decompose_failed" for error in given.failures):
         return _from_recipes(catalogue, own, given, rng)
-    turns = linking.tool_options(catalogue, given, rng, CHOICES)
-    return Pattern(tuple(tuple(tuple(options) for options in places) for places in turns))
+    turns, pairs = linking.tool_options(prober, given, rng)
+    return Pattern(tuple(tuple(tuple(options) for options in places) for places in turns), pairs=pairs)
 
 
 def _from_recipes(
@@ -212,23 +229,24 @@ def _check(catalogue: Catalogue, given: Assignment[Task], wanted: Pattern, chose
         for options, name in zip(places, names, strict=True):
             recipe = _offered(catalogue, given, options, name, here)
             if names.count(name) > 1 and (wanted.depth is not None or not recipe.user_slots):  # nothing would differ
-                raise Unreadable(f"{here} asks for {name} twice", error="duplicate_func")
+                raise Unreadable(f"{here} asks for {name} twice", "duplicate_func", [name])
             if missing := recipe.needs.union(recipe.when) - table.things.keys():
                 what = f"{here}: {name} needs {', '.join(sorted(missing))}"
                 for later in (recipes[name] for names in chosen[turn + 1 :] for name in names if name in recipes):
                     if missing.intersection((*later.gives, *later.makes)):
                         why = f"{what}, which only the later {later.name} gives"
-                        raise Unreadable(why, error="conversation_construct_failed")
-                raise Unreadable(f"{what}, which nothing before it gives")
+                        raise Unreadable(why, "conversation_construct_failed", [name, later.name])
+                raise Unreadable(f"{what}, which nothing before it gives", functions=[name])
             table.add(recipe, turn)
         if turn and names and not wanted.turns[turn - 1]:  # what the turn before asks for, and cannot be served there
             before, gives = set(_tools(catalogue, chosen[:turn])), set[str]()
             for recipe in (recipes[name] for name in names):
                 if type == "miss_func" and before.issuperset(recipe.tools) and not gives & recipe.needs:
-                    raise Unreadable(f"{here}: {recipe.name} calls only tools that earlier turns call")
+                    why = f"{here}: {recipe.name} calls only tools that earlier turns call"
+                    raise Unreadable(why, functions=[recipe.name])
                 gives.update(recipe.gives)
             if type == "miss_param" and not any(recipes[name].user_slots for name in names):
-                raise Unreadable(f"{here} must need a value that only the user can say")
+                raise Unreadable(f"{here} must need a value that only the user can say", functions=names)
     if wanted.depth is not None and table.depth != wanted.depth:
         raise Unreadable(f"results feed calls over {table.depth} steps, it must be {wanted.depth}")
     if not given.same and (why := _repeats(catalogue, given, chosen)):
@@ -242,11 +260,11 @@ def _offered(catalogue: Catalogue, given: Assignment[Task], options: Options, na
     if name in options:
         return recipe
     if given.blocked.intersection((name, *recipe.tools)):
-        raise Unreadable(f"{where} is blocked")
+        raise Unreadable(f"{where} is blocked", functions=[name])
     if len(recipe.steps) != (room := len(catalogue.recipes[options[0]].steps)):
         calls = f"{where} comes down to the {len(recipe.steps)} calls {', '.join(recipe.tools)}"
-        raise Unreadable(f"{calls}; there is room for {room}", error="decompose_failed")
-    raise Unreadable(f"{where} is not among those offered there: {', '.join(options)}")
+        raise Unreadable(f"{calls}; there is room for {room}", "decompose_failed", [name])
+    raise Unreadable(f"{where} is not among those offered there: {', '.join(options)}", functions=[name])
 
 
 def _places(wanted: Pattern) -> str:
@@ -270,9 +288,14 @@ def _links(given: Assignment[Task], wanted: Pattern) -> str:
         return f"\nKeep to this, whichever functions you choose: {'; '.join(uses)}."
     fed = {
         f"place {consumer[1] + 1} of turn {consumer[0] + 1} from place {producer[1] + 1} of turn {producer[0] + 1}"
+        f"{_found(wanted.pairs.get((producer, consumer), ()))}"
         for producer, consumer, _ in given.profile.edges
     }
     return f"\nWhat a call returns must be of use as an argument later: {'; '.join(sorted(fed))}."
+
+
+def _found(pairs: Sequence[tuple[str, str]]) -> str:
+    return f" (such as {', '.join(f'{giver} to {taker}' for giver, taker in pairs[:PAIRS])})" if pairs else ""
 
 
 def _failure_line(error: ComposeError) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from rods.analysis.containment import Text, is_small
 from rods.answers import AnswerForm, Unreadable
 from rods.canonical import canonical, content_id
-from rods.composing.catalogue import Slot
+from rods.composing.catalogue import LEFT_OUT, Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.daemon.authors.base import Assignment, Defect, Texts
 from rods.daemon.authors.llm import showing
@@ -99,7 +99,8 @@ async def reword(context: Context, given: Assignment[Task], draft: Draft, texts:
         "calls": with_values(tools, short.turns[turn]),
         "longest": str(LONGEST),
     }
-    return await context.ask(given, "refine_rewrite", fields, AnswerForm({"query": TEXT}), read, turn=turn)
+    form, functions = AnswerForm({"query": TEXT}), draft.functions([turn])
+    return await context.ask(given, "refine_rewrite", fields, form, read, turn=turn, functions=functions)
 
 
 async def _aligned(
@@ -123,15 +124,15 @@ async def _aligned(
             AnswerForm({"verdict": verdict, "problem": length}, optional=frozenset({"problem"})),
             lambda answer: (answer["verdict"], answer.get("problem", "") or answer["reason"]),
             turn=turns[0],
-            function=draft.turns[turns[0]][0].recipe,
+            functions=draft.functions(turns),
         )
         if "misaligned" not in verdicts:
             return texts
         problem = why if context.settings.feedback else ""
     wrong = verdicts.index("misaligned")
     detail = f"{texts[wrong]!r} does not say what its calls do: {why}"
-    name = draft.turns[turns[wrong]][0].recipe
-    raise ComposeError("query_verify_failed", detail, function=name, turn=turns[wrong])
+    first, *others = draft.functions(turns[wrong : wrong + 1])
+    raise ComposeError("query_verify_failed", detail, function=first, functions=others, turn=turns[wrong])
 
 
 async def _written(
@@ -168,7 +169,7 @@ async def _written(
         read,
         sections=[*(["context"] if context.settings.rewrite else []), *(["mend"] if problem else [])],
         turn=turns[0],
-        function=calls[0][0].recipe,
+        functions=draft.functions(turns),
         parts=200 * len(turns),
     )
 
@@ -222,7 +223,8 @@ def user_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> list[U
     values: dict[bytes, UserValue] = {}
     for bound in calls:
         parameters = {parameter.name: parameter for parameter in tools[bound.call.name].parameters}
-        words = {canonical(slot.value): slot for slot in bound.slots.values() if not slot.thing}
+        slots = [slot for slot in bound.slots.values() if not slot.thing and slot.value is not LEFT_OUT]
+        words = {canonical(slot.value): slot for slot in slots}
         for argument, flow in bound.flows.items():
             value = bound.call.arguments.get(argument)
             key = canonical(value)
@@ -279,13 +281,15 @@ def faults(given: Assignment[Task], draft: Draft, texts: Sequence[str], turn: in
 
 def _check(given: Assignment[Task], draft: Draft, texts: Texts, turns: Iterable[int]) -> None:
     """Raises Unreadable, with all that the model should put right in these turns."""
-    forms, values = [], []
+    forms, values, at_fault = list[str](), list[str](), list[int]()
     for turn in turns:
         form, value = faults(given, draft, texts, turn)
         forms += [f"turn {turn + 1}: {reason}" for reason in form]
         values += value
-    if forms or values:
-        raise Unreadable("; ".join(forms + values), error=None if forms else "query_verify_failed")
+        at_fault += [turn] if form or value else []
+    if at_fault:
+        told, functions = "; ".join(forms + values), draft.functions(at_fault)
+        raise Unreadable(told, error=None if forms else "query_verify_failed", functions=functions)
 
 
 def _list_schema(schema: Any, count: int) -> dict[str, Any]:

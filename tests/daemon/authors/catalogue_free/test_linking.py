@@ -7,8 +7,11 @@ import pytest
 from bench.fixtures.llm_stub import Stub
 from rods.analysis.profile import profile
 from rods.composing.records import ComposeError
+from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking
+from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm.planning import pattern
+from rods.tasks import Task
 from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.catalogue_free.test_own_environment import TOY, root
 from tests.daemon.authors.llm.early import early, planned
@@ -19,20 +22,24 @@ from tests.environments import load
 NAME = f"{TOY}:environment"
 
 
+def prober(given: Assignment[Task]) -> Prober:
+    catalogue = catalogue_with_tools(given.environment)
+    return Prober(given.environment, catalogue, given.seed.state or {}, linking.feeding(given))
+
+
 def test_a_tool_feeds_another_when_its_result_holds_what_the_other_s_argument_is_called_like() -> None:
     given = assignment(root("environment", "base"), load(NAME))
-    found = linking.pairs(
-        catalogue_with_tools(load(NAME)), given, ["titles", "total", "write"], ["read", "label", "count"]
-    )
-    assert set(found) == {("titles", "read"), ("titles", "label"), ("write", "read"), ("write", "label")}
+    found = linking.pairs(prober(given), ["titles", "total", "write"], ["read", "label", "count"])
+    by_name = {("titles", "read"), ("titles", "label"), ("write", "read"), ("write", "label")}
+    assert set(found) == {*by_name, ("titles", "count")}, "any text that a result shows, where the world takes it"
 
 
 def test_where_the_root_s_calls_feed_each_other_only_tools_that_can_are_offered() -> None:
     given = assignment(bare_environment.moved(seed("base")), load(bare_environment.NAME))
     ((one, place), (two, other), _), *_ = given.profile.edges
-    found = pattern(catalogue_with_tools(load(bare_environment.NAME)), given, given.rng("pattern"))
+    found = pattern(prober(given), given, given.rng("pattern"))
     givers, takers = found.turns[one][place], found.turns[two][other]
-    assert linking.pairs(catalogue_with_tools(load(bare_environment.NAME)), given, givers, takers)
+    assert list(linking.pairs(prober(given), givers, takers))
     assert "add_contact" not in givers and "list_team" not in takers
 
 
@@ -42,8 +49,9 @@ async def test_a_plan_whose_calls_cannot_feed_each_other_is_refused_before_anyth
     name = bare_environment.NAME
     given = assignment(bare_environment.moved(seed("base")), load(name))
     turns = [["list_team"] * count for count in given.profile.calls_per_turn]
-    fault = linking.unfed(catalogue_with_tools(load(name)), given, planned(name, *map(tuple, turns)))
-    assert "list_team in turn" in fault and "can use nothing that list_team returns" in fault
+    with pytest.raises(ComposeError, match=r"list_team in turn .* can use nothing that list_team returns") as unfed:
+        linking.rehearse(prober(given), given, planned(name, *map(tuple, turns)))
+    assert unfed.value.functions == ("list_team",)
     monkeypatch.setattr(linking, "pairs", lambda *_: [])  # offer what cannot feed, too
     async with early(stub, "aloof", name, structured=False) as who:
         with pytest.raises(ComposeError, match="can use nothing") as caught:

@@ -20,6 +20,8 @@ MARKS = {
     '"aligned" when all of this holds': "query_verification",
 }
 
+WAYS = ("one of", "found by an earlier call", "such as")  # in which a line offers values
+
 
 def role(request: dict[str, Any]) -> str:
     asked = later_roles.question(request)
@@ -71,7 +73,9 @@ def fields_of(request: dict[str, Any]) -> Fields:
     if name == "parameters":
         return {
             "values": {
-                key: rng.choice(one["one of"]) if "one of" in one else instance(one["any"], rng)
+                key: rng.choice(offered)
+                if (offered := next(filter(None, map(one.get, WAYS)), None))
+                else instance(one["any"], rng)
                 for key, one in open_values(request).items()
             }
         }

@@ -28,7 +28,9 @@ async def ask(asker: Asker, function: str | None = None, **options: Any) -> Any:
     question = Question(
         "query_verification", fields, FORM, lambda answer: answer["verdict"], stage="verification", **options
     )
-    return await asker.ask_keyed(assignment(), question, "query_verify_no_tag", turn=2, function=function)
+    return await asker.ask_keyed(
+        assignment(), question, "query_verify_no_tag", turn=2, functions=[function] if function else []
+    )
 
 
 @pytest.mark.parametrize("habit", ["obedient", "learning", "thinking", "wild", "parrot"])

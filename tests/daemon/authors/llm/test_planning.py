@@ -8,13 +8,16 @@ from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
 from bench.fixtures.llm_stub import Stub
+from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError
-from rods.daemon.authors.catalogue_free import catalogue_with_tools
+from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking
+from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import planning
 from rods.daemon.authors.llm.planning import Pattern, pattern
 from rods.tasks import TASK_TYPES, TaskType
@@ -52,6 +55,10 @@ async def test_the_same_functions_may_be_demanded(stub: Stub) -> None:
     assert [turn.tools for turn in made.turns] == [tuple(call.name for call in calls) for calls in given.seed.calls]
 
 
+def prober(given: Assignment[Any], catalogue: Catalogue) -> Prober:
+    return Prober(given.environment, catalogue, given.seed.state, linking.feeding(given))
+
+
 @pytest.mark.parametrize("environment", ["desk", bare_environment.NAME])
 @pytest.mark.parametrize("functions", ["other", "same"])
 def test_blocked_functions_are_never_offered(environment: str, functions: Literal["other", "same"]) -> None:
@@ -60,7 +67,11 @@ def test_blocked_functions_are_never_offered(environment: str, functions: Litera
     given = replace(given, same=functions == "same")
     for number in range(5):
         try:
-            offered = [name for turn in pattern(catalogue, given, given.rng(f"{number}")).offered for name in turn]
+            offered = [
+                name
+                for turn in pattern(prober(given, catalogue), given, given.rng(f"{number}")).offered
+                for name in turn
+            ]
         except ComposeError as error:
             assert error.type == "no_pattern" and number
             return
@@ -72,7 +83,7 @@ def test_blocked_functions_are_never_offered(environment: str, functions: Litera
 def test_whatever_is_chosen_from_the_pattern_has_the_root_s_depth() -> None:
     given, catalogue = assignment(seed("miss_func")), catalogue_with_tools(load("desk"))
     for number in range(10):
-        found = pattern(catalogue, given, given.rng(f"{number}"))
+        found = pattern(prober(given, catalogue), given, given.rng(f"{number}"))
         assert found.depth == given.profile.depth
         for turn, places in enumerate(found.turns):
             for options in places:
