@@ -338,4 +338,4 @@ def test_one_rollout_a_task_and_a_change_of_feedback_leave_the_loop_reproducible
     assert pools(killed) == pools(whole)
     assert injected(whole) >= 1 and verify(whole).ok and verify(killed).ok
     shown = {(groups[0]["stage"], groups[0]["interface"]) for *_, groups in live_steps(whole)}
-    assert shown == {(1, "hints-1-terse"), (2, "identity")}
+    assert shown == {(1, "hints-2-terse"), (2, "identity")}

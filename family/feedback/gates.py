@@ -1,8 +1,10 @@
-"""What a text of feedback may hold: nothing that any ground truth holds and nobody showed, in whatever spelling. It may
-be made of nothing but plain English words (plain_words.txt, in any form), the words of the documents of the failing
-tool and of its remedy's, those of the refusal, and names of tools and parameters. Values that are words themselves may
-not be told where these do not tell them, neither whole nor with other endings, signs or words among their own, nor
-spelled by first or last letters or capitals."""
+"""What a text of feedback may hold: nothing that singles out a value, whoever knows it, and no order of calls.
+
+It is made of a small closed vocabulary (plain_words.txt, in any form), the words in which the documents of the failing
+tool and of its remedy's speak of them, and those of the refusal: no digits, and no numbers, ranks, places or extremes
+(barred_words.txt). Of the values that a document lists for an argument it says all, as they are listed, or none. A
+tool's name is said to describe the tool, not to order a call. What ground truths hold and nobody showed is not said in
+any form, nor spelled by letters at fixed places of words, sentences or clauses (docs/feedback.md has what remains)."""
 
 from __future__ import annotations
 
@@ -21,23 +23,43 @@ from rods.analysis.flows import value_of
 from rods.analysis.plausible_calls import KnownValues, documented, options, plausible
 from rods.analysis.sampling import WORDS
 from rods.calls import Call
-from rods.environments.base import Environment, Instance, Result, Tool
+from rods.environments.base import Environment, Instance, Parameter, Result, Tool
 from rods.family.feedback.failures import pattern, shape
 from rods.family.feedback.hints import tools_named
 from rods.tasks import AnyTask, Task
 
 LONGEST, SHORTEST = 300, 20  # characters of a text
-NAMED = 2  # tools that a text may name, the failing one included
+MOST_WORDS = 30  # of a text
+SAID = 3  # times that a word of more than three letters may be said
 APART = 3  # so many other words may stand among those of a value, which tell it all the same
-INITIALS, CAPITALS = 4, 3  # letters of a value that first or last letters, and that capitals may not spell
+WHOLE, EDGE = 3, 4  # letters of values that may not be spelled by all words of a clause, and by the first of them
 # A judge's four verdicts, and what each of them is of a text that may be shown (000 Appendix C.2).
 VERDICTS = {"solution_leakage": False, "exploration_constraint": False, "actionability": True, "hint_quality": True}
 ORDINARY = ("and", "the", "not", "for", "with")  # values that prove nothing: no sentence can be made without them
-_FORM = re.compile(r"[A-Za-z0-9 .,;:'\"`?!_/-]*")
-_RUNS = re.compile(r"[.,;:'\"?!/-]{2,}|_{2,}|(?<=[\w]) (?=[.,;:?!])")
+_FORM = re.compile(r"(?:[A-Za-z0-9_ .,;:-]|(?<=[a-z])'s\b|(?<=s)'(?= ))*")
+_RUNS = re.compile(r"[.,;:-]{2,}|_{2,}|(?<=\w) (?=[.,;:])|[.,;:](?=\w)|-(?!\w)|(?<!\w)-")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
 _LETTERS = re.compile(r"[^\W_]")
-_ENDS = re.compile(r"[.!?]")
+_ENDS, _CLAUSES = re.compile(r"[.;]"), re.compile(r"[.,;:]")
+# Words of ranks and numbers where they are none: "at least", "look it up first.", "in order to".
+_IDIOMS = re.compile(
+    r"(?i)\b(?:at (?:least|most)|(?<=has )a (?:maximum|minimum)|in order to|two(?= different)"
+    r"|(?<!the )(?<!is )(?<!are )(?<!be )(?<!come )(?<!comes )first(?=[.,;]|$))"
+)
+_RULES = re.compile(
+    r"(?i)\b(?:(?:in|of|from|see|that|as) the document|the document (?:gives|lists|explains)|this error)\b"
+)
+_BY = "that|which|who|whose|where|with"  # single out, behind those, unless a document or a result speaks
+_SPEAKS = r"(?! (?:the )?(?:document\b|\w+ (?:gives?|gave|lists?|returns?|returned|shows?)\b))"
+_DESCRIBED = r"(?! (?:returns|shows|lists|tells|gives|finds|does|may|can)\b)"  # may follow the name of a tool
+_QUANTITY = re.compile(r"\b(?:(?:number|amount|length|letters?) of|(?:is|are|be|has|have|takes) one(?! of))\b")
+_AGAIN = re.compile(r"\b(\w+),? (?:and |or )?\1\b")
+_OPPOSITES = {"old": "new", "closed": "open", "empty": "full", "full": "empty", "taken": "free", "long": "short"}
+_HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
+_EXAMPLES = re.compile(r"\(?\b(?:e\.g\.|for example|such as|like)[^.)]*\)?|'[^']*'|\"[^\"]*\"")
+_GLOSS = re.compile(r"'[^']+' (?:for|is|means|=) (\w+)")
+_INFLECTED = ("s", "ed", "ing", "ion", "e", "y", "ly")  # other forms of a word end so, or are in the list
+_CHOICE = re.compile(r"\boptions(?: are)?: ([\w ,]+)", re.IGNORECASE)
 
 
 class GroundTruthValues:
@@ -57,7 +79,7 @@ class GroundTruthValues:
                         values.setdefault(key_of(leaf), leaf)
         self._values = [(value, Counter(map(stem, WORD.findall(value)))) for value in values.values()]
         short = {"".join(_LETTERS.findall(value)).casefold() for value in values.values()}
-        self._spelled = {word for word in short if len(word) >= CAPITALS and word.isalpha()}
+        self._spelled = {word for word in short if len(word) >= WHOLE and word.isalpha()}
 
     def told(self, text: str, shown: Sequence[str]) -> list[str]:
         """The words of `text` that tell values which none of `shown` tells: whole, in another form, or word by word,
@@ -74,21 +96,33 @@ class GroundTruthValues:
         return told
 
     def spelled(self, text: str) -> bool:
-        """Whether first or last letters of successive words, the first ones of sentences, or capitals spell a value,
-        forwards or backwards."""
-        words = [WORD.findall(sentence) for sentence in _ENDS.split(text.casefold())]
-        every = [word for sentence in words for word in sentence]
-        lines = [
-            (INITIALS, "".join(word[0] for word in every)),
-            (INITIALS, "".join(word[-1] for word in every)),
-            (INITIALS, "".join(sentence[0][0] for sentence in words if sentence)),
-            (CAPITALS, "".join(letter for letter in text if letter.isupper()).casefold()),
-        ]
-        return any(
-            len(value) >= least and (value in line or value in line[::-1])
-            for value in self._spelled
-            for least, line in lines
-        )
+        """Whether letters at a fixed place of successive words, or of every other or third one, spell a value, forwards
+        or backwards: all of those of a clause, of a sentence or of the text, or so many of them that it is no chance.
+        So do the first letters of sentences, and capitals."""
+        folded = text.replace("'s", "s").casefold()
+        units = [WORD.findall(part) for ends in (_CLAUSES, _ENDS) for part in ends.split(folded)]
+        units.append([part[0] for part in map(WORD.findall, _ENDS.split(folded)) if part])
+        lines = {(0, "".join(filter(str.isupper, text)).casefold())}
+        for unit in (*units, WORD.findall(folded)):
+            for place, stride in itertools.product((0, 1, 2, -1, -2), (1, 2, 3)):
+                odd = 2 if stride > 1 else {0: -1, -1: 0}.get(place, 1)
+                lines |= {(odd, _letters(unit[first::stride], place)) for first in range(stride)}
+        return any(_spells(line, value, odd) for value in self._spelled for odd, line in lines if len(line) > 2)
+
+
+def _spells(line: str, value: str, odd: int) -> bool:
+    """Whether a line is `value`, begins or ends with it, or holds it, the longer, the odder the line."""
+    both, least = (value, value[::-1]), EDGE + odd
+    return (
+        (line in both and len(value) >= WHOLE + max(0, odd // 2 * 2))
+        or (len(value) >= least and (line.startswith(both) or line.endswith(both)))
+        or (len(value) > least and any(one in line for one in both))
+    )
+
+
+def _letters(words: Iterable[str], place: int) -> str:
+    """The letters at a place of each word, those of words that are too short left out."""
+    return "".join(word[place] for word in words if -len(word) <= place < len(word))
 
 
 def feedback_faults(
@@ -96,35 +130,114 @@ def feedback_faults(
 ) -> list[str]:
     """Why `text` may not be shown for refusals of `tool` with this pattern; empty where it may. `remedy`: the tool that
     its remedy names. The reasons tell a writer what to change, and none of the values that it must not know."""
-    if not SHORTEST <= len(text) <= LONGEST:
-        return [f"it has {len(text)} characters; it must have {SHORTEST} to {LONGEST}"]
+    words, tools = WORD.findall(text), [tool, *([remedy] if remedy else [])]
+    if not SHORTEST <= len(text) <= LONGEST or len(words) > MOST_WORDS:
+        allowed = f"it must have {SHORTEST} to {LONGEST}, and at most {MOST_WORDS}"
+        return [f"it has {len(text)} characters and {len(words)} words; {allowed}"]
     if not _FORM.fullmatch(text) or _RUNS.search(text):
-        return ["it holds characters other than letters, single signs (. , ; : ' \" ` ? ! / -) and single blanks"]
-    tools = [tool, *([remedy] if remedy else [])]
-    documents = [_document(described) for described in tools]
-    shown = [*documents, re.sub(r"\{\w+\}|<\w+>", " ", pattern)]
-    names = {name for known in environment.tools().values() for name in (known.name, *known.parameter_names)}
-    allowed = plain_words() | {stem(word) for part in shown for word in WORD.findall(part)}
-    exact = names | {token for part in shown for token in _TOKEN.findall(part)}
-
-    def admitted(token: str) -> bool:
-        if token in exact or token in ("a", "A"):
-            return True
-        return token.isalpha() and len(token) > 1 and token[1:].islower() and stem(token) in allowed
-
-    odd = list(dict.fromkeys(token for token in _TOKEN.findall(text) if not admitted(token)))
-    if odd:
+        return ["it holds characters other than letters, single signs (. , ; : ' -) and single blanks"]
+    if others := (named := tools_named(environment, text)) - {described.name for described in tools}:
+        return [f"it names {len(others)} tools beside {tool.name} and that of its remedy"]
+    refusal, plain = re.sub(r"\{\w+\}|<\w+>", " ", pattern), text.rstrip(".")
+    for parameter, values in _choices(tools):
+        if values and parameter.schema.get("type") != "array":  # of which all may be the value
+            plain = re.sub(r"(?:, (?:and |or )?| and | or )".join(map(re.escape, values)) + "$", "", plain)
+    if odd := _odd(_IDIOMS.sub(lambda found: " " * len(found[0]), plain), tools, refusal):
         some = ", ".join(map(repr, odd[:5]))
         return [f"these are neither plain words nor words of the tool's document: {some}"]
-    named = tools_named(environment, text)
-    if len(named | {tool.name}) > NAMED:
-        return [f"it names {len(named)} tools; it may name one beside {tool.name}"]
-    if told := truth.told(text, shown):
+    if fault := _singled_out(plain, tools, refusal) or _ordered(text, named) or _repeated(text, tools):
+        return [fault]
+    if told := truth.told(_RULES.sub(" ", text), [*map(_document, tools), refusal]):
         some = " and ".join(map(repr, told[:3]))
         return [f"it says {some}, which may be a value of an argument and stands in no document: say it otherwise"]
-    if truth.spelled(text):
-        return ["first or last letters, or capitals, spell a value"]
-    return []
+    return ["letters at fixed places of its words spell a value"] if truth.spelled(text) else []
+
+
+def vocabulary(tools: Sequence[Tool], refusal: str) -> frozenset[str]:
+    """The words that a text may be made of, in any form: the plain ones, those of the refusal, and those by which
+    documents speak of tools and arguments, but for examples, listed values and what booleans switch."""
+    parts, limited = [refusal], [parameter for parameter, _ in _choices(tools)]
+    for tool in tools:
+        parts += [tool.name, tool.description, *tool.parameter_names]
+        parts += [parameter.description for parameter in tool.parameters if parameter not in limited]
+    parts += () if limited else word_list("describing_words")
+    shown = _words(" ".join(_EXAMPLES.sub(" ", part) for part in parts))
+    barred = word_list("barred_words").difference(_words(f"{refusal} {tools[0].description}"))
+    return (word_list("plain_words") | shown) - barred
+
+
+def _odd(text: str, tools: Sequence[Tool], refusal: str) -> list[str]:
+    """The tokens of `text` that are not in the vocabulary, each once."""
+    words = vocabulary(tools, refusal)
+    stems, barred = set(map(stem, words)), word_list("barred_words") - words
+    names = {name for tool in tools for name in (tool.name, *tool.parameter_names)}
+    shown = set(_TOKEN.findall(" ".join([refusal, *(tool.description for tool in tools)])))
+
+    def admitted(match: re.Match[str]) -> bool:
+        token, before = match[0], text[: match.start()].rstrip()
+        opens, word = not before or before[-1] in ".:;", token.casefold()
+        if token in names or token in ("a", "s") or (opens and token == "A"):
+            return True
+        written = token.islower() or token in shown or (opens and token[1:].islower())
+        form = word == (root := stem(word)) or word.endswith(_INFLECTED)
+        known = word in words or (form and root in stems and word not in barred)
+        return len(token) > 1 and token.isalpha() and written and known
+
+    return list(dict.fromkeys(match[0] for match in _TOKEN.finditer(text) if not admitted(match)))
+
+
+def _singled_out(text: str, tools: Sequence[Tool], refusal: str) -> str:
+    """What `text` says of one of the values that a document lists; empty where it says nothing of any."""
+    said = set(map(stem, WORD.findall(text)))
+    known = set(map(stem, _words(" ".join([tools[0].name, refusal, *_IDIOMS.findall(text.replace("first,", ""))]))))
+    nouns = {"one", "ones", "value", "values", "option", "options"}
+    for parameter, values in _choices(tools):
+        about = _words(parameter.name) if values else frozenset()
+        nouns |= about
+        meant = _words(" ".join([*values, *_GLOSS.findall(parameter.description)]))
+        hinted = said & {stem(word) for one in meant for word in (one, _OPPOSITES.get(one, one))}
+        if hinted - known or (hinted and said & set(map(stem, about))):
+            return f"it says some of what the document lists for {parameter.name}: say all, as it does, or none"
+    if re.search(rf"(?<!which )\b(?:{'|'.join(nouns)}) (?:{_BY})\b{_SPEAKS}", text, re.IGNORECASE):
+        return "it points at one value among others: say what all of them have in common"
+    nouns = nouns.union(*(_words(name) for tool in tools for name in tool.parameter_names))
+    if re.search(
+        rf"\b(?:{'|'.join(nouns)})s? (?:earlier|longer|more|shorter|before (?!\w+ing\b))", text, re.IGNORECASE
+    ):
+        return "it tells a value by another one"
+    return ""
+
+
+def _ordered(text: str, named: Iterable[str]) -> str:
+    """What is wrong with how `text` speaks of tools by their names."""
+    for name in named:
+        if re.search(rf"(?<!\bas )(?<!perhaps )(?<!like )\b{name}\b{_DESCRIBED}", text):
+            return f"it orders a call of {name}: say what the tool does, as '{name} may tell'"
+    return ""
+
+
+def _repeated(text: str, tools: Sequence[Tool]) -> str:
+    """What in `text` counts: words said over and over, numbers of things."""
+    words = Counter(stem(word) for word in WORD.findall(text) if len(word) > 3)
+    pairs = Counter(itertools.pairwise(WORD.findall(text.casefold())))
+    if max(words.values(), default=0) > SAID or max(pairs.values(), default=0) > 2 or _AGAIN.search(text.casefold()):
+        return f"it says a word again and again; {SAID} times are allowed"
+    counted = _QUANTITY.search(text.casefold())
+    if counted and not any(counted[0] in _document(tool).casefold() for tool in tools):
+        return f"it tells a number by counting: {counted[0]!r}"
+    return ""
+
+
+def _choices(tools: Iterable[Tool]) -> list[tuple[Parameter, list[str]]]:
+    """The arguments of which few values may be meant, so that a word or two can tell which: those whose documents list
+    values, with these, and booleans."""
+    found = []
+    for parameter in (parameter for tool in tools for parameter in tool.parameters):
+        listed = _CHOICE.search(parameter.description)
+        values = list(map(str, documented(parameter))) or (listed[1].split(", ") if listed else [])
+        if values or parameter.schema.get("type") == "boolean":
+            found.append((parameter, values))
+    return found
 
 
 def failing(verdicts: Mapping[str, bool]) -> tuple[str, ...]:
@@ -133,10 +246,14 @@ def failing(verdicts: Mapping[str, bool]) -> tuple[str, ...]:
 
 
 @cache
-def plain_words() -> frozenset[str]:
-    """The stems of plain_words.txt."""
-    words = Path(__file__).with_name("plain_words.txt").read_text(encoding="utf-8").split()
-    return frozenset(map(stem, words))
+def word_list(name: str) -> frozenset[str]:
+    """The words of a list of this folder."""
+    return frozenset(Path(__file__).with_name(f"{name}.txt").read_text(encoding="utf-8").split())
+
+
+def _words(text: str) -> frozenset[str]:
+    """The words of a text in small letters, identifiers taken apart."""
+    return frozenset(map(str.casefold, WORD.findall(_HUMPS.sub(" ", text))))
 
 
 def _document(tool: Tool) -> str:

@@ -114,8 +114,11 @@ def _wrong(value: Any, parameter: Parameter) -> str:
         if keyword == "enum" and deep < 2 and len(schema["enum"]) <= LISTED:
             return f"one of {', '.join(map(str, schema['enum']))}"
         if not deep and keyword[:3] in ("min", "max"):
-            low, high = schema.get(f"min{keyword[3:]}"), schema.get(f"max{keyword[3:]}")
+            low, high = (parameter.schema.get(f"{end}{keyword[3:]}") for end in ("min", "max"))
             unit = _UNITS[keyword[3:]]
+            if parameter.schema.get(keyword) is None:  # a bound that no document shows stays hidden
+                larger = keyword[:3] == "min"
+                return ("longer" if larger else "shorter") if unit else ("larger" if larger else "smaller")
             if low is not None and high is not None:
                 return f"between {low} and {high}{unit}"
             return f"at most {high}{unit}" if low is None else f"at least {low}{unit}"
@@ -165,10 +168,10 @@ def dependencies(environment: Environment) -> Dependencies:
 def lookups(shown: Shown, call: Call, refusal: str) -> list[Advice]:
     """One for each argument that should perhaps have been looked up: tools that supply it are visible, and no
     call so far has returned its value. Where the refusal speaks of some arguments, only these; at most two. In few
-    words it is one tool, which only reads where there is such a one."""
+    words it is the argument, not the tool: in so few it would be the next call (002 Appendix D.3)."""
     if not LACKING.search(refusal):
         return []
-    known, readers = dependencies(shown.environment).suppliers, dependencies(shown.environment).readers
+    known = dependencies(shown.environment).suppliers
     returned = [Output((0, place), made, result) for place, (made, result) in enumerate(shown.results)]
     lookable: dict[str, list[str]] = {}
     for name, value in call.arguments.items():
@@ -180,7 +183,7 @@ def lookups(shown: Shown, call: Call, refusal: str) -> list[Advice]:
     return [
         Advice(
             f"`{name}` may be a value that has to be looked up or made first: see {named(lookable[name])}.",
-            f"see {next((tool for tool in lookable[name] if tool in readers), lookable[name][0])}",
+            f"look up {name}",
         )
         for name in blamed
         if name in lookable
@@ -236,7 +239,7 @@ def related(shown: Shown, call: Call, refusal: str) -> list[Advice]:
         return []
     todo = "looked up" if lacking else "done"
     sentence = f"Something may have to be {todo} first, perhaps with {named(best)}."
-    return [Advice(sentence, f"see {' '.join(best)}")]
+    return [Advice(sentence, "look up first" if lacking else "not yet")]
 
 
 def _rarities(words: Collection[str], vocabularies: Mapping[str, Collection[str]]) -> dict[str, float]:

@@ -110,7 +110,7 @@ SOUND = [
         "move_event",
         "list_day",
         "hour taken",
-        "Events cannot begin at the same hour of a day. It helps to see what the day holds already.",
+        "Events cannot take the same hour of a day. It helps to see what the day holds already.",
     ),
     (
         "desk",
@@ -194,7 +194,7 @@ SOUND = [
         "mv",
         "ls",
         "mv: cannot move {source}: No such file or directory",
-        "The file that should be moved is not in the current directory. It may be in another, or its name may differ.",
+        "The file to be moved is not in the current directory. It may be in another, or its name may differ.",
     ),
     (
         "bfcl",
@@ -257,7 +257,7 @@ SOUND = [
         "resolve_ticket",
         "get_user_tickets",
         "Ticket with ID {ticket_id} not found.",
-        "There is no ticket with this identifier; the tickets of the user can be listed to find the right one.",
+        "There is no ticket with this identifier; the tickets of the user can be listed in order to find it.",
     ),
     (
         "bfcl",
@@ -285,7 +285,7 @@ SOUND = [
         "fillFuelTank",
         "displayCarStatus",
         "Cannot fill gas above the tank capacity.",
-        "The tank cannot hold that much more fuel. Its status shows how much is in it already.",
+        "The tank cannot hold more fuel than its capacity. Its status shows what is in it already.",
     ),
     (
         "bfcl",

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rods.family.feedback.gates import LONGEST, GroundTruthValues, feedback_faults
+from rods.analysis.containment import stem
+from rods.calls import Call
+from rods.family.feedback.gates import (
+    LONGEST,
+    MOST_WORDS,
+    GroundTruthValues,
+    _choices,
+    feedback_faults,
+    vocabulary,
+    word_list,
+)
 from rods.prompts import FOLDER
 from rods.tasks import Task
 from rods.worlds import bfcl, desk
 from tests.environments import load
 from tests.family.feedback.disguises import LEAKS, SOUND, VALUES, leaky_tasks
 
+TASK = desk.generate(7, 1, 1)[0]
+HERE = Path(__file__).parent
+# Written without knowledge of the gate: texts that give a value away, each with the value, and texts that do not.
+BLIND, SOUND_BLIND = (
+    [json.loads(line) for line in (HERE / name).read_text(encoding="utf-8").splitlines()]
+    for name in ("disguises.jsonl", "sound.jsonl")
+)
 DIRECTION = "The event may have to be looked up before, as find_event does."
 TRUTH = GroundTruthValues(leaky_tasks())
 
@@ -21,6 +43,160 @@ def faults(text: str) -> list[str]:
     world = load("desk")
     tools = world.tools()
     return feedback_faults(world, tools["move_event"], tools["find_event"], "no such event", text, TRUTH)
+
+
+def found(line: dict[str, Any], text: str, truth: GroundTruthValues) -> list[str]:
+    """What is held against a text for the tool, the remedy and the refusal of a line of the corpora."""
+    world = load(line["environment"])
+    tools = world.tools()
+    return feedback_faults(world, tools[line["tool"]], tools.get(line["remedy"]), line["refusal"], text, truth)
+
+
+def held(value: Any) -> GroundTruthValues:
+    """The values of a ground truth that calls something with `value`."""
+    task = desk.generate(7, 1, 1)[0]
+    return GroundTruthValues(
+        [replace(task, script=("x",), calls=((Call("find_event", {"title": value}),),), held_out={}, id="")]
+    )
+
+
+def opened(text: str) -> str:
+    """The text with capitals at the beginnings of its sentences."""
+    return re.sub(r"(?:^|[.] )[a-z]", lambda start: start[0].upper(), text)
+
+
+def test_no_disguise_of_the_blind_corpus_passes() -> None:
+    assert len(BLIND) >= 150
+    passed = [
+        line["text"]
+        for line in BLIND
+        if not all(found(line, text, held(line["value"])) for text in (line["text"], opened(line["text"])))
+    ]
+    assert not passed
+
+
+@pytest.mark.slow
+def test_sound_texts_of_the_blind_corpus_pass(ground_truths: dict[str, GroundTruthValues]) -> None:
+    refused = [line["text"] for line in SOUND_BLIND if found(line, line["text"], ground_truths[line["environment"]])]
+    assert len(refused) <= 0.05 * len(SOUND_BLIND), refused
+
+
+PLACES = [
+    *(
+        "{v} is expected here.",
+        "It is not {v}.",
+        "Rather {v} than another.",
+        "The one meant is {v}.",
+        "Only {v} is known.",
+    ),
+    *("{o} or {v} is accepted.", "Neither {o} nor {v} is accepted.", "{n} may be {v}, as the document lists it."),
+]
+
+
+@pytest.mark.parametrize("environment", ["desk", "bfcl"])
+def test_of_the_values_that_a_document_lists_all_are_named_or_none(environment: str) -> None:
+    world, none, singled, all_of_them = load(environment), GroundTruthValues([]), 0, 0
+    for tool in world.tools().values():
+        for parameter, values in _choices([tool]):
+            if not values:
+                continue
+            noun = parameter.name.replace("_", " ")
+            for place, value in enumerate(values):
+                other = values[place - 1]
+                rest = ", ".join(one for one in values if one != value)
+                said = [form.format(v=value, o=other, n=f"The {noun}") for form in PLACES]
+                listed = f"{', '.join(values)}"
+                said += [
+                    f"It is one of {rest}, or another one." * (len(values) > 2),
+                    f"It is one of {listed}; {value} fits.",
+                ]
+                said += [f"It is one of {listed.replace(value, value.upper() + 'S')}."]
+                for text in filter(None, said):
+                    singled += 1
+                    assert feedback_faults(world, tool, None, "not accepted", opened(text), none), (tool.name, text)
+            whole = f"The {noun} has to be one of {', '.join(values)}."
+            if parameter.schema.get("type") != "array" and len(whole) <= LONGEST and len(whole.split()) <= MOST_WORDS:
+                all_of_them += 1
+                assert not feedback_faults(world, tool, None, "not accepted", whole, none), whole
+            assert parameter.schema.get("type") != "array" or feedback_faults(world, tool, None, "bad", whole, none)
+    assert singled >= 100 and all_of_them >= 5
+
+
+@pytest.mark.parametrize(
+    ("tool", "remedy", "text"),
+    [
+        ("get_flight_cost", "", "The class should rather be economy than business."),
+        ("get_flight_cost", "", "A flight is known in the first class only."),
+        ("get_flight_cost", "", "The class needs to come first."),
+        ("lockDoors", "", "It needs driver, passenger, rear_left and rear_right, all of them."),
+        ("fillFuelTank", "", "Is it accepted: yes no yes yes no."),
+        ("fillFuelTank", "", "It is not, it is, it is not, it is."),
+        ("fillFuelTank", "", "The amount is known, known and known."),
+        ("create_ticket", "", "The priority is one."),
+        ("create_ticket", "", "The priority is at the end of its range."),
+        ("create_ticket", "", "The priority is the highest in the document."),
+        ("tail", "", "The lines are as many as the number of words here."),
+        ("ls", "", "Also what is not visible has to be listed."),
+        ("place_order", "", "Either Buy or Sell, and not the other one."),
+        ("wc", "", "The mode that tells words is expected."),
+        ("send_message", "get_user_id", "You should call get_user_id with the user name first."),
+        ("send_message", "get_user_id", "Use get_user_id before send_message."),
+        ("send_message", "get_user_id", "get_user_id, then send_message in this exact order."),
+        ("send_message", "get_user_id", "Look the user up, then send the message, in this exact order."),
+    ],
+)
+def test_a_value_is_not_singled_out_nor_an_order_of_calls_given(tool: str, remedy: str, text: str) -> None:
+    line = {"environment": "bfcl", "tool": tool, "remedy": remedy, "refusal": "Not accepted"}
+    assert found(line, text, GroundTruthValues([]))
+
+
+@pytest.mark.parametrize("number", ["zero", "two", "seventeen", "dozen", "half", "third", "last", "most", "twice", "7"])
+def test_numbers_ranks_and_extremes_are_said_where_the_refusal_or_the_tool_says_them(number: str) -> None:
+    line = {"environment": "bfcl", "tool": "divide", "remedy": "", "refusal": "Division failed"}
+    text = f"What is expected is {number}."
+    assert found(line, text, GroundTruthValues([]))
+    assert bool(found({**line, "refusal": f"Division by {number}"}, text, GroundTruthValues([]))) == number.isdigit()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Invalid airport code. You may need to retrieve the correct code for the city first.",
+        "Invalid airport code. You may need to retrieve the code first.",
+        "This operation requires certain prerequisites to be met.",
+        "Consider checking if prerequisites are satisfied.",
+        "This error typically indicates a missing step earlier.",
+    ],
+)
+def test_the_good_examples_of_the_paper_pass(text: str) -> None:
+    """000 Appendix C.1 and C.2."""
+    line = {"environment": "bfcl", "tool": "get_flight_cost", "remedy": "get_nearest_airport_by_city"}
+    assert not found({**line, "refusal": "Invalid airport code"}, text, GroundTruthValues([]))
+
+
+def test_what_a_text_of_so_many_words_can_carry_is_bounded() -> None:
+    """The figures of docs/feedback.md: bits that one word chooses from all that could stand there, and that its first
+    letter does."""
+    words, letters = 0.0, 0.0
+    for name in ("desk", "bfcl"):
+        for tool in load(name).tools().values():
+            known = vocabulary([tool], "")
+            forms = len(known) + 8 * len(set(map(stem, known)))  # every ending that another form may have
+            words = max(words, math.log2(forms))
+            firsts = [sum(word[0] == letter for word in known) / len(known) for letter in {word[0] for word in known}]
+            letters = max(letters, -sum(share * math.log2(share) for share in firsts))
+    assert MOST_WORDS == 30 and 11 < words < 12.2 and letters < 4.4, (words, letters)
+
+
+def test_few_words_are_plain_and_none_of_them_is_a_rank() -> None:
+    lists = [word_list(name) for name in ("plain_words", "describing_words", "barred_words")]
+    assert len(lists[0]) < 500 and not (lists[0] | lists[1]) & lists[2] and not lists[0] & lists[1]
+
+
+def test_describing_words_are_for_tools_whose_values_nobody_listed() -> None:
+    tools = load("desk").tools()
+    for tool in tools.values():
+        assert ("visible" in vocabulary([tool], "")) == (not _choices([tool]))
 
 
 def test_there_are_enough_disguises_and_sound_texts() -> None:
@@ -80,7 +256,7 @@ def test_what_the_document_or_the_refusal_shows_may_be_said() -> None:
     shown = [task for task in desk.generate(7, 40, 0) if task.calls]
     values = GroundTruthValues(shown)
     world = load("desk")
-    day = "A day is one of monday, tuesday or any other that the document lists."
+    day = "A day is one of monday, tuesday, wednesday, thursday or friday."
     assert feedback_faults(world, world.tools()["move_event"], None, "bad day", day, values) == []
     assert feedback_faults(world, world.tools()["read_mail"], None, "no such mail", day, values)
 
