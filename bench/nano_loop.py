@@ -288,7 +288,8 @@ def main(
             from rods.trainer.nano.warm_start import warm_started  # torch, which a look at the table does not need
 
             anchor = parse_config(study.configuration(study.anchor, 1), where=str(study.folder))
-            warm_started(anchor)  # here, lest every run makes it
+            if anchor.policy.kind == "nano":
+                warm_started(anchor)  # here, lest every run makes it
             study.run_missing(asked.seeds, asked.only, train, asked.workers)
         lines = study.recorded()
     print(*(map(json.dumps, lines) if asked.json else tabulate(lines, study)), sep="\n")
