@@ -80,7 +80,7 @@ class Table:
     def feeding(self, recipe: Recipe, turn: int) -> Counter[int]:
         """How many calls of which turn would feed the recipe's calls in `turn`."""
         calls = Counter({turn: recipe.inside})
-        for step in recipe.steps if recipe.needs else ():
+        for step in recipe.steps:
             origins = {self.things[kind][1] for kind in step.takes_up if self.things[kind][0]}
             calls.update(origin[0] for origin in origins)
         return +calls
@@ -215,10 +215,9 @@ class PlanSample:
         missing = {a: count - self.table.edges[a, b] for (a, b), count in wanted.items() if b == turn}
         owed = any(a == turn < b for a, b in wanted) and not self.table.holds(turn)
         for recipe in recipes:
-            feeding = self.table.feeding(recipe, turn)
-            good = {origin: min(count, max(missing.get(origin, 0), 0)) for origin, count in feeding.items()}
-            wanted_edges = sum(good.values())
-            extra = feeding.total() - wanted_edges
+            feeding = self.table.feeding(recipe, turn) if recipe.needs else {turn: recipe.inside}
+            wanted_edges = sum([min(count, max(missing.get(origin, 0), 0)) for origin, count in feeding.items()])
+            extra = sum(feeding.values()) - wanted_edges
             weight = float(WIRED**wanted_edges * MISWIRED**extra) if extra <= self.spare else 0.0
             gives = owed and any(isinstance(gift.value, FromResult) for gift in recipe.gives.values())
             yield recipe, weight * GIVING if gives else weight

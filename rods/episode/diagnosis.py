@@ -20,6 +20,7 @@ call of the same tool that succeeds, and all are by a turn that is resolved.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -183,15 +184,16 @@ class _Shown:
 
     def __init__(self, trace: Trace) -> None:
         self._texts: list[Callable[[], Text]] = []
+        self._read = cache(operator.call)  # each text once
         before: list[int] = []
         steps = [step for turn in trace.turns for step in turn.steps]
         written = [place for place, message in enumerate(trace.messages) if message.role == "assistant"]
         own = written[len(written) - len(steps) :] if len(written) >= len(steps) else []
         at = 0
         for step, place in zip(steps, own, strict=False):
-            self._texts += [cache(partial(Text.of, message.content)) for message in trace.messages[at:place]]
+            self._texts += [partial(Text.of, message.content) for message in trace.messages[at:place]]
             before.append(len(self._texts))
-            self._texts += [cache(partial(Text.shown, result.text)) for result in step.results]
+            self._texts += [partial(Text.shown, result.text) for result in step.results]
             at = place + 1
         # so many of them came before each reply of the policy, one after the other; none where that is unknown
         self.before = chain(before, repeat(0))
@@ -201,7 +203,7 @@ class _Shown:
         parts = [part for part in value.split("/") if part not in ("", ".", "..")] if isinstance(value, str) else []
 
         def told(value: str | int) -> bool:
-            return any(text().contains_any_form(value) for text in self._texts[:before])
+            return any(self._read(text).contains_any_form(value) for text in self._texts[:before])
 
         return told(value) or (bool(parts) and all(map(told, parts)))
 
