@@ -78,19 +78,19 @@ class Constant:
 Source = FromUser | FromResult | FromEarlierRecipe | Constant
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecipeStep:
     """One call of a recipe. Arguments left out take the tool's default."""
 
     tool: str
     arguments: Mapping[str, Source] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def fed_by(self) -> set[int]:
         """The steps of the same recipe whose results it takes."""
         return {source.step for source in self.arguments.values() if isinstance(source, FromResult)}
 
-    @property
+    @cached_property
     def takes_up(self) -> set[str]:
         """The kinds of things that it takes."""
         return {source.kind for source in self.arguments.values() if isinstance(source, FromEarlierRecipe)}
