@@ -33,6 +33,8 @@ import orjson
 from bench.fixtures.llm_stub import Script, Stub
 from bench.nano_loop import ROOT, RUNS, Line, Study, Values, by_condition, main, measured, signed
 from rods.buffers.log.tail import read
+from rods.buffers.run.run import Run
+from rods.buffers.state import RunState
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.config import parse_config
@@ -206,7 +208,9 @@ def measured_with_drawn_tasks(path: Path, condition: str, seed: int, values: Val
     with Stub(Script(answer="bench.fixtures.llm_stub.roles:answer"), port=PORT) if http else nullcontext():
         line = measured(place, condition, seed, values)
     met = [record["difficulty"] for record in read(place / DRAWN)]
-    return {**line, "difficulty": {"last": met[-1], "highest": max(met)}}
+    groups = [group for step in RunState(Run.open(place)).steps() for group in step.groups]  # drawn ones are no pool's
+    varied = _mean(len({one.resolved for one in group.rollouts}) > 1 for group in groups)
+    return {**line, "varied": round(varied, 4), "difficulty": {"last": met[-1], "highest": max(met)}}
 
 
 COLUMNS = ("all", "trained tools", "other tools")
