@@ -205,12 +205,10 @@ def _changes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def _other_text(state: dict[str, Any], word: str) -> dict[str, Any]:
-    """The change by which the longest text ends in another word; by which, without any, a number is one more."""
-    plain = [(path, value) for path, value in state_leaves(state) if type(value) in (str, int, float)]
-    texts = [(path, value) for path, value in plain if isinstance(value, str) and " " in value and "…" not in value]
-    for path, value in [max(texts, key=lambda leaf: len(leaf[1]))] if texts else plain[:0]:
-        return nested(path, f"{value} {word}")
-    return next((nested(path, value + 1) for path, value in plain if not isinstance(value, str)), {})
+    """The change by which the longest text of several words, if there is one, ends in another."""
+    texts = [(path, value) for path, value in state_leaves(state) if isinstance(value, str) and " " in value]
+    path, value = max(texts, key=lambda leaf: len(leaf[1]), default=((), ""))
+    return nested(path, f"{value} {word}") if path else {}
 
 
 def _remedies(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
