@@ -58,7 +58,6 @@ class Replayed:
         self.inner, self.reads = inner, frozenset(reads) | checks(inner).keys()
         self.probes = None if probes is None else tuple(probes)
         self.minted = {kind: re.compile(pattern) for kind, pattern in (minted or {}).items()}
-        self.met: set[str] = set()  # kinds of them that some world has shown
         self.name = inner.name
         declared = {
             "inner": inner.hash,
@@ -109,8 +108,8 @@ class _Lived:
 class _Names:
     """The minted values of one world, under their names."""
 
-    def __init__(self, patterns: Mapping[str, re.Pattern[str]], met: set[str]) -> None:
-        self._patterns, self._met = patterns, met
+    def __init__(self, patterns: Mapping[str, re.Pattern[str]]) -> None:
+        self._patterns = patterns
         self.real: dict[str, str] = {}  # by name
         self.kinds: dict[str, str] = {}  # of names
         self._named: dict[str, str] = {}  # by what the server calls it
@@ -130,7 +129,6 @@ class _Names:
             for kind, pattern in self._patterns.items()
             for match in pattern.finditer(result.text)
         ]
-        self._met.update(kind for _, kind, _ in matches)
         for number, (_, kind, value) in enumerate(sorted(matches)):
             if value not in self._named:
                 self._name(kind, value, origin, number)
@@ -281,7 +279,7 @@ class ReplayedWorld:
         environment = self._environment
         if self._lived and not environment.features.fork:
             raise InfrastructureError(f"a world of {environment.name} was lost, and its calls cannot be repeated")
-        live = _Live(environment.inner.reset(self._state or None), _Names(environment.minted, environment.met))
+        live = _Live(environment.inner.reset(self._state or None), _Names(environment.minted))
         for lived in self._lived:
             result = live.call(lived.call)
             if lived.digest not in (None, _digest(result)):

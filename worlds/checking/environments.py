@@ -12,11 +12,8 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any, TypeVar
-
-import orjson
 
 from rods.analysis.sampling import Sampler, illegal
 from rods.analysis.schemas import Checker, tool_faults
@@ -27,7 +24,6 @@ from rods.composing.records import ComposeError
 from rods.deadlines import SLOW_CALL
 from rods.environments.base import Environment, Instance, Result, Tool
 from rods.environments.loading import Environments
-from rods.environments.replay import Replayed
 from rods.environments.workers.worker import Overrun
 from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported, UserError
 from rods.faults import CALL_ERRORS
@@ -40,9 +36,6 @@ SOME = 8  # names that one note lists
 ROUNDS = 10  # sampled calls a tool in every state
 STATES = 4  # states borrowed from the given tasks, besides the empty one
 RETURN = "return a Result with an error instead"  # of raising
-FOREIGN = 300.0  # seconds of a check of somebody else's world
-TOOL_LONG = 10.0  # seconds of one of its tools, in the calls that find out what to repeat
-_ADVICE: Mapping[str, str] = orjson.loads(Path(__file__).with_name("foreign.json").read_bytes())  # by control
 State = Mapping[str, Any] | None
 T = TypeVar("T")
 
@@ -56,7 +49,7 @@ def check_environment(
     `tasks` must be tasks of this environment; their ground truth must hold, and its calls are probed with.
     """
     environment = environments.load(name)
-    probe = ForeignProbe(environment) if isinstance(environment, Replayed) else Probe(environment)
+    probe = Probe(environment)
     tasks = list(tasks)
     with probe.guarded(name, "tools"):
         _identity(probe, name)
@@ -83,8 +76,7 @@ def check_environment(
     for number, state in enumerate(states):
         with probe.guarded(name, "reset" if number == 0 else "reset to a task's state"):
             calls = script(probe, state, [task for task in tasks if task.state == state], random_seed + number)
-            probe_state(probe, state, [call for call in calls if call.name not in probe.hung])
-    probe.conclude()
+            probe_state(probe, state, calls)
     return _report(probe, name, tasks)
 
 
@@ -108,7 +100,6 @@ def _identity(probe: Probe, name: str) -> None:
         return
     code = """import sys
 from rods.environments.loading import Environments
-from rods.environments.replay import Replayed
 print("hash", Environments().load(sys.argv[1]).hash)"""
     other = run_python(code, name, seconds=120, PYTHONHASHSEED="12345")
     if f"hash {environment.hash}" not in other.stdout.splitlines():
@@ -462,7 +453,7 @@ class Probe:
             return Result("", error="infrastructure")
         if self.seconds["call"][-1] > self.patience and not self.environment.features.waits:
             what = f"took {self.seconds['call'][-1]:.1f} s for {_short(call)}"
-            self.fault(call.name, "", what, "tighten the bounds of its arguments, or limit it in a worker", "slow")
+            self.fault(call.name, "", what, "tighten the bounds of its arguments, or limit it in a worker")
         self._form(call, result)
         if result.error is None:
             self.reached.add(call.name)
@@ -483,9 +474,6 @@ class Probe:
             told = f"{what} for {_short(call)}, against the schema that the tool declares"
             self.fault(call.name, "result", told, "correct the schema, or the result")
 
-    def conclude(self) -> None:
-        """Notes what shows only at the end."""
-
     def replies(self, instance: Instance, calls: Sequence[Call]) -> list[tuple[str, str | None]]:
         """What two runs must have in common: text and error of each call."""
         return [(result.text, result.error) for result in (self.call(instance, call) for call in calls)]
@@ -494,96 +482,3 @@ class Probe:
 def _short(call: Call) -> str:
     text = str(call)
     return text if len(text) <= 120 else text[:117] + "…"
-
-
-class ForeignProbe(Probe):
-    """Asks an environment whose code is somebody else's: its advice is what the description can say. What a tool costs
-    that does not answer, ends its server or takes long is limited, and so is the whole."""
-
-    environment: Replayed
-    _asked: tuple[Instance | None, Call]
-    _answered: tuple[Instance | None, Call]  # the last of them that was
-
-    def __init__(self, environment: Replayed) -> None:
-        super().__init__(environment)
-        self._until, self._over = 0.0, ""
-        self._spent: dict[str, float] = defaultdict(float)  # seconds, by tool
-        self._asked = self._answered = (None, Call(""))
-        self._doomed: Instance | None = None  # ends again whenever it is made again
-        self._printed: dict[str, str] = {}  # by kind of minted values: the tool that shows one, but for blanks
-
-    def fault(self, where: str, field: str, what: str, remedy: str, control: str = "") -> None:
-        advised = "errors" if remedy == RETURN else control or self.control
-        if advised not in _ADVICE and where in self.environment.tools():
-            advised = "refusals"
-        super().fault(where, field, what, _ADVICE.get(advised, remedy), control)
-
-    @contextmanager
-    def guarded(self, where: str, field: str = "") -> Iterator[None]:
-        with super().guarded(where, field):
-            try:
-                yield
-            except UserError as error:  # says itself what to do
-                super().fault(error.where or where, "", error.what, error.remedy, "foreign")
-
-    def reset(self, state: Any) -> Instance:
-        self._in_time()
-        return super().reset(state)
-
-    def call(self, instance: Instance, call: Call) -> Result:
-        if call.name in self.hung:
-            return super().call(instance, call)
-        self._in_time()
-        self._asked = instance, call
-        result = super().call(instance, call)
-        if instance is self._answered[0]:  # else it may have been made again
-            self._spent[call.name] += self.seconds["call"][-1]
-        self._answered = (None if result.error == "infrastructure" else instance), call
-        if not self.control and self._spent[call.name] > TOOL_LONG:  # later a comparison would lack it on one side
-            self.hung.add(call.name)
-            self.note(
-                f"{call.name} took {self._spent[call.name]:.0f} s for a few calls: nothing more was tried with it"
-            )
-        for kind in self.environment.minted.keys() - self.environment.met:
-            if self.environment.minted[kind].search(canonical(result.value).decode()):
-                self._printed[kind] = call.name
-        return result
-
-    def raised(self, tool: str, error: Exception, on: str) -> None:
-        if not isinstance(error, InfrastructureError) or isinstance(error, BrokenEnvironment):
-            super().raised(tool, error, on)
-            return
-        if self._asked[0] is self._doomed:
-            return
-        what, soon = f"no answer came to {on} ({error})", self.seconds["call"][-1] < TOOL_LONG
-        (instance, call), (world, last) = self._asked, self._answered
-        try:
-            fresh = self.environment.reset(None)
-        except InfrastructureError as gone:
-            self._over = f"no world can be made since {on}: {gone}"
-            self._in_time()
-        if soon and world is instance:
-            with suppress(InfrastructureError):
-                fresh.call(call)
-                tool, what = last.name, "no answer comes to what is called after it: it seems to end the server"
-                self._doomed = instance
-        self.hung.add(tool)
-        if self.control not in ("", "refusals"):  # the rest of a comparison would say nothing
-            raise UserError(what, where=tool, remedy=_ADVICE["errors"])
-        self.fault(tool, "", what, "", "errors")
-
-    def conclude(self) -> None:
-        for kind in sorted(self.environment.minted.keys() - self.environment.met):
-            why = "check it, or give tasks whose calls make such a value (--tasks)"
-            if tool := self._printed.get(kind):
-                why = f"what {tool} shows has one, but for the blanks between: allow for them, `\\s*`"
-            self.note(f"the pattern {kind!r} of --minted is found in no answer: {why}")
-
-    def _in_time(self) -> None:
-        self._until = self._until or time.monotonic() + FOREIGN
-        if not self._over and time.monotonic() > self._until:
-            slowest = max(self._spent, key=lambda name: self._spent[name], default="none")
-            spent = f"{slowest} took {self._spent[slowest]:.0f} s of it"
-            self._over = f"not everything was tried in {FOREIGN:g} s, and {spent}"
-        if self._over:
-            raise UserError(self._over, where=self.environment.name, remedy=_ADVICE["refusals"])

@@ -127,7 +127,7 @@ async def by_mcp(address: str, task: Task) -> None:
     client = MCPToolClient(base_url=address)
     client.use_production_mode = True
     assert {tool.name for tool in await client.list_tools()} == desk.tools().keys()
-    for call in (each for turn in task.calls for each in turn if "name" not in each.arguments):  # its own argument
+    for call in (each for turn in task.calls for each in turn):
         result = world.call(call)
         try:
             told = await client.call_tool(call.name, **call.arguments)
