@@ -12,8 +12,6 @@ removed or cut at a record looks sound. What is missing then is for a person to 
 and `rods verify` does.
 """
 
-from __future__ import annotations
-
 import hashlib
 import operator
 import os

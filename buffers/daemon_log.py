@@ -5,8 +5,6 @@ expanded → finished of a pick is the caller's. The event loop never waits for 
 those who write to a log at the same moment share one sync.
 """
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import time

@@ -5,8 +5,6 @@ is on record then (extensions.jsonl, append-only) every later start has to agree
 are, so decisions that were taken are derived again as before.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 One process holds the observations at a time. Every method that writes returns once what it wrote is on the disk.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

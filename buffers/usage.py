@@ -8,8 +8,6 @@ index): so an accepted variant's cost is known with all that failed on the way t
 Appendix N gives the latter).
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -1,7 +1,5 @@
 """`rods`, also as `python -m rods.console`. Signals are answered from here on, before all imports (rods.signals)."""
 
-from __future__ import annotations
-
 import gc
 import sys
 

@@ -1,7 +1,5 @@
 """Rows of numbers in one growing array: what the page remembers of a run's history."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ An interrupted demo is continued; a finished one is moved aside and a new one st
 with the package (trainer/nano/weights).
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from importlib.resources import as_file, files

@@ -1,7 +1,5 @@
 """What both processes have said (logs/*.jsonl), for `rods log` and the page: how the files end, then what is new."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,6 @@ read so far. From then on steps are taken as `Progress` reads them, so that each
 to, writes nothing, takes no lock of the run. All else here is read by the views.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

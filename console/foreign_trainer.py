@@ -10,8 +10,6 @@ A reward of one's own has the kind `value` and its range: {"task": …, "reward"
 "rollouts": [{"reward": 0.37}, …]}. It steers the run in place of turns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

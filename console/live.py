@@ -2,8 +2,6 @@
 standard output is a terminal, plain lines elsewhere, JSON lines for scripts.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

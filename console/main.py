@@ -5,8 +5,6 @@ Exit codes are those of `rods.errors`: 0 done, 1 a check found something wrong, 
 5 stopped by a signal after a clean checkpoint. A person's mistake is one line on standard error, never a traceback.
 """
 
-from __future__ import annotations
-
 import sys
 import tomllib
 from pathlib import Path

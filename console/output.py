@@ -1,7 +1,5 @@
 """Shared by all verbs: the types of their arguments, runs by name, and printing for people and for scripts."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Everything on record about one task of a run, the episodes kept of it (traces/), and the list of all tasks."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections import Counter

@@ -1,8 +1,6 @@
 """`rods-daemon`, also as `python -m rods.daemon`. Signals are answered from here on, before all imports
 (rods.signals)."""
 
-from __future__ import annotations
-
 from rods.errors import EXIT_OK
 from rods.signals import leave_at_once
 

@@ -1,7 +1,5 @@
 """What the stages of the pipeline hand to each other and to the logs: typed records, and how an attempt fails."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -58,13 +56,13 @@ class Rejection(Exception):
         self.cause, self.wordings = cause, tuple(wordings)
 
     @staticmethod
-    def by(stage: StageName, error: ComposeError, raw: Mapping[str, Any]) -> Rejection:
+    def by(stage: StageName, error: ComposeError, raw: Mapping[str, Any]) -> "Rejection":
         """With `raw` and what a model had said last, where one had."""
         said = {"said": error.said} if error.said else {}
         return Rejection(stage, error.type, error.as_json(), {**raw, **said}, cause=error)
 
     @staticmethod
-    def at_gates(stage: StageName, closed: Sequence[GateRejection], draft: Draft | None, raw: Any) -> Rejection:
+    def at_gates(stage: StageName, closed: Sequence[GateRejection], draft: Draft | None, raw: Any) -> "Rejection":
         defects = [
             Defect(verdict_of_gate(gate.gate), f"{gate.gate}: {reason.text}", reason.turn)
             for gate in closed
@@ -73,7 +71,7 @@ class Rejection(Exception):
         return Rejection._of(stage, closed[0].gate, [gate.as_json() for gate in closed], draft, raw, defects)
 
     @staticmethod
-    def by_judge(stage: StageName, judgement: Judgement, draft: Draft, raw: Any) -> Rejection:
+    def by_judge(stage: StageName, judgement: Judgement, draft: Draft, raw: Any) -> "Rejection":
         defects = judgement.defects
         evidence = [{"verdict": defect.verdict, "turn": defect.turn, "reason": defect.reason} for defect in defects]
         return Rejection._of(stage, "judge_rejected", evidence, draft, raw, defects)
@@ -81,7 +79,7 @@ class Rejection(Exception):
     @staticmethod
     def _of(
         stage: StageName, error: Failure, evidence: Any, draft: Draft | None, raw: Any, defects: Sequence[Defect]
-    ) -> Rejection:
+    ) -> "Rejection":
         deep = [defect for defect in defects if defect.verdict == "gt_unfixable"]
         worst = deep or defects
         told = "; ".join(defect.reason for defect in worst)

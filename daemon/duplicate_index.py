@@ -5,8 +5,6 @@ once, without awaiting anything in between. In lockstep staging is left out: wha
 which of them was quicker, so the merge refuses near duplicates among candidates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from copy import copy
 
@@ -34,7 +32,7 @@ class DuplicateIndex:
         if (task := self._admitted.pop(task_id, None)) is not None:
             self._written.append(task)
 
-    def renewed(self, generated: Iterable[AnyTask], read: int) -> DuplicateIndex:
+    def renewed(self, generated: Iterable[AnyTask], read: int) -> "DuplicateIndex":
         """The neighbours after a merge. `generated` are the active variants and, in `sync=free`, the staged ones. Of
         those admitted here, the first `read` that were written were on record before the logs were read: which of them
         are not among `generated` have left. The others stay neighbours."""

@@ -4,8 +4,6 @@ May start before or after the trainer, be killed at any moment, and be started a
 seconds with exit code 0: nothing is lost, the next start continues.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

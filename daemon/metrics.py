@@ -5,8 +5,6 @@ Counting is by the records themselves: whatever is on the disk counts once, also
 are read on when somebody asks.
 """
 
-from __future__ import annotations
-
 import asyncio
 import tomllib
 from collections import defaultdict
@@ -21,7 +19,7 @@ from rods.buffers.state import RunState
 from rods.files import explained
 
 if TYPE_CHECKING:
-    from aiohttp import web
+    pass
 
 HELP: Mapping[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})

@@ -10,8 +10,6 @@ named (`pipeline.feedback`), or nothing (blind retry). Whatever fails is reporte
 had been written. Nothing that goes wrong inside a seed leaves this module, cancellation excepted.
 """
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor

@@ -5,8 +5,6 @@ its records one by one, so they have one order: picked, expanded, finished. Noth
 record is derived again at the next start.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

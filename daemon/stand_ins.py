@@ -4,8 +4,6 @@ It has `ROLES`, a `Role` for each template that it answers, and may have `rehear
 roles are asked about a seed, beside the author of variants.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -6,8 +6,6 @@ judged against what earlier rounds gave, so that what comes out depends neither 
 kill between two records. It ends when the pool is full, or when nothing has come of many tries in a row.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@
 system that hangs takes none of the threads in which variants are made.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

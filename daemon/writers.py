@@ -4,8 +4,6 @@ With `pipeline.author = "llm"` this holds the client, the budget, and the log of
 one backbone (endpoint), drawn by weight under a key of its own, so that a restart draws the same one.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from functools import partial

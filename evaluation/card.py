@@ -2,8 +2,6 @@
 be of one kind or not. A score moves by several points with the prompt, with what is shown of earlier turns, and with
 the random seed (docs/evaluation.md has figures), so none is printed without these."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path

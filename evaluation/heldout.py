@@ -6,8 +6,6 @@ scored once, unless rollouts ended as infrastructure failures: then the batches 
 the same draws; a rollout that broke `TRIES` times is left out for good. Every checkpoint of a run is scored on the same
 tasks with the same draws through the identity interface, so that differences are paired."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

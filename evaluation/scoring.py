@@ -3,8 +3,6 @@ makes tasks easy or hard. The task is the unit: rollouts of one task are average
 over tasks. Intervals are 95 %. Those of means are Wilson's and lie in [0, 1]; those of differences are Student's t, cut
 to [-1, 1]."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ not sent: it says what the template is for and, in its last line, `fields: a, b`
 fields in use.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import string

@@ -4,8 +4,6 @@ The names in `__all__` are the Python API (docs/api.md). Most live in `console`,
 from there when somebody asks for them: nothing in this package uses them. Their types stand in `__init__.pyi`.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

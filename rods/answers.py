@@ -6,8 +6,6 @@ things of one kind as one pair of tags an element, the rest as JSON. `read` give
 strict. Thinking goes into `reason`; what a model thinks before its answer is dropped.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ after a few tries, as `Unanswered`, with what the model had written. What the ma
 `BudgetSpent`) passes through: it is nobody's failure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar

@@ -4,8 +4,6 @@ Text is read as *literals*, never evaluated, in both usual forms: Python call st
 and JSON objects (`{"name": …, "arguments": {…}}`). What would be dropped or rounded is refused.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import warnings
@@ -43,7 +41,7 @@ class Call:
         return {"name": self.name, "arguments": dict(self.arguments)}
 
     @staticmethod
-    def from_json(value: Any) -> Call:
+    def from_json(value: Any) -> "Call":
         """Raises ValueError when `value` is not {"name": str, "arguments": {str: …}}."""
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
             raise ValueError("a call needs a 'name' (text) and 'arguments' (an object)")

@@ -1,8 +1,6 @@
 """Canonical JSON, content ids, rounding and keyed randomness: what makes the same input give the same bytes. Ids hash
 canonical JSON, so 5 and 5.0 differ and key order does not matter."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import random

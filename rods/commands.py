@@ -1,8 +1,6 @@
 """What the four command lines share: parsing by cyclopts, one line a mistake, and the exit codes of `rods.errors`. A
 program builds its `App` with `application`, registers its commands and answers with `run`."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Sequence

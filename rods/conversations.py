@@ -2,8 +2,6 @@
 a whole (checks, or a rubric), how long it may be; and how these are read from a task's record (rods/tasks.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple

@@ -6,8 +6,6 @@ outer one ends the work first and reports the wrong culprit; tests/rods/test_dea
 Intervals between two looks at something are no deadlines and stand where they are used.
 """
 
-from __future__ import annotations
-
 # One call of a tool.
 SLOW_CALL = 1.0  # `rods env check` reports a call that takes longer, and the sandbox by default ends it
 WORKER_CALL = 0.6  # a request to a worker of ours (BFCL's many digits), of its own CPU time. Below SLOW_CALL

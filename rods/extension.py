@@ -8,8 +8,6 @@ Methods of `Extension` return what the core does without the feature. A module `
 is loaded, and what belongs to a process (daemon, trainer, console) inside the methods that this process calls.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -16,8 +16,6 @@ What a policy or an author did wrong is data, and counted. What the machinery br
 InfrastructureError) is nobody's failure, and counted nowhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal, get_args
 

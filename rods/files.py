@@ -1,8 +1,6 @@
 """Opens what a user or another process put there: regular files only. A FIFO would be waited for, a device may never
 end."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """Finds what a configuration names: `package.module:function` or `file.py:function`."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

@@ -3,8 +3,6 @@ terminal or as the same JSON lines elsewhere. Bind `run`, `step`, `seed`, `varia
 
 What endpoints, worlds and task files say may stand in an event: control characters are replaced and texts are cut."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

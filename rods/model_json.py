@@ -4,8 +4,6 @@ Neither drops, rounds or invents anything: numbers that other readers would roun
 nesting are errors that say what is wrong. Whatever is read can be written again by orjson.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -3,8 +3,6 @@
 The core has its roles in `[roles]`; an extension gives those that it alone asks a section of their own.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -25,7 +23,7 @@ class Role(Section):
     thinking: Literal["unchanged", "on", "off"] = "unchanged"
 
     @model_validator(mode="after")
-    def _fits(self) -> Role:
+    def _fits(self) -> "Role":
         if self.reason > TOKEN * self.tokens:
             raise ValueError(f"a reason of {self.reason} characters does not fit into {self.tokens} tokens")
         return self

@@ -1,8 +1,6 @@
 """What a trainer reports of its rollouts: one `Rollout` an episode, one `Group` a task and step. Progress is two
 integers, so that means are exact. A rollout is *valid* unless it was cut by length or met an infrastructure failure."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -75,7 +73,7 @@ class Rollout:
         return record
 
     @staticmethod
-    def from_json(record: Any) -> Rollout:
+    def from_json(record: Any) -> "Rollout":
         """Raises ValueError for what no episode earns, naming the field at fault."""
         resolved, expected = turns(record)
         binary, end, reward = record.get("binary"), record.get("end"), record.get("reward")
@@ -165,7 +163,7 @@ class Group:
         }
 
     @staticmethod
-    def from_json(record: dict[str, Any]) -> Group:
+    def from_json(record: dict[str, Any]) -> "Group":
         """Raises ValueError naming the field at fault."""
         try:
             reward, stage = record["reward"], record.get("stage", 3)
@@ -248,7 +246,7 @@ class Update:
         }
 
     @staticmethod
-    def from_json(record: Mapping[str, Any]) -> Update:
+    def from_json(record: Mapping[str, Any]) -> "Update":
         """Raises ValueError naming the field at fault."""
         known = {name: record[name] for name in ("entropy", "gradient_norm") if record.get(name) is not None}
         for name, value in known.items():
@@ -266,7 +264,7 @@ class Dynamics:
     calling: int = 0
     replies: int = 0
 
-    def __add__(self, other: Dynamics) -> Dynamics:
+    def __add__(self, other: "Dynamics") -> "Dynamics":
         return Dynamics(self.turns + other.turns, self.calling + other.calling, self.replies + other.replies)
 
     @property

@@ -4,8 +4,6 @@ Ground truth, checks and scripts need nobody, and a persona is played by the pro
 an extension plays (`Extension.player`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace

@@ -5,8 +5,6 @@ that imports nothing heavy and calls `leave_at_once`; while it works it says wha
 `StopRequest`; `ignore` is for its end, when the outcome is known. Only for the main thread.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable
@@ -21,7 +19,7 @@ class Interrupted(BaseException):
     SIGINT in the end when one of those passed through `exec` (as in the making of a dataclass), caught or not.
     `latest` is the last one that was made, for who meets an error that it was turned into."""
 
-    latest: ClassVar[Interrupted | None] = None
+    latest: "ClassVar[Interrupted | None]" = None
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -74,7 +72,7 @@ class StopRequest:
         self.second_interrupts = second_interrupts
         self._before: dict[int, signal.Handlers | int | None] = {}
 
-    def __enter__(self) -> StopRequest:
+    def __enter__(self) -> "StopRequest":
         for number in (*NUMBERS, signal.SIGALRM):
             self._before[number] = signal.getsignal(number)  # type: ignore[assignment]
         on_signal(self._ask)

@@ -6,8 +6,6 @@ the lowest that has what the task has, so that no task has two ids. The id hashe
 `provenance`.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -79,7 +77,7 @@ class InitialState(dict[str, Any]):
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
         return copy.deepcopy(dict(self), memo)
 
-    def __reduce__(self) -> tuple[type[InitialState], tuple[dict[str, Any]]]:
+    def __reduce__(self) -> "tuple[type[InitialState], tuple[dict[str, Any]]]":
         return InitialState, (dict(self),)
 
 
@@ -153,7 +151,7 @@ class AnyTask:
         }
 
     @staticmethod
-    def from_json(record: Any) -> AnyTask:
+    def from_json(record: Any) -> "AnyTask":
         """Raises ValueError naming the field at fault."""
         return _parsed(record)
 
@@ -209,7 +207,7 @@ class Task(AnyTask):
         return self._record(OPEN_SCHEMA if self.system else SCHEMA, {"script": list(self.script)}, {"calls": calls})
 
     @staticmethod
-    def from_json(record: Any) -> Task:
+    def from_json(record: Any) -> "Task":
         """Raises ValueError naming the field at fault, also for an open task."""
         task = AnyTask.from_json(record)
         if not isinstance(task, Task):

@@ -1,8 +1,6 @@
 """`rods-train`, also as `python -m rods.trainer`. Signal handlers are installed before torch and the rest are imported
 (rods.signals)."""
 
-from __future__ import annotations
-
 from rods.errors import EXIT_REQUEUE
 from rods.signals import leave_at_once
 

@@ -14,8 +14,6 @@ A hook, `training.advantage_hook = "package.module:function"`, is called once a 
 returns new advantages, one a rollout or one a token: the place for diagnosis-guided weights (002).
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

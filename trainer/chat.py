@@ -3,8 +3,6 @@ tokens that follow a reply as it was sampled: the template's closing of the repl
 and the opening of the next reply. It is found by rendering a dummy exchange before the new messages, so history is
 never rendered (some templates rewrite it)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache
@@ -41,7 +39,7 @@ class Chat:
         self._ids = lru_cache(maxsize=2048)(self._rendered)
 
     @staticmethod
-    def load(folder: Path) -> Chat:
+    def load(folder: Path) -> "Chat":
         """Raises UserError when there is no `folder`, or no tokenizer or chat template in it."""
         if not folder.is_dir():
             raise no_model(folder)

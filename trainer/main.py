@@ -8,8 +8,6 @@ SIGINT, SIGTERM, SIGUSR1 or `operation.step_limit`), or inside a step that outla
 the same command again.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from contextlib import suppress

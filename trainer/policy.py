@@ -14,8 +14,6 @@ its own loop:
 `run.stopping` turns from None into a reason only inside `after_update` and `next_batch`, so a step is never torn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

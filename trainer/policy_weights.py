@@ -1,8 +1,6 @@
 """A policy with weights as a run sees it. A checkpoint holds a folder that transformers and vLLM load, the optimizer's
 state, and torch's generators of every process. The rollouts' own draws are keyed by the step and need no state."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

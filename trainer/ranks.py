@@ -3,8 +3,6 @@ piece of its work while the others wait, and gives its result or its error to al
 (a checkpoint restores every copy of the weights) it calls a service of theirs with `ask`. With one process all of this
 is plain function calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar

@@ -8,8 +8,6 @@ and a checkpoint holds plain weights. Where nothing is sharded the copy is the p
 Checkpoints of whole and of FSDP2 runs are alike: a run may go on with another number of processes. What DeepSpeed keeps
 is written and read by DeepSpeed, one file a process, and can only be resumed by as many."""
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """How torch computes and learns, in training, warm-up and scoring: number format, threads, optimizer."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import torch

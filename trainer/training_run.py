@@ -2,8 +2,6 @@
 durable before any step of its epoch, and a checkpoint is taken only between two rollout batches. The trainer waits for
 the daemon only in lockstep, at a merge."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import time
@@ -71,7 +69,7 @@ class TrainingRun:
         self._logged = self._looked = -math.inf
         self.tell("starting")
 
-    def __enter__(self) -> TrainingRun:
+    def __enter__(self) -> "TrainingRun":
         with ExitStack() as opened:
             opened.callback(self.log.close)
             opened.enter_context(self.run.playing("trainer", self.log.heartbeat))

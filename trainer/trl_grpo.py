@@ -9,8 +9,6 @@ Several processes (`accelerate launch`) roll out and train equal parts of each b
 place in the whole batch, so that a batch does not depend on their number.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 

@@ -4,8 +4,6 @@ With LoRA whoever loads a checkpoint still finds plain weights: what was learnt 
 when they are saved. (Merging and unmerging the model itself would accumulate rounding errors.) Files are transformers'
 own, which names and splits weights differently in files and models, so it must read them, too."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

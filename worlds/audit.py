@@ -4,8 +4,6 @@ A training task that matches a held-out one would teach what is to be measured. 
 were given: listed, no fault. Between files it is a leak.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 it, what is known about the state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Self

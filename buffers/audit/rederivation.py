@@ -1,8 +1,6 @@
 """Derives a run's live history again from its logs, and keeps what does not fit: each live merge by
 rods.buffers.merging.rules from the live observations before it, each step by those before it, tracker.json by all."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field

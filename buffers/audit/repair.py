@@ -9,8 +9,6 @@ place, so that everything that names a seq stays right; folds pass over `lost` r
 lacked. A lost `start` is written again, since what follows tells it.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ Beside the live history (rods.buffers.audit.rederivation): checksums, seqs and i
 picks, variants and lineages that fit together, and snapshots.
 """
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Iterator, Mapping, Sequence

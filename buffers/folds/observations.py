@@ -4,8 +4,6 @@ A start drops what earlier attempts did beyond its `from_step`. Nothing is delet
 *live*. `Observations` follows the log and folds anew when a start drops steps that it has folded already.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Container, Iterator
@@ -99,7 +97,7 @@ class AttemptHistory:
         return [self.attempt, sorted(self._limits.items())]
 
     @staticmethod
-    def from_json(state: Any) -> AttemptHistory:
+    def from_json(state: Any) -> "AttemptHistory":
         history = AttemptHistory()
         history.attempt, history._limits = state[0], dict(state[1])
         return history

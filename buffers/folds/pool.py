@@ -1,7 +1,5 @@
 """The fold of pool.jsonl: which tasks are trained on, and what has left. Variants' contents are elsewhere (staging)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from copy import copy
@@ -37,7 +35,7 @@ class Member:
         return self.generation > 0
 
     @staticmethod
-    def given(task: AnyTask) -> Member:
+    def given(task: AnyTask) -> "Member":
         """A task given at the start. A fork gives variants too, which its parent wrote and which stay variants."""
         variant = task.provenance.get("origin") == "variant"
         return Member(task.id, task.type, int(task.provenance["generation"]) if variant else 0)
@@ -73,7 +71,7 @@ class Pool:
         self.latest: Record | None = None  # the last `epoch` record
         self.totals: Counter[str] = Counter()  # of the counts in those records
 
-    def copy(self) -> Pool:
+    def copy(self) -> "Pool":
         other = Pool(())
         vars(other).update((name, copy(value)) for name, value in vars(self).items())
         return other
@@ -92,7 +90,7 @@ class Pool:
         }
 
     @staticmethod
-    def load(state: Any) -> Pool:
+    def load(state: Any) -> "Pool":
         """The pool whose `state` it was."""
         pool = Pool(Member(*values) for values in state["active"])
         for *values, rule, epoch, step in state["revivable"]:

@@ -3,8 +3,6 @@
 The daemon continues from it after a start; in lockstep the trainer reads the watermark.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Where the tasks of slots behind those of the pool come from: extensions (`Extension.slots`), each with a log."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Protocol

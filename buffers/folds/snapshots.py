@@ -6,8 +6,6 @@ never stands for the live part. Each is one file, replaced whole; the last two a
 that the newest one holds. `rods verify` reads the logs from their beginning and uses none.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from contextlib import suppress

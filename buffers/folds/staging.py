@@ -1,7 +1,5 @@
 """The fold of the expanded log: accepted variants that no merge has decided about."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import dataclass, field

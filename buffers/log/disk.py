@@ -1,7 +1,5 @@
 """What is asked of a disk besides appending, and its errors in the project's vocabulary."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress

@@ -1,8 +1,6 @@
 """The files of a log, its parts: closed ones, each named after its first seq, and the live one. Finds the parts, their
 first and last records, and any record by its seq."""
 
-from __future__ import annotations
-
 import os
 import re
 from bisect import bisect_right

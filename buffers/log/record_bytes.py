@@ -1,7 +1,5 @@
 """The bytes of a record, what makes it one of a kind, and what is said of bytes that are none (docs/protocol.md)."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator

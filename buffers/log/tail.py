@@ -4,8 +4,6 @@ Both yield what a fold may believe: records of groups only once a closing record
 naming file and byte offset.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress

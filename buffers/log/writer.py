@@ -17,8 +17,6 @@ see nothing of a group before it is closed, and never see records that no closin
 `GroupCommit` is for many producers of one event loop: one write and one fdatasync serve all who wait at that moment.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

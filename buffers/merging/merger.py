@@ -1,7 +1,5 @@
 """Carries out a merge: wait for the daemon (lockstep), lock, derive, make durable what will be named, record."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -6,8 +6,6 @@ decisions, `rods verify` derives them again from the logs and compares. Reasons 
 manifest, tasks.jsonl and logs alone; nothing is executed here (`rods verify --replay` does that).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ The last word on a setting holds until there is another one, over restarts too; 
 configuration. A process looks at its tick and tells in operation.<process>.jsonl what it has changed.
 """
 
-from __future__ import annotations
-
 import getpass
 import time
 import tomllib

@@ -9,8 +9,6 @@ admission, which says what the manifest says of the others, and who admitted it,
 how far it has read admissions.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

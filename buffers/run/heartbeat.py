@@ -6,8 +6,6 @@ last got on (`still`), in seconds by the writer's own clock. A reader compares c
 Clocks of two machines are never compared, and no process id of another machine is looked up.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import threading
@@ -46,7 +44,7 @@ class ProcessLocation:
     job: str  # Slurm job id, or empty
 
     @staticmethod
-    def here() -> ProcessLocation:
+    def here() -> "ProcessLocation":
         return ProcessLocation(socket.gethostname(), os.getpid(), _boot_id(), os.environ.get("SLURM_JOB_ID", ""))
 
     @property
@@ -74,7 +72,7 @@ class Heartbeat:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
-    def start(self) -> Heartbeat:
+    def start(self) -> "Heartbeat":
         """The first beat, then one every second from a thread."""
         self._write()
         self._thread.start()

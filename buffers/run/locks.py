@@ -6,8 +6,6 @@ which the system gives back when a process dies. What another machine has record
 counter moves by our own clock, since locks need not reach us from there. Without flock the counter decides alone.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time
@@ -43,7 +41,7 @@ class Owner:
         return {"process": self.process, **asdict(self.place), "since": self.since, "released": self.released}
 
     @staticmethod
-    def from_json(given: dict[str, Any]) -> Owner:
+    def from_json(given: dict[str, Any]) -> "Owner":
         """Raises KeyError, TypeError or ValueError for what is none."""
         place = ProcessLocation(str(given["host"]), int(given["pid"]), str(given["boot_id"]), str(given["job"]))
         return Owner(str(given["process"]), place, float(given["since"]), bool(given["released"]))

@@ -1,7 +1,5 @@
 """The names of the files in a run folder (docs/protocol.md). Nothing here opens a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 CONFIG = "config.toml"

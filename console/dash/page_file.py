@@ -3,8 +3,6 @@
 Such a file opens with the run's report; `rods report` writes one of one run.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 Views run in threads. Nothing is written; every request is GET.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

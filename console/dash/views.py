@@ -3,8 +3,6 @@
 A cursor (`after`) is `ATTEMPT.SEQ`; docs/decisions/page.md says of which log. Answers are bounded whatever the history.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The findings of a report in sentences, and the limits of what they show; for the page, `rods report`, `make demo`."""
 
-from __future__ import annotations
-
 import tomllib
 from collections import Counter
 from pathlib import Path

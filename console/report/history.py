@@ -3,8 +3,6 @@
 Only live records count: a restart of the trainer takes back the steps and epochs beyond its checkpoint.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple

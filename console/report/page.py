@@ -5,8 +5,6 @@ Each function of a plot gives a `Plot` of a `History`, or None where there is no
 and static/report.js draws it.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """`rods ctl`: changes what may change while a run's processes are at work."""
 
-from __future__ import annotations
-
 import time
 from typing import Annotated, Any
 

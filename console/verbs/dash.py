@@ -1,7 +1,5 @@
 """`rods dash`: a page over run folders that moves while they are written."""
 
-from __future__ import annotations
-
 import secrets
 import socket
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """`rods data` and `rods env`: look over what runs are made from, task files and environments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`rods inspect`: one task with its lineage, windows and history in a run; a list of all; the interface's versions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict

@@ -1,8 +1,6 @@
 """`rods new`, `rods fork`, `rods extend`: make a run folder from a configuration or from another run; let a run go on
 longer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated

@@ -4,8 +4,6 @@
 answers each closed step with one line.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`rods report`, `rods score` and `rods cost`: what a run came to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Any
 

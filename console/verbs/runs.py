@@ -1,7 +1,5 @@
 """`rods status`, `rods watch`, `rods log`, `rods ls` and `rods compare`: where runs stand, from their files alone."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ done the daemon is stopped; `stop` ends both within `STOPPED` seconds, by SIGTER
 killed itself, Linux sends SIGTERM to both, so that no orphan keeps the run folder.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

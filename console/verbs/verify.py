@@ -1,7 +1,5 @@
 """`rods verify` and `rods recover`: whether a run folder is what its logs say, and what a crash or a bad disk left."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import suppress
 from pathlib import Path

@@ -9,8 +9,6 @@ a `ComposeError` of one of the twelve types (004 Appendix E); broken machinery (
 `BudgetSpent`) passes through any method. Every random choice is keyed by the assignment.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from abc import ABC, abstractmethod

@@ -4,8 +4,6 @@ Every stage is a pure function under a generator of its own. It takes millisecon
 service stays responsive.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
@@ -53,7 +51,7 @@ class ProceduralAuthor:
         self.hashes = {"phrase_book": catalogue.content_id}
 
     @staticmethod
-    def of(environment: Environment, threads: Executor) -> ProceduralAuthor:
+    def of(environment: Environment, threads: Executor) -> "ProceduralAuthor":
         """Raises ComposeError("no_prompts") when the environment has no catalogue."""
         return ProceduralAuthor(_catalogue(environment), threads)
 

@@ -6,8 +6,6 @@ an object by something else, or use a word as a key where numbers are keys. An e
 entries: there only the environment knows, which may say so by a `state_schema` (JSON Schema of its state).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

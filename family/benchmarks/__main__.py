@@ -1,8 +1,6 @@
 """`rods-eval`, also as `python -m rods.family.benchmarks`. Signal handlers are installed before the other imports
 (rods.signals)."""
 
-from __future__ import annotations
-
 import sys
 
 from rods.errors import EXIT_REQUEUE

@@ -6,8 +6,6 @@ one record an episode that the policy itself ended, durable before the next one 
 inside the record, since a policy's text may hold what a line of the log may not (lone surrogates, numbers of any size).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

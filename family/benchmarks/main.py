@@ -14,8 +14,6 @@ input, 3 refused (other settings, other data), 5 incomplete: a budget, an endpoi
 command goes on.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time

@@ -1,8 +1,6 @@
 """The command line of `rods-eval run`, and the source of outputs that it names: an endpoint, local weights, a run's
 checkpoint, or files."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

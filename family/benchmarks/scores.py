@@ -2,8 +2,6 @@
 the benchmark's own scorer. Verdicts are computed from the recorded outputs each time. Scores are given for the 400
 held-out tasks of the papers and for the 300 of them that no transition between curriculum stages uses."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import pairwise

@@ -2,8 +2,6 @@
 has. In `carelessness` of the requests of a witness it skips the look-ups and passes the label in place of the key,
 which the world refuses, or leaves the request out, and with it what takes a key from it."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import tempfile

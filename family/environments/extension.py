@@ -1,7 +1,5 @@
 """What generated environments and scenarios (003) add to the core."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

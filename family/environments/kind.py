@@ -1,8 +1,6 @@
 """Scenarios (003 §4) as a kind of tasks of which the daemon writes variants, and their gates: the same controls as for
 any other scenario, and what a variant has like its root; read from the task's own record and played in fresh worlds."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor

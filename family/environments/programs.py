@@ -1,8 +1,6 @@
 """A world as a program (003 eq. 4): one file with imports, state, the environment, and a function for each tool and
 check, whoever writes its parts; and the plan of one whose parts models write."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """What 003's writers add to the configuration: how worlds are written, and the roles of the models that do it."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from rods.extension import Section

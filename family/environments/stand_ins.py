@@ -2,8 +2,6 @@
 a world that is drawn by chance, which hangs on the topic's words alone. Whatever it has to know again later stands in
 what it is asked: the topic, the state, and the number of the ticket that it puts into its tasks."""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

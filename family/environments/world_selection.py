@@ -7,8 +7,6 @@ weighted by how few of the worlds have it (tf-idf). 003 compares embeddings of t
 held-out ones as it is on average to each of them.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """What tables for other tools add to the core: a verb."""
 
-from __future__ import annotations
-
 from rods.extension import Extension
 
 

@@ -4,8 +4,6 @@ A row has plain columns for filters and joins, and `record`, the whole of what t
 JSON lines, its text in Parquet, where the free form of states and arguments would break one column's type.
 """
 
-from __future__ import annotations
-
 import gzip
 import math
 import tomllib

@@ -1,8 +1,6 @@
 """The fold of feedback.jsonl and dropped.jsonl, from which the daemon continues: which failures agents were asked
 about, and which texts are in force. Every question counts as an attempt, unless no endpoint answered it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What feedback adds to the core."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

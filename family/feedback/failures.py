@@ -9,8 +9,6 @@ digits `9`, signs stay ("letters/plan_2.txt" is "a/a_9.a"); other types are thei
 Only refusals of tools count: what breaks a tool's document is answered from that document.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field

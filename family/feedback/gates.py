@@ -6,8 +6,6 @@ tool and of its remedy's speak of them, and those of the refusal: no digits, and
 tool's name is said to describe the tool, not to order a call. What ground truths hold and nobody showed is not said in
 any form, nor spelled by letters at fixed places of words, sentences or clauses (docs/feedback.md has what remains)."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import re

@@ -3,8 +3,6 @@ agents that passed judge and gates. Rules name visible tools, parameters and doc
 not documented; a terse policy reads a few words. A result has one hint: an approved text comes first, then what `base`
 shows, then the rules. A text that names a tool which the policy does not see now is not shown."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What feedback adds to the configuration: what answers a failed call in a stage, and when agents are asked."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import Field

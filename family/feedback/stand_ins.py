@@ -1,8 +1,6 @@
 """The roles of models that write corrective feedback (000, docs/feedback.md), played by rule: what a refusal should
 say, and whether that may be shown."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import suppress

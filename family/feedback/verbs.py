@@ -1,7 +1,5 @@
 """`rods feedback`: the failures that agents were asked about, what was approved, and a text that is taken back."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence

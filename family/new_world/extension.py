@@ -1,7 +1,5 @@
 """What the folder to start from adds to the core: a verb."""
 
-from __future__ import annotations
-
 from rods.extension import Extension
 
 

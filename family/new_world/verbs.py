@@ -1,7 +1,5 @@
 """`rods init`: makes a folder with a world."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 from typing import Annotated

@@ -4,8 +4,6 @@ A component appears when the share of its labels in the last `curriculum.evolve_
 and goes when it falls below `evolve_below`. After a step at most one changes, the one farthest beyond its threshold, of
 those that the step's own stage lets come and go. The same labels give the same versions, whoever folds them."""
 
-from __future__ import annotations
-
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What SEAL adds to the core."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -9,8 +9,6 @@ A policy of a terse dialect reads a few words in place of a sentence. Nothing he
 made of documents and of what the policy wrote, guidelines are fixed sentences (prompts/learning_interface.txt).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args

@@ -1,8 +1,6 @@
 """What SEAL adds to the configuration: which components of its learning interface a stage shows, and when they come and
 go."""
 
-from __future__ import annotations
-
 from typing import Literal, get_args
 
 from pydantic import Field, model_validator
@@ -40,7 +38,7 @@ class SealStage(Section):
         return tuple(name for name in self.components if name in kinds)
 
     @model_validator(mode="after")
-    def _switches(self) -> SealStage:
+    def _switches(self) -> "SealStage":
         known = SEAL.get(self.interface)
         if known is None:
             if self.interface.startswith("seal"):
@@ -63,7 +61,7 @@ class SealCurriculum(Section):
     evolve_below: float = Field(0.05, ge=0, le=1)  # and goes when it falls below this
 
     @model_validator(mode="after")
-    def _hysteresis(self) -> SealCurriculum:
+    def _hysteresis(self) -> "SealCurriculum":
         if self.evolve_below >= self.evolve_above:
             raise ValueError("evolve_below must lie below evolve_above, or a share between them switches every step")
         return self

@@ -11,8 +11,6 @@ between 0.6 and 2, the clip never binds.
 Other values make a hook of your own: `mine = weighted(response_mismatch=0.5)` in a module that the configuration names.
 """
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections import Counter

@@ -18,8 +18,6 @@ Where the paper disagrees with itself, one reading is taken:
   task that is sampled draws each of the five by itself, evenly from its lowest level to the current one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass

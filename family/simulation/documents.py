@@ -15,8 +15,6 @@ folder holds `categories.json`, {category: what it is about}, and files of this 
 `rods.family.simulation.ledger` keeps account by; without one, nothing is known of what a tool does.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

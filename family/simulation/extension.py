@@ -1,7 +1,5 @@
 """What simulated conversations (001) add to the core: who plays them, and tasks drawn for the slots of a step."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@ tools as the level asks for, further ones only when it has no more (§3.4); the 
 wants them. Whatever a call needs is said by the user or known to it. A task is a pure function of repository, levels,
 random seed, step and slot."""
 
-from __future__ import annotations
-
 import random
 import re
 import tomllib
@@ -59,7 +57,7 @@ class Errand:
     criteria: tuple[str, ...]
 
     @staticmethod
-    def of(task: OpenTask) -> Errand:
+    def of(task: OpenTask) -> "Errand":
         criteria = task.goal.criteria if isinstance(task.goal, Rubric) else ()
         if isinstance(task.user, Persona):
             return Errand(task.user.intent, task.user.manner, task.user.knows, task.goal_calls, criteria)

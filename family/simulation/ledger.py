@@ -3,8 +3,6 @@ answers without the model where what was shown decides (`known`), and says what 
 (`contradictions`). It holds nothing about a thing but what the policy was shown or has set itself. A list by equal
 fields that was answered once is *whole*: whatever matches is known from then on."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator, Mapping

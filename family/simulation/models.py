@@ -2,8 +2,6 @@
 What no try brings an answer to, and what the endpoint breaks over, is an InfrastructureError: nobody has failed. What a
 question is asked with, its random seeds included, follows from task and conversation alone."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait

@@ -2,8 +2,6 @@
 them. A process whose models play writes usage.<process>.jsonl; the budget (`operation.player_budgets`) begins at what
 all such processes have spent by now."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress

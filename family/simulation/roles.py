@@ -2,8 +2,6 @@
 and what is made of it. Each role is told what equations 3, 7, 8 and 10 say; `hidden` takes parts of that away (§4.2),
 and what is hidden from a role stands nowhere in its question."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,8 +1,6 @@
 """What simulated conversations add to the configuration: who plays them, which tasks are drawn for steps, and how
 difficult these are."""
 
-from __future__ import annotations
-
 from typing import Literal, get_args
 
 from pydantic import Field, model_validator
@@ -37,7 +35,7 @@ class SimulationSettings(Section):
         return tuple(name for name in ("tools", "user", "verifier", "generator") if getattr(self, name) == "model")
 
     @model_validator(mode="after")
-    def _known(self) -> SimulationSettings:
+    def _known(self) -> "SimulationSettings":
         for name in ("tools", "user", "verifier"):
             may: tuple[str, ...] = type(self).model_fields[f"{name}_told"].default
             if beyond := [section for section in getattr(self, f"{name}_told") if section not in may]:
@@ -77,7 +75,7 @@ class DifficultyRules(Section):
     hardest: tuple[Dimension, ...] = ()
 
     @model_validator(mode="after")
-    def _thresholds(self) -> DifficultyRules:
+    def _thresholds(self) -> "DifficultyRules":
         if self.down_below > self.up_above:
             raise ValueError(f"down_below ({self.down_below}) must not lie above up_above ({self.up_above})")
         return self

@@ -2,8 +2,6 @@
 are drawn, a tool's result from its schema, with what was given and shown; the user answers what it is asked, and the
 verifier holds the calls that were made against those that were expected, or else against the wish."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@
 the models that play say what each reply was worth (`simulation.turn_rewards`); else a turn is worth 1 when it was
 resolved, and −1 when not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

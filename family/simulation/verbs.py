@@ -1,7 +1,5 @@
 """`rods data draw`: a file of drawn tasks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

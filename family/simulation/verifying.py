@@ -14,8 +14,6 @@ removed something which no expected call is about. What an assistant claims, ask
 whether another way leads to the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -2,8 +2,6 @@
 the same fields whichever tool shows it), and a ledger keeps them consistent. Whatever is named is there, unless it was
 removed or was in no list that would have shown it. The state `{"random_seed": 3}` says what else there is."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """What supervised learning before GRPO adds to the core."""
 
-from __future__ import annotations
-
 from rods.extension import Extension
 
 

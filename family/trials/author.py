@@ -5,8 +5,6 @@ catalogue or, without one, from what the request says of its tools; verdicts are
 author is shared but the templates and the way in which it shows calls.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

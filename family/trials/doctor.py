@@ -5,8 +5,6 @@ rollout server whether it gives token ids with log-probabilities and takes weigh
 first that fails usually explains the rest, so what depends on it is not asked.
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """Trials add the verbs that try models, and answers in their place, before a run pays for them."""
 
-from __future__ import annotations
-
 from rods.extension import Extension
 
 

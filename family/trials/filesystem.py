@@ -4,8 +4,6 @@ Every answer is tried out in the folder itself, in a temporary one that is remov
 whether locks reach others; the answer says what a run then rests on.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

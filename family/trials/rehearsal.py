@@ -6,8 +6,6 @@ The author goes through its stages over the seed, and each question is kept as i
 every sample, and what is asked after a failure (patch, refine) is asked once too.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

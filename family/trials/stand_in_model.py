@@ -7,8 +7,6 @@ So the path from prompt to variant can be tried without a model; what comes of i
 The table of roles is joined from the modules that extensions name as their `stand_ins`.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """`rods stub-endpoint`: serves the stand-in for a language model, with OpenAI's chat-completions protocol."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 from typing import Annotated

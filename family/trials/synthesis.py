@@ -5,8 +5,6 @@ it lies at the boundary, and the daemon's service then writes for all of them, i
 killed goes on where it stopped, and whatever it cost stands in the folder's logs.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -2,8 +2,6 @@
 that decides what a text says.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 import tomllib
@@ -52,18 +50,18 @@ class Text:
     numbers: frozenset[float]
 
     @staticmethod
-    def of(text: str) -> Text:
+    def of(text: str) -> "Text":
         """What somebody says."""
         return _kept(text) if len(text) <= KEPT else _folded(text)
 
     @staticmethod
-    def shown(text: str) -> Text:
+    def shown(text: str) -> "Text":
         """What the text of a tool's result says: the leaves and keys of JSON, or the text."""
         value = read_json(text)
         return Text.of(value) if value is text else Text.holding(value)
 
     @staticmethod
-    def holding(value: Any) -> Text:
+    def holding(value: Any) -> "Text":
         """What a JSON value says with its leaves and keys."""
         values = [leaf for _, leaf in leaves(value, keys=True)]
         text = _folded(" | ".join(map(str, values)))

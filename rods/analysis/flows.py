@@ -7,8 +7,6 @@ the user in other words. Small values (1, True, "a") occur everywhere by acciden
 the name of its field is akin to the argument's, and it is tried before what was said earlier.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -3,8 +3,6 @@ document says whether a tool only reads or what it would show. Plausible argumen
 the better, and the values that a parameter's own document lists.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ call's result (`rods.analysis.flows`) is an edge. Two profiles have a `distance`
 that a variant must pass against the root of its lineage (docs/gates.md).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

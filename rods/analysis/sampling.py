@@ -2,8 +2,6 @@
 that results and states have shown are tried again, so that calls find what earlier calls made.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator, Mapping

@@ -2,8 +2,6 @@
 BFCL check arguments by code of their own: ten times as quick, and what it says is what their policies are shown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

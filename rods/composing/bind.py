@@ -4,8 +4,6 @@ chooses the values that the user says: at random here, now and then one of an ea
 back to it; by a model in daemon/authors/llm. Every argument's flow is recorded as it is bound.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Callable, Mapping, Sequence

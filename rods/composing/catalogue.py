@@ -10,8 +10,6 @@ A **fact** is what a recipe makes true without saying it (`makes`: somebody is l
 need it not to be so (`unless`).
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, is_dataclass

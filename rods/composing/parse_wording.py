@@ -6,8 +6,6 @@ links or stories. A back reference ("the same account") has to mean what earlier
 other words is not understood; that alone is no fault, gates or a judge decide about it.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@
 which calls feed which. It predicts, before anything runs, what `rods.analysis.profile` infers afterwards.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +54,7 @@ class Table:
     edges: Counter[tuple[int, int]] = field(default_factory=Counter)
     sizes: Counter[int] = field(default_factory=Counter)
 
-    def copy(self) -> Table:
+    def copy(self) -> "Table":
         return Table(dict(self.things), set(self.used), self.depth, Counter(self.edges), Counter(self.sizes))
 
     def depths(self, recipe: Recipe) -> Sequence[int]:

@@ -3,8 +3,6 @@ is right, depth, and API classes (`PlanShape`). Functions, names, numbers and st
 the functions, as an ablation.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -8,8 +8,6 @@ know is a UserError with file, key and remedy. Whether tools, slots and things f
 environment, by `rods.worlds.checking.soundness`.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

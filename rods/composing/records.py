@@ -1,7 +1,5 @@
 """What passes between the steps of composing a task: plan, draft, and the typed failure of any step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -15,8 +15,6 @@ The plan decides which turns have no calls. The provenance of the task:
      "missing": [{"turn": t, "tool": name} or {"turn": t, "argument": name, "value": …, "domain": …}, …]}
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ earlier turn mentioned. A turn in which no call is right has the text "" here: `
 the following turn into it.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@
 *Operation* may change at every start and is logged. Unknown keys and wrong types are errors that name the key.
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 import os
@@ -69,7 +67,7 @@ class Config(Section):
     operation: Operation = Operation()
 
     @model_validator(mode="after")
-    def _sections_agree(self) -> Config:
+    def _sections_agree(self) -> "Config":
         """What sections, those of extensions too, ask of each other."""
         training, whole = self.training, self.rollouts.rollouts_per_task
         if whole == 1:  # such a group has no mean or deviation of its own, and no variance to find a boundary with
@@ -121,7 +119,7 @@ class Config(Section):
         half["policy"]["model"] = Path(self.policy.model).name
         return {"protocol": PROTOCOL, **half}
 
-    def lasting_as(self, other: Config) -> Self:
+    def lasting_as(self, other: "Config") -> Self:
         """This configuration with the steps and stages of `other`: what an extension of a run may change."""
         training = self.training.model_copy(update={"steps": other.training.steps})
         curriculum = self.curriculum.model_copy(update={"stages": other.curriculum.stages})

@@ -3,8 +3,6 @@
 Defaults are the paper's (004) where they are known; each field says its unit and range.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -59,7 +57,7 @@ class PolicySettings(Section):
     plays: bool = False
 
     @model_validator(mode="after")
-    def _named(self) -> PolicySettings:
+    def _named(self) -> "PolicySettings":
         if self.kind == "transformers" and not self.model:
             raise ValueError('kind = "transformers" needs `model`, a folder with weights and tokenizer')
         if self.warm_start == "generated" and self.recoveries:
@@ -141,7 +139,7 @@ class Curriculum(Section):
     gradient_variation: float = Field(0.5, ge=0)  # gradient norms of an epoch are stable up to this std ÷ mean
 
     @model_validator(mode="after")
-    def _ends(self) -> Curriculum:
+    def _ends(self) -> "Curriculum":
         if not self.stages:
             raise ValueError("a curriculum needs at least one stage")
         for number, stage in enumerate(self.stages[:-1], start=1):
@@ -170,7 +168,7 @@ class Zones(Section):
     max_staleness: int = Field(8, ge=0)
 
     @model_validator(mode="after")
-    def _order(self) -> Zones:
+    def _order(self) -> "Zones":
         if self.boundary_low >= self.boundary_high:
             raise ValueError("boundary_low must lie below boundary_high")
         return self

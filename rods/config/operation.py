@@ -1,7 +1,5 @@
 """The operation half: how and where a run is worked on. May change at every start."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
@@ -36,13 +34,13 @@ class Endpoint(Section):
     extra: dict[str, Any] = Field(default_factory=dict)
 
     @property
-    def giving_up(self) -> Endpoint:
+    def giving_up(self) -> "Endpoint":
         """As episodes use it: calls never wait for ever for a server that is gone (`patience_seconds`)."""
         patience = self.patience_seconds or max(1.0, self.retry_seconds)
         return self.model_copy(update={"patience_seconds": patience})
 
     @model_validator(mode="after")
-    def _sources(self) -> Endpoint:
+    def _sources(self) -> "Endpoint":
         if bool(self.urls) == bool(self.url_file):
             raise ValueError("give either urls or url_file")
         if self.key_env and self.key_file:
@@ -115,7 +113,7 @@ class Operation(Section):
     sandbox: Sandbox = Sandbox()
 
     @model_validator(mode="after")
-    def _names(self) -> Operation:
+    def _names(self) -> "Operation":
         for endpoints in (self.endpoints, self.players):
             names = [endpoint.name or endpoint.model for endpoint in endpoints]
             if len(set(names)) < len(names):

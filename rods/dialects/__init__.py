@@ -1,8 +1,6 @@
 """The dialect seam: the text form in which a policy reads tools and observations and writes calls and answers. It is
 `tags` (Environment Tuning), `hermes` (Hermes/Qwen) or `compact` (nano)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol

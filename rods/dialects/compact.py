@@ -9,8 +9,6 @@ cues of an interface). Words stand apart by single spaces throughout, so that a 
 questions, results and calls.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

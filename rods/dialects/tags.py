@@ -2,8 +2,6 @@
 system prompts: `resourceful`, of the late stages, asks the policy to look before it asks and to ask before it guesses.
 The wording is this project's own. `Hermes`: the Hermes/Qwen form, plain text otherwise."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

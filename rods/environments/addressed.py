@@ -4,8 +4,6 @@
 stands as `{address}`. Such a world runs confined, always (`rods.environments.loading`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -2,8 +2,6 @@
 `reset` makes a fresh `Instance` that shares nothing mutable with any other. An ability that is missing is declared in
 `Features` and answered with `Unsupported`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -116,10 +114,10 @@ class Instance(Protocol):
     def snapshot(self) -> dict[str, Any]:
         """The state as JSON; `Environment.reset(snapshot)` restores it. Changes nothing. May raise Unsupported."""
 
-    def fork(self) -> Instance:
+    def fork(self) -> "Instance":
         """An independent copy. May raise Unsupported."""
 
-    def same_state(self, other: Instance) -> bool:
+    def same_state(self, other: "Instance") -> bool:
         """Whether both worlds are equal by this environment's own notion. May raise Unsupported."""
 
 

@@ -1,8 +1,6 @@
 """What the folders of rods/worlds bring, as their declarations (world.toml) say. A folder is known by this file alone;
 its code is imported when something of it is asked for by name."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

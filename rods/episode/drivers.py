@@ -4,8 +4,6 @@ Both hold the instances and answer calls, users and verdicts; the caller only su
 that wait for somebody else are advanced in threads, all of a round together: it takes as long as the slowest of them.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future

@@ -6,8 +6,6 @@ subset). A turn without ground-truth calls is resolved by an answer without any 
 environment, asked of the state in which the episode left its world. A rubric is judged by whoever plays.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Sequence

@@ -23,8 +23,6 @@
   one where no call is right has S = 1, and R = 1 if none was made.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ it makes its next request, and ends the conversation when it has no more: it is 
 intent hides it never says unasked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from rods.analysis.containment import stems

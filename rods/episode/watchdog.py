@@ -6,8 +6,6 @@ deadlines of their own does so `outside`. Neither can end a computation in a com
 hang belongs in the sandbox, whose processes can be killed.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

@@ -2,8 +2,6 @@
 reasons, none when the task passed. `check` asks them all, in the paper's order, as `[gates]` switches them.
 """
 
-from __future__ import annotations
-
 from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
 from rods.config import Gates

@@ -3,8 +3,6 @@
 That the calls run and give the recorded results is the business of the other gates (`rods.gates.check`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 state, in a fresh instance; `tools` are visible where they are called; `arguments` are no larger than a policy writes.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace

@@ -5,8 +5,6 @@ so they pass, but not when the text names another one of the list instead. What 
 because that executes (`plausible_calls`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

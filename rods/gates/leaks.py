@@ -5,8 +5,6 @@ catalogue lists as `ordinary`; without a catalogue, those of letters alone. Of p
 would type (`order_id`). What a call has as a value may be said whatever it looks like.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Set
 

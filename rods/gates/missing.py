@@ -5,8 +5,6 @@ Replacements of a held-out tool are executed in forks of the world before its fi
 `FIRST` calls a tool, and after `NEAR` of them that come nearer to the goal (`_Search._near`), `SECOND` more of each.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """What gates answer with."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

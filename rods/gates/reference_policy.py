@@ -5,8 +5,6 @@ the user knows and no request of its says; otherwise it tells the user what the 
 never said it makes all the same: whether they can be known is another gate's business.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -6,8 +6,6 @@ without it. A turn whose calls the environment's phrase book explains (`parse_wo
 request that no call of its own turn serves is read together with the turn that serves it.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -6,8 +6,6 @@ changes is made anew (`load`). It is never given the task, so that it cannot sho
 environment's own results. Evaluation and validation always go through `IDENTITY`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ Appendix C: `parameter_constraint`, `format_mismatch`, `dependency_missing`, `st
 are named, and never a value that no document has.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections import Counter, defaultdict

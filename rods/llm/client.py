@@ -5,8 +5,6 @@ not the queue, and not the pauses of an open circuit), or often enough to be sus
 call that waits between attempts holds no slot; when it comes back it goes first. Calls may be cancelled at any moment.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random

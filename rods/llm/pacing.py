@@ -1,7 +1,5 @@
 """When calls to an endpoint may be sent: how many at a time (`Limiter`), and none while it is down (`Circuit`)."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

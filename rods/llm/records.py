@@ -1,8 +1,6 @@
 """A call's request, its completion, what it cost, the limits on that, and the errors with which it ends. A model that
 says nothing or is cut short has answered (`Completion.finish`); an endpoint that breaks has not (`EndpointError`)."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field

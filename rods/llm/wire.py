@@ -4,8 +4,6 @@ Lone surrogates become U+FFFD, in both directions (orjson refuses them, and no l
 in a request are refused; integers over 64 bits are sent and read exactly. Anything in a reply may have any type.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -5,8 +5,6 @@ less than `curriculum.plateau` while the gradient norms of its steps varied by n
 `curriculum.gradient_variation`. A score that falls is no plateau, and a norm that is not finite is not stable.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +31,7 @@ class Course:
     norms: tuple[float | None, ...] = ()
 
     @staticmethod
-    def restored(state: Mapping[str, Any]) -> Course:
+    def restored(state: Mapping[str, Any]) -> "Course":
         """From a checkpoint's curriculum state; the beginning where it has none (weights taken over by a fork)."""
         if not state:
             return Course()
@@ -42,7 +40,7 @@ class Course:
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    def stepped(self, norm: float | None) -> Course:
+    def stepped(self, norm: float | None) -> "Course":
         """After one more step of the open epoch, whose gradient had this norm (None: the policy has no gradients)."""
         if norm is None:
             return self
@@ -54,7 +52,7 @@ class Course:
 
     def epoch_over(
         self, rules: Curriculum, score: float | None, recorded: int | None = None
-    ) -> tuple[Course | None, str]:
+    ) -> "tuple[Course | None, str]":
         """The course in the next epoch, and why it changes stage ("" where it does not). None: the curriculum is over.
         `score`: the mean validation reward where `validates` asked for it; None if nothing could be scored. `recorded`:
         the next epoch's stage where its merge is on record: validating again may come out otherwise."""

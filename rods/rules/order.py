@@ -1,7 +1,5 @@
 """The order of an epoch and its batches: keyed, so that it depends on nothing but its arguments."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import chain, cycle, islice

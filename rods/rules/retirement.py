@@ -1,8 +1,6 @@
 """When a variant leaves the pool and when it comes back (004 §3.4, Appendices B.1 and J): pure rules over standings. A
 variant's standing counts only groups of steps after it was admitted or, once revived, after it was retired."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -25,7 +23,7 @@ class Decision:
     variance: float = 0.0
 
     @staticmethod
-    def of(task: str, rule: Rule | Literal["retest"], standing: RetirementStats) -> Decision:
+    def of(task: str, rule: Rule | Literal["retest"], standing: RetirementStats) -> "Decision":
         return Decision(task, rule, standing.groups, standing.mean, standing.variance)
 
 

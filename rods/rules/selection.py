@@ -6,8 +6,6 @@ quotas; inside each, candidates are ranked by score: by the rewards of now (`pro
 Work is O(candidates): the batch of a step, unless `candidates = "pool"`.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

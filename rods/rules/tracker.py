@@ -14,8 +14,6 @@ own. Where binary success finds the boundary instead (004 Appendix R), its windo
 reads stays progress. Advantage estimates that a trainer reports have a window, too (004 Appendix K).
 """
 
-from __future__ import annotations
-
 import base64
 import struct
 from collections.abc import Iterable, Iterator, Mapping

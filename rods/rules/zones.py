@@ -5,8 +5,6 @@ Progress and binary rewards are counts, so their sums are exact integers over a 
 exactly 1/5 must never fall below a bound of 0.2.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from operator import mul

@@ -2,8 +2,6 @@
 again: a conversation grows by the policy's own tokens and by those of the messages in between, so that training sees
 exactly what was sampled. History is never rendered a second time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol

@@ -13,8 +13,6 @@ go over a folder, its object for that is replaced. From there on TRL treats all 
 log-probabilities of what they drew and corrects the loss by the ratio (`training.engine_correction`).
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from importlib.util import find_spec

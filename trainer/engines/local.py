@@ -5,8 +5,6 @@ rollouts that share it, the key-value cache is kept across turns, and finished e
 Every rollout draws from a stream of its own, keyed by (random seed, place in the batch), whatever else is in the batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,14 +32,14 @@ class LocalEngine:
         self.model, self.chat, self.limits, self.bf16 = model, chat, limits, bf16
 
     @staticmethod
-    def load(folder: Path, limits: config.Rollouts, *, bf16: bool = False) -> LocalEngine:
+    def load(folder: Path, limits: config.Rollouts, *, bf16: bool = False) -> "LocalEngine":
         """`bf16`: matrix products in bfloat16. Raises UserError for a folder without weights, tokenizer or chat
         template."""
         chat = Chat.load(folder)
         return LocalEngine(chat.load_model(), chat, limits, bf16=bf16)
 
     @staticmethod
-    def load_alone(folder: Path, limits: config.Rollouts, operation: config.Operation, kind: str) -> LocalEngine:
+    def load_alone(folder: Path, limits: config.Rollouts, operation: config.Operation, kind: str) -> "LocalEngine":
         """`load` for a process that only scores or warms up: threads and number format of `operation` for that `kind`
         of policy, on the GPU if there is one."""
         torch_settings.settle_threads(operation)

@@ -6,8 +6,6 @@ A server that was restarted serves the weights it started from and answers as if
 it weights also sets a weight version, which does not survive a restart. vLLM keeps one since 0.32; with older ones a
 restart goes unnoticed. The addresses for it need `VLLM_SERVER_DEV_MODE=1`."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time

@@ -5,8 +5,6 @@ token. What is no entry is split into characters and bytes: every text encodes a
 both wherever it loads a Llama.
 """
 
-from __future__ import annotations
-
 import string
 from collections import Counter
 from collections.abc import Iterable

@@ -2,8 +2,6 @@
 whose replies are imitated: only the policy's own tokens are learnt, in the same tokens, template and order as in
 rollouts."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any

@@ -27,8 +27,6 @@ Where users are `played`, a task is shown with the user that desk makes of it (w
 asks for what is missing by its name, or, where it is careless, guesses and asks nothing.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Collection, Mapping, Sequence

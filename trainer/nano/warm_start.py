@@ -8,8 +8,6 @@ The demo's comes ready in `weights/`; `python -m rods.trainer.nano.warm_start co
 recipe has changed (two minutes).
 """
 
-from __future__ import annotations
-
 import importlib
 import itertools
 import json

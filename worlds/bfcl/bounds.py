@@ -6,8 +6,6 @@ more of them in a worker that can be killed, and beyond a last bound the call is
 anything in the 800 tasks (texts of at most 205 characters, lists of 6, integers of 16 digits).
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from typing import Any

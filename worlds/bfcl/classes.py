@@ -13,8 +13,6 @@ a task can rest on:
   and nothing here knows of tasks or episodes.
 """
 
-from __future__ import annotations
-
 import datetime
 import inspect
 import random
@@ -104,7 +102,7 @@ class _Clock(datetime.datetime):
     """`datetime` whose today never changes, with a cache of the dates that it has parsed."""
 
     @classmethod
-    def today(cls) -> _Clock:
+    def today(cls) -> "_Clock":
         return cls(TODAY.year, TODAY.month, TODAY.day)
 
     @classmethod

@@ -5,8 +5,6 @@ Objects of the seven plain classes hold JSON-like data (dicts may have integer k
 file system is a graph: `trees` copies it.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 from functools import lru_cache
@@ -70,7 +68,7 @@ class RecordedRandom:
         if draws:
             _last_of(seed, draws)
 
-    def copy(self) -> RecordedRandom:
+    def copy(self) -> "RecordedRandom":
         fresh = object.__new__(RecordedRandom)
         fresh.seed, fresh.draws = self.seed, self.draws
         return fresh

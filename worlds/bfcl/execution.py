@@ -4,8 +4,6 @@ A tool's Python exception is its answer (`Error during execution: …`), as the 
 on the hash seed of the process (an unordered set is printed), they are put in order.
 """
 
-from __future__ import annotations
-
 from ast import literal_eval
 from collections.abc import Callable, Mapping
 from decimal import localcontext

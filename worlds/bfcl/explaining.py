@@ -4,8 +4,6 @@ Sentences (explaining.toml) say what a tool takes, never what to give it, and na
 from task to task.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

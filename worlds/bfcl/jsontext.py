@@ -5,8 +5,6 @@ Here one encoder serves all calls, and a *kept* value, which never changes, carr
 the text, list or dict that it was made from.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import json.encoder

@@ -11,8 +11,6 @@ A `Take` copies one part of an API object, unless the world owns that part alrea
 the object, and is kept up to date. The object itself must be the world's own.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Mapping
 from copy import copy

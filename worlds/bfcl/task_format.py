@@ -10,8 +10,6 @@ so that BFCL's tools read our variants. What their format cannot say (our task's
 stands in one more field, `rods`, which they ignore. Ids go on from 1000, clear of the benchmark's own.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ The split (002, 004, Environment Tuning): `random.Random(42)` shuffles the numbe
 training, 25 for validation, 75 for the test, the same numbers in all four categories.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from functools import cache as cached

@@ -6,8 +6,6 @@ behave so, and a copy must go on behaving so; therefore every walk here remember
 recursion. Equality is the classes' own: name and contents, parents ignored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

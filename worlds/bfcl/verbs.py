@@ -1,7 +1,5 @@
 """The verbs of `rods` that are about BFCL's data: fetch them, write and read BFCL's own format."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any

@@ -3,8 +3,6 @@
 *official*: every turn with ground-truth calls is resolved; turns without are skipped, so junk calls there pass.
 *strict* also wants no call in those."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rods.episode.engine import Trace, Verdict

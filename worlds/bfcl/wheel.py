@@ -5,8 +5,6 @@ alone with pip into a cache folder, and everything (API classes, tool documents,
 whose SHA-256 is checked each time a process opens it. What runs is therefore always what the hash says.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

@@ -4,8 +4,6 @@ Both look for every fault, not just the first, and return a `CheckReport` whose 
 records, as JSON and as lines for a terminal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ They are made in a process of their own, which prints what it is about to do and
 kills when a call does not end: no promise of the environment is relied upon.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Whether a catalogue holds together: what its author sees before any task is composed from it."""
 
-from __future__ import annotations
-
 import random
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ The shape is checked so that all faults of a record are named at once. `Task.fro
 at the first; what it refuses and nothing here explains is passed on in its own words.
 """
 
-from __future__ import annotations
-
 import difflib
 import tomllib
 from collections import Counter

@@ -1,7 +1,5 @@
 """Desk: a small office world of our own, for demonstrations, tests and docs."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from rods.worlds.desk.world import environment

@@ -4,8 +4,6 @@ A domain looks at the state, but not at everything: that a file is locked or an 
 call runs.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ not part of desk's hash, whose tasks need none: one that is to answer otherwise 
 change of the state in checks.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field

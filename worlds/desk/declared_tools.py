@@ -3,8 +3,6 @@
 The bounds of a tool keep every legal call fast and small, so all tools run in-process.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ to an earlier one. `provenance` is that of `rods.composing.task_types` (its docs
 of every argument, recorded results, recipes, and per turn the traits that a careless policy would trip over.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence

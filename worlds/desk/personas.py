@@ -5,8 +5,6 @@ blurred text is the query, the sentence that supplies the value is what the user
 ground truth changes in the world. No tool shows the value, so it has to be asked for, or guessed.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rods.composing.records import ComposeError

@@ -4,8 +4,6 @@ Every value is one word (texts are one or two), and numbers come from small rang
 about 800 entries covers all of it. Addresses and ids cannot be guessed from names: they must be looked up.
 """
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Desk's initial states: fresh ones, patched ones, and long ones."""
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Mapping, Sequence, Set

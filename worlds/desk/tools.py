@@ -4,8 +4,6 @@ It answers with ids, values or {"ok": true}, and raises `Refused` with a short m
 it has changed anything. Addresses, ids and balances cannot be guessed: they must be looked up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any

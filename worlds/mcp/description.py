@@ -5,8 +5,6 @@
 A task's environment is named by the path of this file.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -6,8 +6,6 @@ its state is compared.
 A task's environment is named by the path of this file, which ends in ENDING.
 """
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any, Literal, Self

@@ -6,8 +6,6 @@ What a tool says is the `result` of an observation, a text; what it refuses is i
 whoever trains.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -10,8 +10,6 @@ Three tiers; which of them there are is tried, not looked up:
 In the two higher ones the threads of a process are counted here (`count_threads`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

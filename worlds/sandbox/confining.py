@@ -5,8 +5,6 @@ the kernel has them, Landlock (which files can be read; from its version 4 on no
 sockets outside the process) and `seccomp` (which system calls there are). Works inside bubblewrap and without it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -6,8 +6,6 @@ other], ["snapshot", world], each with the numbers of worlds that are no longer 
 belongs to the environment's contract comes back as [text], which no answer but a call's looks like.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from dataclasses import make_dataclass

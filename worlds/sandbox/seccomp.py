@@ -6,8 +6,6 @@ and every call that later kernels add. The tables (seccomp.toml) are for x86-64 
 this machine is one of them.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -11,8 +11,6 @@ beside the ground truth. So padding never copies an entry of which any word is s
 it is where more entries would change a result from which a later call takes a value.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 import re

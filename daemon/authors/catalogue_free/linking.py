@@ -4,8 +4,6 @@ A recipe of a catalogue says what its steps pass on. Of a single tool that shows
 in the seed's world before it is taken, and flows are inferred from texts, results and state afterwards.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -2,8 +2,6 @@
 that. Calls are tried in copies of the world: reset, with the calls so far made again.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

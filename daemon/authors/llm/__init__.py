@@ -4,8 +4,6 @@ It works with an environment's recipes where there are any (`environment.catalog
 schemas alone elsewhere, or with `pipeline.recipes = false` (`rods.daemon.authors.catalogue_free`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from concurrent.futures import Executor
 

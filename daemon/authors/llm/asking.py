@@ -1,8 +1,6 @@
 """How the author asks a language model (rods/asking.py): what a model does wrong ends, after a few tries, as the
 `ComposeError` that the caller names, with what the model had written."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import tomllib

@@ -11,8 +11,6 @@ asked about each, and about the two texts. In the paper's form (`pipeline.calls 
 question that does not show the calls, and one that fails leads to one other; in the joint form the judge looks at that.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -91,7 +89,7 @@ class PartialTask:
             "choices": choices,
         }
 
-    def with_gap(self, gap: Gap) -> PartialTask:
+    def with_gap(self, gap: Gap) -> "PartialTask":
         script = (*self.script[: self.turn], gap.request, gap.supply, *self.script[self.turn + 2 :])
         return replace(self, script=script, gaps=(*self.gaps, gap))
 

@@ -7,8 +7,6 @@ still change it, or the patch does in advance what the task tests. Accepted patc
 variant, later ones overriding earlier ones field by field, and each next state takes over those that fit it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -6,8 +6,6 @@ shows how it was made is `query_fixable`. In the joint form (`pipeline.calls = "
 class and turn; in the paper's form a rejected sample is diagnosed by a call of its own.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -8,8 +8,6 @@ what follows can rely. So whatever a model picks is likely to fit together, and 
 `catalogue_free.linking`). The model's choice is checked against the pattern before anything runs.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,6 @@
 """How prompts show tools, plans, calls and states: compact, because contexts are short, and as JSON where it matters
 which value is meant."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -7,8 +7,6 @@ do they say what the calls do? Without the rewrite (`pipeline.rewrite = false`) 
 from the calls of that turn alone: no other turn and no story is shown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

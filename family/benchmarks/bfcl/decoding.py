@@ -6,8 +6,6 @@ dicts becomes a call); `executed` reads such a string as a call with literal arg
 different: arithmetic is computed for plain numbers and texts only, and what is no call of a plain name with literals is
 not executed."""
 
-from __future__ import annotations
-
 import ast
 import json
 import operator

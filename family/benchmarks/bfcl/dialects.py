@@ -7,8 +7,6 @@ Native replies are text, too (rods.family.benchmarks.episodes). A dialect serves
 classes decide how a call string is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -2,7 +2,6 @@
 by name, out of the wheel whose hash is checked, and run under private names. The rest (which evaluates model text, and
 imports dozens of packages) is left where it is."""
 
-from __future__ import annotations
 import __future__
 
 import ast

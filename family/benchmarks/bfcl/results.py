@@ -9,8 +9,6 @@ is compared with the tasks: outputs of another version are refused, never scored
 skipped.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

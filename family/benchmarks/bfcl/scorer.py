@@ -6,8 +6,6 @@ BFCL knows, and with them dozens of packages that only call models: a stand-in w
 in their place. The official classes share some objects between all instances (the default lists of `post_tweet`, the
 cards and bookings that pad long contexts): `mend` restores them before each entry."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import copy

@@ -7,8 +7,6 @@ are not. A call whose argument came from one that is left out is not made then. 
 its reason.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +39,7 @@ class WitnessCall:
         return {**self.call.as_json(), **({"takes": dict(self.takes)} if self.takes else {})}
 
     @staticmethod
-    def from_json(record: Mapping[str, Any]) -> WitnessCall:
+    def from_json(record: Mapping[str, Any]) -> "WitnessCall":
         return WitnessCall(Call(record["name"], record["arguments"]), record.get("takes", {}))
 
 

@@ -5,8 +5,6 @@ environment promises (`environments`), and to more: it offers what was planned; 
 that succeeds changes something; it refuses instead of raising; every tool succeeds once; checks answer true or false;
 no call runs away."""
 
-from __future__ import annotations
-
 import ast
 import math
 import tomllib

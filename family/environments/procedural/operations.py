@@ -4,8 +4,6 @@ The operations are the plan (003 eq. 2) and the methods (eq. 3) at once: templat
 skeleton. Every change refuses before it has changed anything, and every one that succeeds changes something. Checks
 know things by their labels, never by keys that a world made: whoever made them in another order has earned as much."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

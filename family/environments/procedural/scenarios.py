@@ -3,8 +3,6 @@ itself, and says what is asked for and what is checked. Things are called by the
 looked up, which are calls of the witness, too. Requests may build on each other. `grow` draws a world, controls it, and
 says which of its scenarios were dropped and why."""
 
-from __future__ import annotations
-
 import copy
 import random
 from collections import Counter

@@ -2,8 +2,6 @@
 (topics.toml) says what there may be; a skeleton is one choice of it: which attributes, tools and rules, with which
 numbers, and what the tools are called."""
 
-from __future__ import annotations
-
 import random
 import tomllib
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@ succeed or to be refused; a checker that sees it says of each whether call, resu
 from a share of right rounds on. What was not carried out, or could not be read, is no round; one that raised is wrong.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any

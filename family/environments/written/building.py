@@ -2,8 +2,6 @@
 refuses goes back to the model with the control's name, to the classes or to the one tool that it is about; after a few
 corrections the world is dropped."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import builtins

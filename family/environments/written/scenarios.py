@@ -2,8 +2,6 @@
 each of its conditions, and a witness, the calls with which an agent has done the task. Check functions take nothing but
 the state, and are appended to the world: all scenarios of a world share one file and one address."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 from collections.abc import Mapping, Sequence

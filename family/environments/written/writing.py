@@ -1,8 +1,6 @@
 """Writes worlds and the tasks in them, topic by topic: finds the topics in texts (003 §3.1), builds, assesses, fills
 with scenarios, keeps what passed, and records what was dropped and why."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import operator

@@ -1,8 +1,6 @@
 """The tool repository that comes with the project: one JSON file a category, documents only (001 §2.2.1), and its
 environment, which draws what they answer."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One child process of a `worker` and the socket to it: starting it, a request with a deadline, killing it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

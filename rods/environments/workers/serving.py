@@ -6,8 +6,6 @@ runs, or null. Messages in both directions are four bytes of length, the four of
 first reply is number 0, to the opening request.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -7,8 +7,6 @@ ends as an `Overrun`; the child is killed and replaced. The child gets none of t
 ends soon after it. Without a `Confinement` this is no sandbox.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

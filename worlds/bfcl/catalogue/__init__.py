@@ -1,7 +1,5 @@
 """BFCL's catalogue for `rods/composing`: the tables and the code of its API classes, put together."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence

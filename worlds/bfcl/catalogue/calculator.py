@@ -1,7 +1,5 @@
 """BFCL's calculator, which has no state: the numbers and units that may be chosen."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from rods.canonical import keyed_random

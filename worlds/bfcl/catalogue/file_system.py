@@ -1,7 +1,5 @@
 """BFCL's file system: new trees with names and texts of their own, longer ones, and what may be chosen from one."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -143,7 +141,7 @@ class Folder:
 
     name: str
     files: dict[str, str] = field(default_factory=dict)
-    folders: dict[str, Folder] = field(default_factory=dict)
+    folders: "dict[str, Folder]" = field(default_factory=dict)
 
     def names(self) -> set[str]:
         return {*self.files, *self.folders}

@@ -1,7 +1,5 @@
 """What the API classes share when a new state is made: the request for it, what each class adds, names of people."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """BFCL's messages, tweets and tickets: new workspaces, timelines and queues, and what may be chosen in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

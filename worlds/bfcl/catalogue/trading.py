@@ -1,7 +1,5 @@
 """BFCL's trading account: new states of it, longer ones, and what may be chosen in one."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """BFCL's car: new states of it, and what may be chosen in one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
