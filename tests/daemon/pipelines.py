@@ -29,8 +29,8 @@ def tasks() -> tuple[Task, ...]:
     return tuple(desk.generate(7, 16, 4))
 
 
-def seed(type: TaskType = "base") -> Task:
-    return next(task for task in tasks() if task.type == type and task.split == "train")
+def seed(type: TaskType = "base", number: int = 0) -> Task:
+    return [task for task in tasks() if task.type == type and task.split == "train"][number]
 
 
 def settings(**sections: Mapping[str, Any]) -> Config:

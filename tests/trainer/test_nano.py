@@ -102,7 +102,7 @@ def test_recoveries_are_failures_that_a_hint_answers_and_a_right_step_follows(ta
         messages = [(one.role, one.content) for one in trace.messages]
         answered = [text for role, text in messages if role == "tool" and ("error=" in text or "no tool" in text)]
         words |= {text.partition("hint= ")[2].split(" ")[0] for text in answered if "hint= " in text}
-    assert kinds == {"tool", "unknown_tool", "bad_arguments", "bounds"} and {"need", "no", "see"} <= words
+    assert kinds == {"tool", "unknown_tool", "bad_arguments", "bounds"} and {"need", "no", "look"} <= words
 
 
 @pytest.mark.needs("feedback")

@@ -193,7 +193,7 @@ class ValueChooser:
             schema = _limited(schema)
             closed = key in self.answers.problems or _is_closed(choice, argument, values, schema)
         few = values
-        if len(values) > OPTIONS:  # a few of them, those of earlier turns first
+        if len(values) > OPTIONS and not (single and closed):  # a few of them, those of earlier turns first
             known = [value for value in values if meant(value) in choice.earlier][: OPTIONS // 4]
             rest = [value for value in values if value not in known]
             few = known + Random(len(values)).sample(rest, OPTIONS - len(known))
