@@ -60,7 +60,7 @@ def _fields(kind: type) -> Iterator[str]:
         if name.startswith("_") or name in inherited:
             continue
         default = shown_value(given[name]) if name in given else "required"
-        text = str(getattr(declared, "__forward_arg__", declared))  # a NamedTuple's are references
+        text = _spelled(declared)
         where = _IN_A_RECORD.match(said[name])
         meaning = said[name][where.end() :] if where else said[name]
         yield _row(where[1] if where else name, _type(hints[name], text), *([default] if given else []), meaning)
@@ -71,7 +71,7 @@ def _methods(kind: type) -> Iterator[str]:
         if inspect.isfunction(method) and not name.startswith("_"):
             signature = inspect.signature(method)
             shown = ", ".join(each for each in signature.parameters if each != "self")
-            yield _row(f"{name}({shown})", f"`{signature.return_annotation}`", inspect.getdoc(method) or "")
+            yield _row(f"{name}({shown})", f"`{_spelled(signature.return_annotation)}`", inspect.getdoc(method) or "")
 
 
 def _settings(settings: Mapping[str, Setting]) -> str:
@@ -92,6 +92,13 @@ def _defaults(kind: type) -> Mapping[str, Any]:
     with_factory = {each.name: each.default_factory() for each in fields(kind) if each.default_factory is not MISSING}
     plain = {each.name: each.default for each in fields(kind) if each.init and each.default is not MISSING}
     return {name: "none" if callable(value) else value for name, value in plain.items()} | with_factory
+
+
+def _spelled(annotation: Any) -> str:
+    """An annotation as its module writes it, by names without their packages: text, a reference, or what it is."""
+    plain = isinstance(annotation, type) and not get_args(annotation)
+    text = annotation.__name__ if plain else str(getattr(annotation, "__forward_arg__", annotation))
+    return re.sub(r"\b(?:[a-z_]\w*\.)+(?=\w)", "", text)
 
 
 def _type(hint: Any, declared: str) -> str:
