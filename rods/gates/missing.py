@@ -6,7 +6,6 @@ Replacements of a held-out tool are executed in forks of the world before its fi
 """
 
 import itertools
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -18,12 +17,10 @@ from rods.analysis.plausible_calls import KnownValues, Tried, attempts, plausibl
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Result, Results
 from rods.gates.records import Reason
-from rods.gates.requests import CLAUSE, lexicon
+from rods.gates.requests import lexicon
 from rods.tasks import RETURN_SENTENCE, Task
 
 FIRST, NEAR, SECOND = 24, 4, 12
-SEEKING = re.compile(r"\b(?:check|find|go|look|open|search|switch)\b", re.IGNORECASE)
-SOUGHT, SHARE = 0.5, 0.4  # of a lexicon's weight, and of what the clause gives to the tool that it means most
 
 
 def missing(environment: Environment, task: Task, results: Results, *, fair: bool = True) -> list[Reason]:
@@ -90,9 +87,9 @@ class AbstentionTurn:
         return [Reason(f"{self.calls[at]} can be done without it: {way}", self.turn) for at, way in ways if way]
 
     def possible(self) -> list[int]:
-        """The calls of this turn that a policy can make in the turn without calls, and that its text asks for. What
-        only prepares a call that it cannot make is asked for where a clause says so: it leaves the world as it is, and
-        that call takes something from its result or does not go through without it."""
+        """The calls of this turn that a policy can make in the turn without calls, and that its text asks for. Whatever
+        only prepares a call that it cannot make is left out: it leaves the world as it is, and that call takes
+        something from its result or does not go through without it."""
         world = world_before(self.environment, self.task, self.turn)
         stopped: list[int] = []
         made: list[tuple[int, bool]] = []  # and whether it left the world as it was
@@ -108,8 +105,7 @@ class AbstentionTurn:
         for index, reads in reversed(made):
             if reads and any(self._prepares(index, other) for other in preparing):
                 preparing.add(index)
-        asked = {index: self._sought if index in preparing else self._asked_before for index, _ in made}
-        return [index for index, asks in asked.items() if asks(index)]
+        return [index for index, _ in made if index not in preparing and self._asked_before(index)]
 
     def _supplied(self, call: Call) -> Iterator[str]:
         """How each value of `call` that this turn is the first to say could be had before; "" where it could not."""
@@ -162,14 +158,6 @@ class AbstentionTurn:
         names = [other.name for other in self.calls]
         book = lexicon(self.environment)
         return book.asks(stems(asked), names)[call.name] >= book.asks(stems(now), names)[call.name]
-
-    def _sought(self, index: int) -> bool:
-        """Whether a clause of the turn without calls tells the policy to look, or to go somewhere, and means the tool
-        of this call by it: "look it up first", "go to the drafts folder"."""
-        names, book = [call.name for call in self.calls], lexicon(self.environment)
-        clauses = filter(SEEKING.search, CLAUSE.split(self.task.script[self.turn - 1]))
-        scores = (book.asks(stems(clause), names) for clause in clauses)
-        return any(score[names[index]] >= max(SOUGHT, SHARE * max(score.values())) for score in scores)
 
     def _output(self, turn: int, index: int) -> Output:
         return Output((turn, index), self.task.calls[turn][index], self.results[turn][index])
