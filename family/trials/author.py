@@ -50,14 +50,14 @@ Shown = dict[str, Any]  # {"call", "arguments", "result"} as prompts show a call
 
 
 def plan(asked: Asked) -> Answer:
-    """Any of the functions that may stand in a place, rather one that its world takes now; none twice where that can
-    be helped. What another
-    place feeds takes what that one's name speaks of, if some draw of many has it so."""
+    """Any of the functions that may stand in a place, rather one that its world takes now and none twice, if others
+    than the seed's are left then. What another place feeds takes what that one's name speaks of, if some draw of many
+    has it so."""
     told = asked.schema is None or "narrative" in asked.schema["properties"]
     answer: Answer = {"narrative": STORY} if told else {}
     takes = {name: set(json.loads(arguments)) for name, arguments in ARGUMENTS.findall(asked.fields["schemas"])}
     refused = set(REFUSED.findall(asked.fields["refused"]))
-    for _ in range(DRAWS):
+    for draw in range(DRAWS):
         drawn: dict[str, list[str]] = {}
         for number, places in PLACES.findall(asked.fields["pattern"]):
             drawn[number] = names = []
@@ -65,7 +65,7 @@ def plan(asked: Asked) -> Answer:
                 before = [name for chosen in drawn.values() for name in chosen]
                 taken = [name for name in options if name not in refused] or options
                 fresh = [name for name in taken if name not in before] or [name for name in taken if name not in names]
-                names.append(asked.chance.choice(fresh or options))
+                names.append(asked.chance.choice((draw < DRAWS // 2 and fresh) or options))
         fed: dict[tuple[str, str], bool] = {}
         for place, turn, giver, feeding, pairs in FEEDS.findall(asked.fields["pattern"]):
             first, second = drawn[feeding][int(giver) - 1], drawn[turn][int(place) - 1]

@@ -124,7 +124,7 @@ def test_validation_and_rods_score_show_the_policy_of_an_evolved_stage_what_a_pl
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every token that is read and written. Nothing is learnt, so that the two runs have the same policy; it writes
-    calls of a tool that does not exist, which the evolved interface answers with hints."""
+    calls that bring nothing that was asked for, for which a guideline appears."""
     model = str(saved(tmp_path / "policy"))
     seen: dict[tuple[str, str], list[Any]] = {}
     name, scoring = "", False
@@ -142,7 +142,7 @@ def test_validation_and_rods_score_show_the_policy_of_an_evolved_stage_what_a_pl
         seen.setdefault((name, kind), []).extend(read)
         return samples
 
-    monkeypatch.setattr(Compact, "parse", lambda self, text: Parsed(calls=(Call("find_nothing"),)))
+    monkeypatch.setattr(Compact, "parse", lambda self, text: Parsed(calls=(Call("list_day"),)))
     monkeypatch.setattr(Chat, "load", staticmethod(brief))
     monkeypatch.setattr(LocalEngine, "rollouts", watch)
     for name, stage in (("plain", {}), ("evolved", {"interface": "seal-full"})):

@@ -47,6 +47,7 @@ def train(folder: Path, **changes: Any) -> tuple[list[float], Path]:
     whatever is changed in [training]."""
     rollouts = VALUES["rollouts"] | {key: changes.pop(key) for key in list(changes) if key in VALUES["rollouts"]}
     zones = {"probe": changes.pop("probe", "group")}
+    pool = {"retirement": zones["probe"] == "group"}  # a window of single rollouts is no judgement
     selection = {"order": changes.pop("order", "proxy")}
     policy = {"kind": "transformers", "model": str(folder.parent / "policy"), "dialect": "compact"}
     values = {
@@ -54,6 +55,7 @@ def train(folder: Path, **changes: Any) -> tuple[list[float], Path]:
         "policy": policy,
         "rollouts": rollouts,
         "zones": zones,
+        "pool": {**VALUES.get("pool", {}), **pool},
         "selection": selection,
         "training": {**VALUES["training"], **changes},
     }
