@@ -106,7 +106,7 @@ class ProducedEntity:
 @dataclass(frozen=True, eq=False)
 class Recipe:
     """A HIGH-LEVEL function. `phrases` are imperative clauses without a full stop, with `{slot}` fields; each must name
-    every slot (Said slots and Known kinds) exactly once. `ends` are kinds of things that exist no longer afterwards,
+    every slot (of users and of things) exactly once. `ends` are kinds of things that exist no longer afterwards,
     and facts that are no longer so. `short` recipes do not work in the padded worlds of long contexts."""
 
     name: str
@@ -159,6 +159,11 @@ class Recipe:
     def inside(self) -> int:
         """How often a step feeds another."""
         return sum(len(step.fed_by) for step in self.steps)
+
+    @cached_property
+    def gives_results(self) -> bool:
+        """Whether a thing that it gives comes from a result."""
+        return any(isinstance(gift.value, FromResult) for gift in self.gives.values())
 
     @cached_property
     def user_slots(self) -> Mapping[str, str]:

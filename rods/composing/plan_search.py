@@ -63,13 +63,13 @@ class Table:
             return recipe.depths
         return recipe.depths_over({kind: self.things[kind][0] for kind in recipe.needs})
 
-    def feeding(self, recipe: Recipe, turn: int) -> Counter[int]:
+    def feeding(self, recipe: Recipe, turn: int) -> Mapping[int, int]:
         """How many calls of which turn would feed the recipe's calls in `turn`."""
-        calls = Counter({turn: recipe.inside})
+        calls = {turn: recipe.inside} if recipe.inside else {}
         for step in recipe.steps if recipe.needs else ():
-            origins = {self.things[kind][1] for kind in step.takes_up if self.things[kind][0]}
-            calls.update(origin[0] for origin in origins)
-        return +calls
+            for origin, _ in {self.things[kind][1] for kind in step.takes_up if self.things[kind][0]}:
+                calls[origin] = calls.get(origin, 0) + 1
+        return calls
 
     def add(self, recipe: Recipe, turn: int) -> None:
         reached = self.depths(recipe)
@@ -197,12 +197,12 @@ class PlanSample:
         missing = {a: count - self.table.edges[a, b] for (a, b), count in wanted.items() if b == turn}
         owed = any(a == turn < b for a, b in wanted) and not self.table.holds(turn)
         for recipe in recipes:
-            feeding = self.table.feeding(recipe, turn)
-            wanted_edges = sum(min(count, max(missing.get(origin, 0), 0)) for origin, count in feeding.items())
-            extra = feeding.total() - wanted_edges
-            weight = float(WIRED**wanted_edges * MISWIRED**extra) if extra <= self.spare else 0.0
-            gives = owed and any(isinstance(gift.value, FromResult) for gift in recipe.gives.values())
-            yield recipe, weight * GIVING if gives else weight
+            good = extra = 0
+            for origin, count in self.table.feeding(recipe, turn).items():
+                met = min(count, max(missing.get(origin, 0), 0))
+                good, extra = good + met, extra + count - met
+            weight = float(WIRED**good * MISWIRED**extra) if extra <= self.spare else 0.0
+            yield recipe, weight * GIVING if owed and recipe.gives_results else weight
 
     def _weight(self, recipe: Recipe, classes: Counter[str] | None) -> float:
         weight = TAKE_UP if recipe.needs else 1.0

@@ -32,28 +32,34 @@ def on_entry(of: str, does: Sequence[str], *, unlocked: bool = False) -> ToolFun
     """The tool that does one thing to an entry, or to all of its kind: see tools.toml."""
     part, argument = KINDS[of]
     what, *fields = does
-    field = fields[-1] if fields else ""
-    entries = place(part)
+    field, alone = fields[-1] if fields else "", len(fields) == 1
+    entries, unknown = place(part), f"no such {of}"
 
     def listed(state: State, **arguments: Any) -> dict[str, Any]:
         return {fields[0]: _names(entries(state), field, arguments[field])}
 
     def show(state: State, **arguments: Any) -> dict[str, Any]:
-        entry = _entry(entries(state), arguments[argument], of)
-        return {field: entry[field]} if len(fields) == 1 else {name: entry[name] for name in fields}
+        if (entry := entries(state).get(arguments[argument])) is None:
+            raise Refused(unknown)
+        return {field: entry[field]} if alone else {name: entry[name] for name in fields}
 
     def remove(state: State, **arguments: Any) -> dict[str, Any]:
         if entries(state).pop(arguments[argument], None) is None:
-            raise Refused(f"no such {of}")
+            raise Refused(unknown)
         return {"ok": True}
 
     def change(state: State, **arguments: Any) -> dict[str, Any]:
-        entry = _entry(entries(state), arguments[argument], of)
+        if (entry := entries(state).get(arguments[argument])) is None:
+            raise Refused(unknown)
         if unlocked and entry["locked"]:
             raise Refused("file locked")
         if what == "join":
             return _join(entry[field], arguments["address"])
-        return _change(entry, field, what == "mark" or arguments[field])
+        value = what == "mark" or arguments[field]
+        if entry[field] == value:
+            raise Refused("no change")
+        entry[field] = value
+        return {"ok": True}
 
     return {"list": listed, "show": show, "remove": remove}.get(what, change)
 
@@ -90,13 +96,6 @@ def _numbered(part: dict[str, Any], known: str, entry: dict[str, Any], kind: str
     _add(part[known], number, entry, kind)
     part["next"] += 1
     return number
-
-
-def _change(entry: dict[str, Any], field: str, value: Any) -> dict[str, Any]:
-    if entry[field] == value:
-        raise Refused("no change")
-    entry[field] = value
-    return {"ok": True}
 
 
 def _join(addresses: list[str], address: str) -> dict[str, Any]:
@@ -176,7 +175,8 @@ def unlock_file(state: State, file: str) -> dict[str, Any]:
     locked = _entry(state["files"], file, "file")
     if not locked["locked"]:
         raise Refused("file not locked")
-    return _change(locked, "locked", False)
+    locked["locked"] = False
+    return {"ok": True}
 
 
 def get_balance(state: State, account: str) -> dict[str, Any]:
