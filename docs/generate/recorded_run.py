@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_LZMA, ZipFile, ZipInfo
@@ -55,11 +55,17 @@ def pack(run: Path, target: Path) -> None:
 def core(config: dict[str, Any]) -> dict[str, Any]:
     """A configuration, whose values are JSON, without what extensions add to it and what is their default."""
     curriculum, added = config["curriculum"], extensions()
-    default = {name: section.model_dump(mode="json") for each in added for name, section in each.sections.items()}
     stages = [_without(stage, Stage(), [each.stage for each in added]) for stage in curriculum["stages"]]
     curriculum = _without(curriculum, Curriculum(), [each.curriculum for each in added])
-    kept = {name: value for name, value in config.items() if name not in default or value != default[name]}
+    kept = _used(config, [each.sections for each in added])
+    if "operation" in config:  # a manifest has the other half alone
+        kept["operation"] = _used(config["operation"], [each.operation for each in added])
     return {**kept, "curriculum": {**curriculum, "stages": stages}}
+
+
+def _used(half: dict[str, Any], added: Sequence[Mapping[str, Section]]) -> dict[str, Any]:
+    default = {name: section.model_dump(mode="json") for sections in added for name, section in sections.items()}
+    return {name: value for name, value in half.items() if name not in default or value != default[name]}
 
 
 def _without(table: dict[str, Any], default: Section, added: Sequence[type[Section] | None]) -> dict[str, Any]:

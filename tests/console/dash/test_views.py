@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import tomllib
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -18,11 +19,12 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from docs.generate.recorded_run import core
 from rods.buffers.log.record_bytes import record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.creation import create_run
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import EXPANDED, MANIFEST, OBSERVATIONS, POOL, REJECTED, usage
+from rods.buffers.run.runfolder import CONFIG, EXPANDED, MANIFEST, OBSERVATIONS, POOL, REJECTED, usage
 from rods.buffers.state import RunState, read_state
 from rods.buffers.trainer_log import TrainerLog
 from rods.console import follower
@@ -366,6 +368,8 @@ def test_the_example_is_a_whole_run_that_names_no_machine(tmp_path: Path, capsys
     run = unpacked(tmp_path)
     found = said_json(capsys, "verify", run)
     assert found["problems"] == []
+    config = tomllib.loads((run / CONFIG).read_text())
+    assert core(config) == config, "it is read where what extensions add to it is gone"
     told = ask(run, "status")
     assert (told["condition"], told["step"]) == ("finished", told["steps"])
     assert len(told["labels"]) > 5 and told["entropy"] is not None
