@@ -2,7 +2,7 @@
 
 A stage ends after its number of epochs, or, with `until = "plateau"`, once an epoch has changed the validation score by
 less than `curriculum.plateau` while the gradient norms of its steps varied by no more than
-`curriculum.gradient_variation`. A score that falls is no plateau, and a norm that is not finite is not stable.
+`curriculum.gradient_variation`. A score that falls by more is no plateau, and a norm that is not finite is not stable.
 """
 
 import math
