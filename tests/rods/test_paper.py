@@ -27,7 +27,7 @@ from rods.buffers.run.runfolder import POOL
 from rods.buffers.trainer_log import TrainerLog
 from rods.calls import Call
 from rods.config import Config, Data, Stage, parse_config, preset
-from rods.daemon.service import SeedQueue
+from rods.daemon.service import SeedQueue, Service
 from rods.observations import Group, Rollout
 from rods.rules import retirement
 from rods.rules.curriculum import Course, selects
@@ -42,7 +42,7 @@ from rods.trainer.training_run import TrainingRun
 from rods.worlds import desk
 from rods.worlds.sources import load_tasks
 from tests.buffers.world import Players, SyncDaemonLog, make_run, originals
-from tests.daemon.pipelines import Bench, author, failure, seed, spoil
+from tests.daemon.pipelines import THREADS, Bench, author, failure, seed, spoil
 from tests.parts import ROOT
 
 PAPER = parse_config({"preset": "rods-paper", "policy": {"kind": "simulated"}}, where="x")
@@ -196,7 +196,7 @@ def merged(folder: Path, rewards: Any, **pool: Any) -> list[Record]:
     players = Players(run, TrainerLog(run), daemon)
     players.trainer.start()
     players.rewards = rewards
-    for number in range(4):
+    for number in range(3):
         players.epoch(number)
     players.trainer.close()
     daemon.close()
@@ -207,9 +207,24 @@ def test_the_pool_holds_as_many_variants_as_is_said_and_no_more(tmp_path: Path) 
     def half(step: int, slot: EpochSlot, expected: int) -> list[int]:
         return [0, expected] * 2
 
-    for most, held in ((PAPER.pool.max_generated, 7), (3, 3)):
+    for most, held in ((PAPER.pool.max_generated, 4), (1, 1)):
         epochs = merged(tmp_path / str(most), half, max_generated=most)
         assert max(record["counts"]["generated"] for record in epochs) == held
+
+
+def test_variants_that_wait_never_keep_seeds_from_being_picked(tmp_path: Path) -> None:
+    for most, waits in ((PAPER.pool.staging_epochs, False), (0.1, True)):
+        run = make_run(tmp_path / str(most), pool={**PAPER.pool.model_dump(), "staging_epochs": most})
+        players = Players(run, TrainerLog(run), SyncDaemonLog(run))
+        players.trainer.start()
+        players.epoch(0)
+        assert players.daemon is not None
+        players.trainer.close()
+        players.daemon.close()
+        service = Service(run, THREADS)
+        service.watch.look(0)
+        assert service.watch.staged() == 3 and service._full() == waits
+        service.log.close()
 
 
 def test_what_has_left_as_too_hard_is_never_tried_again(tmp_path: Path) -> None:
@@ -254,6 +269,7 @@ OWN = {  # rows that a whole test of this file holds
     "training.steps": test_a_run_has_as_many_steps_and_a_step_as_many_tasks_as_is_said,
     "curriculum.stages": test_three_stages_form_on_base_progress_on_base_and_all_tasks_with_variants,
     "pool.max_generated": test_the_pool_holds_as_many_variants_as_is_said_and_no_more,
+    "pool.staging_epochs": test_variants_that_wait_never_keep_seeds_from_being_picked,
     "pool.retest_fraction": test_what_has_left_as_too_hard_is_never_tried_again,
 }
 MERGER, LLM, PIPELINE = "buffers/merging/test_merger.py", "daemon/authors/llm", "daemon/test_pipeline.py"
@@ -275,7 +291,6 @@ HELD = {  # rows that a test elsewhere holds, under tests/
     "selection.candidates": "daemon/test_watching.py::test_candidates_are_the_steps_own_groups_or_the_whole_pool",
     "pool.inject_fraction": f"{MERGER}::"
     "test_injection_is_capped_by_the_share_of_the_active_pool_and_the_rest_waits_in_log_order",
-    "pool.staging_epochs": "daemon/test_service.py::test_it_pauses_while_staging_is_full_and_goes_on_when_it_is_not",
     "pool.retirement": f"{MERGER}::test_without_retirement_every_merge_injects_its_share_whatever_the_limit",
     "pool.capacity": f"{MERGER}::test_every_layer_can_be_switched_off",
     "pool.static": f"{MERGER}::test_a_static_pool_is_written_once_and_then_frozen",

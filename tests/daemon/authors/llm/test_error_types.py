@@ -62,6 +62,13 @@ async def test_decompose_failed_leads_to_single_tools(stub: Stub) -> None:
         assert all(turn.recipes == turn.tools for turn in made.turns)
 
 
+async def test_of_single_tools_alone_nothing_is_decomposed(stub: Stub) -> None:
+    async with early(stub, "long_winded", structured=False, recipes=False, attempts=1, planner_retries=1) as who:
+        await who.write(seed())
+        assert recorded(who, "func_sample_failed")["detail"].endswith("'mail_lone_member' is no function")
+        assert "decompose_failed" not in [one.error for one in who.bench.rejections]
+
+
 async def test_func_sample_failed_is_told_to_the_next_plan(stub: Stub) -> None:
     async with early(stub, "inventive", structured=False, attempts=1) as who:
         await who.write(seed())
