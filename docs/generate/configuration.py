@@ -34,21 +34,22 @@ PAPER_HEAD = """# The paper's form
 
     preset = "rods-paper"
 
-as a configuration's first line sets every key below to what paper 004 says, wherever the file leaves the key out. What
-the file says wins. The run records every key as it was resolved, and the preset's name. The policy's folder
-(`policy.model`) and the models that write (`[[operation.endpoints]]`) have to be named; what is set for an endpoint
-holds for each of them. Recipes for three models, each with its baselines, lie in
-[experiments/training](../experiments/training/README.md).
+as a configuration's first line sets every key below to what paper 004 says, or to what stands in for a number that its
+text lost or leaves out ("where" names the source), wherever the file leaves the key out. What the file says wins. The
+run records every key as it was resolved, and the preset's name. The policy's folder (`policy.model`) and the models
+that write (`[[operation.endpoints]]`) have to be named; what is set for an endpoint holds for each of them. Recipes for
+three models, each with its baselines, lie in [experiments/training](../experiments/training/README.md).
 
 """
 PAPER_TAIL = """
 ## What no key sets back
 
 The paper's text lost most of its numbers: "second-hand" marks those that a third party reports. Where it says nothing
-at all, our default stays: how many groups a window holds, how many observations and groups boundary drift reads, after
-how many epochs an unsampled variant is pruned, how seeds are shared out among groups of types beyond an equal quota,
-how often an unreadable answer is asked for again, temperatures, how large a mini-batch is (`training.passes`), how long
-replies, texts and lists may be, how far a variant's shape may lie from its root's (`[gates]`). Further,
+at all, or nobody reports what was lost, our default stays: how many groups a window holds, how many observations and
+groups boundary drift reads, after how many epochs an unsampled variant is pruned, how seeds are shared out among groups
+of types beyond an equal quota, how often an unreadable answer is asked for again, temperatures, how large a mini-batch
+is (`training.passes`), how long replies, texts and lists may be, how far a variant's shape may lie from its root's
+(`[gates]`). Further,
 
 - the writers' own thinking is left as their server has it (`thinking` of `[roles]`; the recipes switch it off): in its
   place the paper asks for `<reason>` tags (Appendix B.3), and so do the prompts;
@@ -57,9 +58,16 @@ replies, texts and lists may be, how far a variant's shape may lie from its root
 - values of arguments are written freely within the schema of the tool's document, and the world judges the call; beside
   them the prompt shows examples that the world takes at that moment, of which the paper does not speak. So does the
   planner see which functions the world refuses at the start, and its plan is rehearsed in the seed's world;
+- no model writes HIGH-LEVEL functions (Appendix D), not yet: with `pipeline.recipes = false` plans are of single tools,
+  nothing is decomposed, and `decompose_failed` of Appendix E cannot occur. With `true` an environment's own recipes are
+  such functions, and it can;
 - the adversarial forms are made by rules that know what may be taken away; a model chooses and words it;
-- the planner fills a pattern that is fixed beforehand, the calls of each turn of the root; variants are held against
-  the root of their lineage, not against the seed that they were picked by;
+- the planner fills a pattern that is fixed beforehand, the calls of each turn of the root, so what Appendix E demands
+  after `query_verify_failed`, one function a turn, cannot be had where the root has more; variants are held against the
+  root of their lineage, not against the seed that they were picked by;
+- after a patch the same plan is tried again in the mended state, and only then another one is asked for, where Appendix
+  F applies patch and blocklist together to the next plan; requests that the verification rejects are written once more
+  before that;
 - the daemon picks seeds from the log, where the paper's trainer emits them (Appendix N); in `sync = "free"` it looks
   at the newest step that it has not read, and those before it give no seeds: `selection.queue_steps` is about what
   was picked;
@@ -68,7 +76,8 @@ replies, texts and lists may be, how far a variant's shape may lie from its root
 - the judge answers on each of the five criteria of Appendix G, and names a turn at fault; prompts are our own
   throughout (the paper's stand in its Appendix C);
 - equation 5, the reward of stage 1, was lost: `format_codes` follows its description; and so was the number of epochs
-  of each stage (Appendix J): the first two stages end at a plateau alone.
+  of each stage (Appendix J): the first two stages end at a plateau alone, the last one with the run; how much gradient
+  norms may vary there (`curriculum.gradient_variation`) is our number.
 
 ## PPO (Appendix K)
 
@@ -76,7 +85,8 @@ The paper holds that its probe carries over to PPO, whose advantages vary most a
 no value network, no GAE, no clipped value loss; every estimator compares a reward with those of other rollouts
 ([training.md](training.md#ppo-004-appendix-k)). Both of the paper's probes are there: `zones.probe = "window"` reads
 zone and variance from all rollouts of a task's window, the "raw reward variance inside the PPO rollout buffer", and
-`selection.order = "advantage"` ranks seeds by the variance of their advantage estimates.
+`selection.order = "advantage"` ranks seeds by the variance of their advantage estimates. With the estimators that are
+there this is the order of `variance`, unless a hook or a trainer of your own says more.
 """
 _PRESET = re.compile(r"^(\w+) = .*?  # (.+)$")
 _COMMENT = re.compile(r"^    (\w+): .*?  #:? (.+)$")

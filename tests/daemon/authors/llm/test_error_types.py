@@ -19,7 +19,7 @@ from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.llm import unfit_environments
 from tests.daemon.authors.llm.early import Early, early, planned, with_plan
 from tests.daemon.authors.llm.world import assignment
-from tests.daemon.pipelines import seed
+from tests.daemon.pipelines import listening, seed
 from tests.environments import load
 
 UNFIT = "tests.daemon.authors.llm.unfit_environments"
@@ -60,6 +60,13 @@ async def test_decompose_failed_leads_to_single_tools(stub: Stub) -> None:
                 made = await plan(replace(given, plan_number=number, failures=(caught.value,)))
                 break
         assert all(turn.recipes == turn.tools for turn in made.turns)
+
+
+async def test_of_single_tools_alone_nothing_is_decomposed(stub: Stub) -> None:
+    async with early(stub, "long_winded", structured=False, recipes=False, attempts=1, planner_retries=1) as who:
+        await who.write(seed())
+        assert recorded(who, "func_sample_failed")["detail"].endswith("'mail_lone_member' is no function")
+        assert "decompose_failed" not in [one.error for one in who.bench.rejections]
 
 
 async def test_func_sample_failed_is_told_to_the_next_plan(stub: Stub) -> None:
@@ -108,6 +115,20 @@ async def test_duplicate_func_is_rejected_and_replanned(stub: Stub) -> None:
         assert await who.write(seed()) == "duplicate_func"
         assert recorded(who, "duplicate_func")["function"] == "send_mail" and "patch" not in who.stages()
         assert len(planned_by.arguments("plan")) == 3 and "send_mail" in planned_by.arguments("plan")[-1][0].blocked
+
+
+async def test_six_plans_that_take_a_function_twice_in_a_turn_put_it_on_the_blocklist(stub: Stub) -> None:
+    async with early(stub, "insistent", structured=False, attempts=2) as who:
+        planned_by = listening(who.author)
+        who.author = planned_by
+        assert await who.write(seed("base", 2)) == "duplicate_func"
+        assert [(one.stage, one.error) for one in who.bench.rejections] == [("plan", "duplicate_func")] * 6
+        doubled = [one.evidence.get("functions", [one.evidence["function"]]) for one in who.bench.rejections]
+        known = set[str]()
+        for (given,), functions in zip(planned_by.arguments("plan"), doubled, strict=True):
+            assert given.blocked == known and None not in functions and known.isdisjoint(functions)
+            known.update(functions)
+        assert who.stages().count("plan") == 18 and "patch" not in who.stages()
 
 
 @pytest.mark.parametrize(

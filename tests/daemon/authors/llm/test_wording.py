@@ -15,7 +15,7 @@ from rods.prompts import load
 from rods.tasks import Task
 from tests.daemon.authors.llm.later import later
 from tests.daemon.authors.llm.world import playing
-from tests.daemon.pipelines import seed, tasks
+from tests.daemon.pipelines import seed, settings, tasks
 from tests.environments import load as environment
 
 FORMS = [("batched", True), ("batched", False), ("per_turn", True), ("per_turn", False)]
@@ -47,6 +47,13 @@ async def test_what_a_call_finds_out_is_not_given_away(stub: Stub) -> None:
     async with later(stub, "telltale", of=root) as it:
         variant = await it.bench.variant(root, it.author)
     assert it.stages()[:3] == ["rewrite", "rewrite", "judge"] and "by which I mean" not in " ".join(variant.script)
+
+
+async def test_names_of_functions_are_worded_anew_whatever_the_gate_asks(stub: Stub) -> None:
+    async with later(stub, "leaking") as it:
+        it.bench.pipeline.config = settings(pipeline={"attempts": 1}, gates={"leaks": False})
+        assert await it.bench.write(seed(), it.author) == "query_gen_failed"
+    assert it.stages() == ["rewrite"] * 3
 
 
 @pytest.mark.parametrize(
