@@ -234,7 +234,6 @@ class NativeCalls(Protocol):
 
     def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
         """The tools of a request: those visible from the start, then those that have returned."""
-        ...
 
 
 def reply_text(content: str | None, calls: Sequence[tuple[str, str]]) -> str:
