@@ -11,6 +11,7 @@ A reward of one's own has the kind `value` and its range: {"task": …, "reward"
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,11 +65,8 @@ def merge(folder: Path | str, *, epoch: int, stage: int | None = None) -> OpenEp
             remedy=f"the configuration has stages 1 to {len(run.config.curriculum.stages)}",
         )
     state = read_state(run)
-    merger = Merger(state, "merge")
-    try:
+    with closing(Merger(state, "merge")) as merger:
         made = merger.merge(epoch, number, None)
-    finally:
-        merger.close()
     tasks = tuple((slot.role, state.task(slot.task_id)) for slot in made.slots)
     due = _due(run, state, made.stage)
     return OpenEpoch(made, stage_rules(run.config.curriculum, made.stage).reward, tasks, due)

@@ -49,11 +49,8 @@ def _work(
         Path | None, Parameter(help="TOML file: creates the run, or brings this start's [operation]")
     ] = None,
 ) -> None:
-    lanes = Lanes(IN_FLIGHT + 1, THREADS)
-    try:
+    with Lanes(IN_FLIGHT + 1, THREADS) as lanes:
         asyncio.run(_daemon(run, config, lanes))
-    finally:
-        lanes.shutdown()
 
 
 class Threads(ThreadPoolExecutor):

@@ -11,15 +11,11 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rods.buffers.daemon_log import DaemonTotals
 from rods.buffers.run.runfolder import EXPANDED, REJECTED, SEEDS, usage
 from rods.buffers.state import RunState
 from rods.files import explained
-
-if TYPE_CHECKING:
-    pass
 
 HELP: Mapping[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})

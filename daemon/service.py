@@ -94,7 +94,7 @@ class Service:
     """One run's daemon. Raises RefusedError as DaemonLog does, UserError when nobody can write."""
 
     def __init__(self, run: Run, threads: Executor) -> None:
-        self.run, self.threads, self.config = run, threads, run.config
+        self.run, self.config = run, run.config
         self.lockstep, self.static = run.config.sync == "lockstep", run.config.pool.static
         self.writers = Writers(run, threads)
         self.log = DaemonLog(run)

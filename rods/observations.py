@@ -22,6 +22,11 @@ LARGEST = 1e6  # advantage of a rollout
 MILLIONTHS = 1_000_000  # the parts of its range that a `value` is counted in, so that its sums are exact, too
 
 
+def known(**fields: Any) -> dict[str, Any]:
+    """Those that a record has: it leaves out what is None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 @dataclass(frozen=True, slots=True)
 class Rollout:
     """One episode's earnings."""
@@ -53,24 +58,17 @@ class Rollout:
         return self.end not in INVALID_ENDS
 
     def as_json(self) -> dict[str, Any]:
-        record: dict[str, Any] = {
+        return {
             "resolved": self.resolved,
             "expected": self.expected,
             "binary": self.binary,
             "format": self.format,
             "reward": self.reward,
             "end": self.end,
+            **known(advantage=self.advantage),
+            **self.added,
+            **known(labels=list(self.labels) or None, calling=self.calling, replies=self.replies),
         }
-        if self.advantage is not None:
-            record["advantage"] = self.advantage
-        record.update(self.added)
-        if self.labels:
-            record["labels"] = list(self.labels)
-        if self.calling is not None:
-            record["calling"] = self.calling
-        if self.replies is not None:
-            record["replies"] = self.replies
-        return record
 
     @staticmethod
     def from_json(record: Any) -> "Rollout":
@@ -248,11 +246,11 @@ class Update:
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> "Update":
         """Raises ValueError naming the field at fault."""
-        known = {name: record[name] for name in ("entropy", "gradient_norm") if record.get(name) is not None}
-        for name, value in known.items():
+        shown = known(entropy=record.get("entropy"), gradient_norm=record.get("gradient_norm"))
+        for name, value in shown.items():
             if not (math.isfinite(_number(value, name)) and value >= 0):
                 raise ValueError(f"{name} is {value!r}; it must be a finite number, at least 0")
-        return Update(**known)
+        return Update(**shown)
 
 
 @dataclass(frozen=True, slots=True)

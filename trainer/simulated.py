@@ -11,15 +11,13 @@ The policy is told what its task expects; it makes each of the calls, and asks t
 with that same probability. Every draw is keyed by (random_seeds.rollouts, step, slot, rollout): a resumed run repeats
 itself exactly."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import orjson
@@ -40,9 +38,7 @@ from rods.trainer.advantages import advantages, with_advantages
 from rods.trainer.batches import groups as groups_of
 from rods.trainer.batches import jobs
 from rods.trainer.policy import Batch
-
-if TYPE_CHECKING:
-    from rods.trainer.training_run import TrainingRun
+from rods.trainer.training_run import TrainingRun
 
 WIDTH = 0.12  # how fast the chance of a turn falls as difficulty passes skill
 SPREAD = (-0.1, 1.1)  # the keyed part of a difficulty is uniform in this range

@@ -16,17 +16,7 @@ import orjson
 
 from rods.buffers.log.disk import refusals
 from rods.buffers.log.parts import LOOKS, PROBED, first_seq, segments
-from rods.buffers.log.record_bytes import (
-    CLOSED_BY,
-    CLOSING,
-    LOST,
-    OPEN,
-    TRAILER,
-    Damage,
-    Record,
-    check_newline,
-    parsed,
-)
+from rods.buffers.log.record_bytes import CLOSED_BY, CLOSING, LOST, OPEN, TRAILER, Damage, Record, check_newline, parsed
 from rods.files import open_regular
 
 ABSENT = 0  # in place of an inode

@@ -101,7 +101,6 @@ class WholeAuthor(Author, Protocol):
 
     async def write(self, given: Assignment[OpenTask]) -> OpenTask:
         """The variant, with what its kind reads in its provenance. Raises ComposeError, and what machinery raises."""
-        ...
 
 
 class StagedAuthor(Author, Protocol):

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import orjson
 
 from rods import dialects
+from rods.analysis.containment import read_json
 from rods.canonical import content_id, keyed_random
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode
@@ -233,7 +234,6 @@ class NativeCalls(Protocol):
 
     def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
         """The tools of a request: those visible from the start, then those that have returned."""
-        ...
 
 
 def reply_text(content: str | None, calls: Sequence[tuple[str, str]]) -> str:
@@ -253,7 +253,7 @@ def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
                 for index, (name, text) in enumerate(reply["calls"])
             ]
             content = reply["content"]
-            if not all(_is_object(text) for _, text in reply["calls"]):
+            if not all(isinstance(read_json(text), dict) for _, text in reply["calls"]):
                 lines = "\n".join(f"{name} {text}" for name, text in reply["calls"])
                 content, calls = "\n".join(filter(None, [content, lines])), []
             shown.append({"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {}))
@@ -266,10 +266,3 @@ def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
         elif message.content:
             shown.append({"role": message.role, "content": message.content})
     return shown
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(orjson.loads(text), dict)
-    except orjson.JSONDecodeError:
-        return False

@@ -19,6 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -91,10 +92,8 @@ def _run(
     logs.configure("rods-eval", "warning", folder=folder / LOGS)
     with StopRequest() as request, Ownership(folder, EPISODES, "rods-eval"):
         session = _Session(folder, source, maker, benchmark, chosen, lambda: request.asked)
-        try:
+        with closing(session.journal):
             session.run(options)
-        finally:
-            session.journal.close()
         summary = scores.report(folder)
         code = session.code()
     print_result(as_json, summary, scores.lines(summary))

@@ -1,13 +1,12 @@
 """Tasks that are drawn for slots of a step, outside of the pool: on record in drawn.jsonl before anybody sees them, by
 step, slot and the difficulty that the steps before give. A start that goes back takes what is on record."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rods.buffers.audit.rederivation import Findings
 from rods.buffers.folds.observations import Observations
 from rods.buffers.log.parts import Lookup, last_record, segments
 from rods.buffers.log.record_bytes import record
@@ -25,9 +24,6 @@ from rods.family.simulation.settings import DRAWN
 from rods.family.simulation.world import RepositoryEnvironment
 from rods.players import Players
 from rods.tasks import AnyTask
-
-if TYPE_CHECKING:
-    from rods.buffers.audit.rederivation import Findings
 
 Place = tuple[int, int, int]  # step, slot of its batch (from 0), difficulty: what a task is drawn once for
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rods import dialects
-from rods.analysis.containment import Text, leaves
+from rods.analysis.containment import Text, leaves, read_json
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import fits
 from rods.calls import Call
@@ -76,7 +76,7 @@ def tool(asked: Asked) -> Answer:
         return _absent()
     things = [thing for entry in shown for thing in entry.values() if isinstance(thing, dict)]
     sampler, value = Sampler(asked.chance), dict[str, Any]()
-    said = {name: _value(text) for name, text in STATED.findall(problem)}
+    said = {name: read_json(text) for name, text in STATED.findall(problem)}
     own = next((name for name in schema["properties"] if name.endswith("id")), "")
     new = own not in call.arguments  # what has no id yet is made by this call
     named = [thing for thing in things if not new and any(key in thing.values() for key in ids)]
@@ -173,13 +173,6 @@ def valued(play: Callable[[Asked], Answer]) -> Callable[[Asked], Answer]:
 
 def _absent() -> Answer:
     return {"status": "not_found", "message": "there is no such thing"}
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:  # the complaint says it in its own words, or cut it
-        return text
 
 
 def _values(call: Call) -> list[Any]:

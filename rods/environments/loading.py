@@ -4,8 +4,9 @@ describes it (`rods.environments.registry`), or a user's own: `package.module:fa
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from rods.environments import addressed, registry
 from rods.environments.base import Environment
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from rods.config import Sandbox
 
 
-class Environments:
+class Environments(AbstractContextManager["Environments"]):
     """The environments of one program or one run, each made when it is first asked for.
 
     Those that `sandbox` names, and generated ones (`addressed`, looked for below `folders`, then from the current one),
@@ -44,9 +45,6 @@ class Environments:
             close: Callable[[], None] | None = getattr(self._made.popitem()[1], "close", None)
             if close is not None:
                 close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *raised: object) -> None:
         self.close()

@@ -18,6 +18,7 @@ from rods.dialects import Dialect
 from rods.environments.base import Environment, Result, Tool
 from rods.faults import End
 from rods.interfaces import IDENTITY, Interface, Shown
+from rods.observations import known
 from rods.tasks import AnyTask, OpenTask, Task
 
 MAX_STEPS = 20  # replies a turn, BFCL's limit
@@ -129,9 +130,9 @@ class StepTrace:
         return {
             "text": self.text,
             "calls": [call.as_json() for call in self.calls],
-            "results": [{"text": r.text, "error": r.error, **_known(reward=r.reward)} for r in self.results],
+            "results": [{"text": r.text, "error": r.error, **known(reward=r.reward)} for r in self.results],
             "error": self.error,
-            **_known(in_call=self.in_call or None, reward=self.reward),
+            **known(in_call=self.in_call or None, reward=self.reward),
         }
 
     @staticmethod
@@ -190,7 +191,7 @@ class Trace:
             "end": self.end,
             "expected": self.expected,
             "resolved": self.resolved,
-            **_known(head=self.head or None, outcome=None if self.outcome is None else asdict(self.outcome)),
+            **known(head=self.head or None, outcome=None if self.outcome is None else asdict(self.outcome)),
             "turns": [turn.as_json() for turn in self.turns],
             "messages": [asdict(message) for message in self.messages],
         }
@@ -211,11 +212,6 @@ class Trace:
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"a trace lacks or misshapes {error}") from error
-
-
-def _known(**fields: Any) -> dict[str, Any]:
-    """Those that a record has: it leaves out what is None."""
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 Request = NeedText | NeedCalls | NeedUser | NeedVerdict | NeedOutcome

@@ -108,13 +108,9 @@ def _precisely(method: Method) -> Method:
     def compute(self: Any, arguments: Mapping[str, Any]) -> Any:
         import mpmath  # late: only a tool that computes needs it, and every command line would wait for it
 
-        before = mpmath.mp.prec
-        try:
-            with localcontext():
-                value = method(self, **arguments)
-                return value if "error" in value else str(value)
-        finally:
-            mpmath.mp.prec = before
+        with mpmath.workprec(mpmath.mp.prec), localcontext():
+            value = method(self, **arguments)
+            return value if "error" in value else str(value)
 
     @lru_cache(_NUMBERS)
     def remembered(written: str) -> Any:

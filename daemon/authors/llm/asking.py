@@ -34,7 +34,6 @@ class Keyed(Protocol):
 
     def rng(self, purpose: str) -> random.Random:
         """A fresh generator, the same for the same purpose."""
-        ...
 
 
 class Chance:
