@@ -178,7 +178,7 @@ def test_the_core_works_where_the_folders_are_gone(
         done = run(tmp_path, tree, "-c", IMPORTS)
         assert done.returncode == 0 and done.stdout.strip() == str(tree / "rods" / "__init__.py"), done.stderr
         live(tmp_path, tree)
-        tests = (*PYTEST, "tests/test_story.py")
+        tests: tuple[str, ...] = (*PYTEST, "tests/test_story.py")
         if os.environ.get(WHOLE):
             needless: frozenset[str] = request.getfixturevalue("needless")
             asked_for = needless if len(gone) == len(PARTS) else collected(tree, "not slow") - needless
