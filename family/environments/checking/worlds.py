@@ -143,11 +143,13 @@ def _runaways(probe: Probe) -> None:
 
 LONGEST_FILE = 200_000  # characters of a source
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-ALLOWED: dict[str, list[str]] = {module: names.split() for module, names in _TABLES["allowed"].items()}
+OFFERED: dict[str, list[str]] = {module: names.split() for module, names in _TABLES["offered"].items()}
+ALLOWED = {module: names.split() for module, names in _TABLES["allowed"].items()} | OFFERED
+TOLD_IMPORTS = ", ".join(f"{module} ({', '.join(names)})" for module, names in OFFERED.items())  # in prompts
 NAMED = {module: control for control, modules in _TABLES["named"].items() for module in modules.split()}
 FORBIDDEN = frozenset(_TABLES["forbidden"].split())
 _MAKERS, _CHANGERS, _ORDERLESS, _ORDERED, _SETS = (set(names.split()) for names in _TABLES["collections"].values())
-_REMEDIES = {"imports": f"import only from {', '.join(ALLOWED)}", **_TABLES["remedies"]}
+_REMEDIES = {"imports": f"import no more than {TOLD_IMPORTS}", **_TABLES["remedies"]}
 _MUTABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 OneTarget = ast.AnnAssign | ast.NamedExpr
@@ -160,7 +162,8 @@ def program_faults(source: str, where: str) -> list[Fault]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return [Fault(where, "", f"is no Python: {error}", "correct it", "syntax")]
+        place = f"{where}:{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else where
+        return [Fault(place, "", f"is no Python: {error}", "correct it", "syntax")]
     faults = sorted({*_imports(tree), *_names(tree), *_shared(tree), *_sets(tree)})
     return [Fault(f"{where}:{line}", "", what, _REMEDIES[control], control) for line, control, what in faults]
 
@@ -169,16 +172,28 @@ Found = tuple[int, str, str]  # line, control, what
 
 
 def _imports(tree: ast.Module) -> Iterator[Found]:
+    """Of a module that is imported whole, its offered names alone are used: it may hold other modules."""
+    modules = dict[str, str]()  # by what they are called here
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield node.lineno, NAMED.get(alias.name.partition(".")[0], "imports"), f"imports {alias.name}"
+                whole, first = alias.name, alias.name.partition(".")[0]
+                modules[alias.asname or first] = whole if alias.asname else first
+                if whole not in OFFERED:
+                    yield node.lineno, NAMED.get(first, "imports"), f"imports {whole}"
         elif isinstance(node, ast.ImportFrom):
             module = node.module or "."
             for alias in node.names:
                 if node.level or alias.name not in ALLOWED.get(module, ()):
                     control = NAMED.get(module.partition(".")[0], "imports")
                     yield node.lineno, control, f"imports {alias.name} from {module}"
+    within = {id(node.value): node for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        used, path = within.get(id(node)), modules.get(node.id, "") if isinstance(node, ast.Name) else ""
+        while path and used and f"{path}.{used.attr}" in OFFERED:
+            used, path = within.get(id(used)), f"{path}.{used.attr}"
+        if path in OFFERED and (used is None or used.attr not in OFFERED[path]):
+            yield _line(node), "imports", f"uses {path}.{used.attr}" if used else f"uses the module {path} itself"
 
 
 def _names(tree: ast.Module) -> Iterator[Found]:

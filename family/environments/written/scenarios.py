@@ -27,6 +27,7 @@ from rods.family.environments.checking.scenarios import (
     reasons,
     validate,
 )
+from rods.family.environments.checking.worlds import TOLD_IMPORTS
 from rods.family.environments.procedural.scenarios import Mode
 from rods.family.environments.programs import WorldProgram
 from rods.family.environments.written.asking import Asking, Question, together
@@ -36,6 +37,7 @@ from rods.family.environments.written.building import (
     as_json,
     code_of,
     control_of,
+    imports_of,
     the_function,
     write_state,
 )
@@ -239,18 +241,21 @@ def written_task(
 
 async def _check(authors: Asking, program: WorldProgram, name: str, asked: Mapping[str, str], example: str) -> str:
     """The source of one check function, called `name`."""
-    fields = {"documentation": program.plan.documentation, "state": program.state, "example": example, **asked}
+    told = {"documentation": program.plan.documentation, "state": program.state, "imports": TOLD_IMPORTS}
+    fields = {**told, "example": example, **asked}
 
     def read(said: Mapping[str, Any]) -> str:
         code = code_of(said["code"])
         function = the_function(code, "check", (), program.state)
         first = function.body[0]
         body = function.body[1:] if ast.get_docstring(function) else function.body
-        if not body or any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in ast.parse(code).body):
-            raise Unreadable("imports: write the function alone, with something in it")
+        if not body:
+            raise Unreadable("signature: write the function with something in it")
         about = ast.Expr(ast.Constant(" ".join(asked["condition"].split())))
-        function.name, function.body, function.returns = name, [about, *body], ast.Name("bool")
-        function.args.args[0].annotation = ast.Name("World")
+        # What it imports stands in the function: the checks of all scenarios share one file.
+        function.name, function.body, function.returns = name, [about, *imports_of(code), *body], ast.Name("bool")
+        world = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs][0].arg
+        function.args = ast.arguments([], [ast.arg(world, ast.Name("World"))], None, [], [], None, [])
         return ast.unparse(ast.fix_missing_locations(ast.copy_location(function, first))) + "\n"
 
     return await authors.ask(Question("scenario_check", program.plan.topic, fields, read))
