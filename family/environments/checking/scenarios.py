@@ -3,17 +3,22 @@ a *witness*, calls that do what is asked for.
 
 A check is false at the start; one that guards what must not change is true there, is declared a guard, and some
 *mutant* (the witness and one call more) breaks it. All are true after the witness; without any one of its calls, some
-are not. A call whose argument came from one that is left out is not made then. What fails a control is dropped, with
-its reason.
+are not. A call whose argument came from one that is left out is not made then. No *near miss* earns full marks: calls
+that come to another state than the witness does, by another value, target or tool, or by chance; the log of a call
+without what it changed. All hold as well where the world makes other keys. What fails a control is dropped, with its
+reason.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rods.analysis.containment import Text, leaves
 from rods.analysis.sampling import Sampler
+from rods.analysis.schemas import limits
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.conversations import Checks, Persona, Script
@@ -26,6 +31,16 @@ from rods.worlds.checking import Fault
 
 WORD = re.compile(r"[^\W_]+")
 MUTANTS = 240  # calls that are tried against a guard
+DRAWS, VALUES = 12, 3  # of an argument's other values, and those of them that are tried
+BY_CHANCE = 12  # sequences of calls by chance
+SHIFT = 17  # by which a counter of keys is ahead
+NEAR_MISSES = {  # by control: what earns full marks
+    "another_value": "the witness with another value in one call",
+    "another_target": "the witness with another value in all of its calls",
+    "another_tool": "the witness with another tool in one call",
+    "by_chance": "as many calls by chance as the witness has that change something",
+    "log_alone": "a log of all calls of the witness without what one of them changed",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +228,138 @@ def _control(environment: Environment, scenario: Scenario, random_seed: int) -> 
             faults.append(Fault(str(guard), "", what, "guard what can be broken", "guard_without_mutant"))
         else:
             mutants.append(mutant)
+    if not faults:
+        faults += _near_misses(environment, scenario, start, end, random_seed)
+        faults += _minted_keys(environment, scenario, start, end, results)
     return Validated(tuple(faults), tuple(mutants))
+
+
+def _near_misses(
+    environment: Environment, scenario: Scenario, start: Instance, end: Instance, random_seed: int
+) -> Iterator[Fault]:
+    """The first near miss of each control that earns full marks."""
+    asked, told = (*scenario.checks, *scenario.guards), set[str]()
+
+    def earns(control: str, world: Instance, made: str) -> Iterator[Fault]:
+        if control not in told and not world.same_state(end) and all(holds(world, check) for check in asked):
+            told.add(control)
+            remedy = "check what was asked for: of what, and that it is so"
+            yield Fault(made, "", f"{NEAR_MISSES[control]} earns full marks", remedy, control)
+
+    for control, steps in _variations(environment.tools(), scenario, start, random_seed):
+        world = start.fork()
+        played(world, steps)
+        yield from earns(control, world, "; ".join(str(step.call) for step in steps))
+    step_by_step, before, after = start.fork(), start.snapshot(), end.snapshot()
+    for number, step in enumerate(scenario.witness):
+        step_by_step.call(step.call)
+        now = step_by_step.snapshot()
+        changed = {name for name, value in now.items() if value != before[name] and not isinstance(value, int)}
+        grown = {
+            name for name in changed if isinstance(now[name], list) and now[name][: len(before[name])] == before[name]
+        }
+        before = now
+        if grown and grown != changed:
+            world = start.fork()
+            played(world, scenario.witness, without=number)
+            told_of = {**world.snapshot(), **{name: after[name] for name in grown}}
+            # Nobody may ever get there, so that neither the world nor a check need know what to do.
+            with suppress(ValueError, BrokenEnvironment):
+                yield from earns("log_alone", environment.reset(told_of), f"{step.call} in {', '.join(sorted(grown))}")
+
+
+def _variations(
+    tools: Mapping[str, Tool], scenario: Scenario, start: Instance, random_seed: int
+) -> Iterator[tuple[str, list[WitnessCall]]]:
+    """Ways that differ from the witness in what is asked for, each with its control. An argument that nobody told and
+    no result has shown may be anything."""
+    witness = scenario.witness
+    rng = keyed_random(random_seed, "near misses", *(str(step.call) for step in witness))
+    heard = Text.of("\n".join((*scenario.requests, scenario.brief, *scenario.knows.values())))
+    sampler, changers = Sampler(rng), [tool for tool in tools.values() if not tool.reads]
+    sampler.learn("", start.snapshot())
+    asked = dict[int, dict[str, Any]]()  # by number of a call that changes something: its arguments that are asked for
+    for number, step in enumerate(witness):
+        if not tools[step.call.name].reads:
+            given = step.call.arguments.items()
+            asked[number] = {
+                name: value for name, value in given if name in step.takes or heard.contains_any_form(value)
+            }
+
+    def exchanged(calls: Mapping[int, Call]) -> list[WitnessCall]:
+        return [replace(step, call=calls.get(number, step.call)) for number, step in enumerate(witness)]
+
+    for number, wanted in asked.items():
+        call = witness[number].call
+        for parameter in tools[call.name].parameters:
+            if parameter.name not in wanted:
+                continue
+            value = wanted[parameter.name]
+            drawn = [sampler.value(parameter.name, limits(parameter)) for _ in range(DRAWS)]
+            for other in [other for at, other in enumerate(drawn) if other != value and other not in drawn[:at]][
+                :VALUES
+            ]:
+                yield "another_value", exchanged({number: _exchanged(call, {parameter.name}, other)})
+                same = {at: {name for name, given in wants.items() if given == value} for at, wants in asked.items()}
+                calls = {at: _exchanged(witness[at].call, names, other) for at, names in same.items() if names}
+                if len(calls) > 1:
+                    yield "another_target", exchanged(calls)
+        near = Sampler(rng)
+        near.learn("", dict(call.arguments))
+        for tool in changers:
+            for _ in range(VALUES if tool.name != call.name else 0):
+                other_call = near.call(tool)
+                if any(value in call.arguments.values() for value in other_call.arguments.values()):
+                    yield "another_tool", exchanged({number: other_call})
+    sampler.learn("", [dict(step.call.arguments) for step in witness])
+    for _ in range(BY_CHANCE):
+        made = [sampler.call(rng.choice(changers)) for _ in asked]
+        if not all(
+            any(_does(call, witness[number].call.name, wants) for call in made) for number, wants in asked.items()
+        ):
+            yield "by_chance", [WitnessCall(call) for call in made]
+
+
+def _does(call: Call, name: str, wanted: Mapping[str, Any]) -> bool:
+    return call.name == name and wanted.items() <= call.arguments.items()
+
+
+def _exchanged(call: Call, names: set[str], value: Any) -> Call:
+    return Call(call.name, {**call.arguments, **dict.fromkeys(names, value)})
+
+
+def _minted_keys(
+    environment: Environment, scenario: Scenario, start: Instance, end: Instance, results: Sequence[Result | None]
+) -> Iterator[Fault]:
+    """Checks that are false after the witness where a counter of the state is ahead, so that the keys which the witness
+    makes are other ones; its calls take them from its own results."""
+    before, after = start.snapshot(), end.snapshot()
+    new = _keys(after) - _keys(before)
+    for counter in [name for name, value in after.items() if type(value) is int and value > before[name]]:
+        try:
+            world = environment.reset({**before, counter: before[counter] + SHIFT})
+        except ValueError:
+            continue
+        here: list[dict[str, Any]] = []  # by call of the witness: a leaf of its result → what stands in its place here
+        for step, result in zip(scenario.witness, results, strict=True):
+            taken = {name: here[step.takes[name]].get(str(value), value) if name in step.takes else value
+                     for name, value in step.call.arguments.items()}  # fmt: skip
+            given = world.call(Call(step.call.name, taken))
+            if result is None or given.error is not None:
+                break
+            pairs = zip(leaves(result.value, keys=True), leaves(given.value, keys=True), strict=False)
+            here.append({str(old): leaf for (_, old), (_, leaf) in pairs})
+        if len(here) < len(results) or new <= _keys(world.snapshot()):
+            continue
+        for check in scenario.checks:
+            if not holds(world, check):
+                what = f"is false where {counter} is {SHIFT} ahead, so that the world makes other keys"
+                yield Fault(str(check), "", what, "find things by their names", "minted_key")
+
+
+def _keys(state: Mapping[str, Any]) -> set[str]:
+    """The keys of its tables."""
+    return {key for table in state.values() if isinstance(table, dict) for key in table}
 
 
 def _check_fault(answers: Sequence[bool], before: bool, after: bool) -> tuple[str, str, str] | None:

@@ -1,5 +1,5 @@
-"""What the prompts allow is written, assembled, checked and run in every part of a world; and a part that fails is named
-and asked for again, alone."""
+"""What prompts allow is written, assembled, checked and run in every part of a world; a part that fails is named and
+asked for again, alone."""
 
 from __future__ import annotations
 
