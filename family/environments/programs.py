@@ -47,18 +47,12 @@ def placed(source: str, folder: Path) -> str:
 
 def tool(group: str, reads: bool, source: str) -> str:
     """A function of a state, after imports of a line each, as a tool of API class `group`."""
-    return _registered(f'@WORLD.tool("{group}", reads={reads})', source)
+    return re.sub(rf"\A({_IMPORTS})", rf'\n\n\1@WORLD.tool("{group}", reads={reads})\n', source)
 
 
 def check(source: str) -> str:
     """A function of a state as a check."""
-    return _registered("@WORLD.check", source)
-
-
-def _registered(decorator: str, source: str) -> str:
-    imports = re.match(_IMPORTS, source)
-    at = imports.end() if imports else 0
-    return f"\n\n{source[:at]}{decorator}\n{source[at:]}"
+    return re.sub(rf"\A({_IMPORTS})", r"\n\n\1@WORLD.check\n", source)
 
 
 STATE_PART = "the state"  # types and classes among the parts of a program, which are called by the names of functions

@@ -34,13 +34,6 @@ MUTANTS = 240  # calls that are tried against a guard
 DRAWS, VALUES = 12, 3  # of an argument's other values, and those of them that are tried
 BY_CHANCE = 12  # sequences of calls by chance
 SHIFT = 17  # by which a counter of keys is ahead
-NEAR_MISSES = {  # by control: what earns full marks
-    "another_value": "the witness with another value in one call",
-    "another_target": "the witness with another value in all of its calls",
-    "another_tool": "the witness with another tool in one call",
-    "by_chance": "as many calls by chance as the witness has that change something",
-    "log_alone": "a log of all calls of the witness without what one of them changed",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +164,16 @@ def played(instance: Instance, witness: Sequence[WitnessCall], without: int | No
         if number == without or any(source is None or source.error is not None for source in sources):
             results.append(None)
             continue
-        result = instance.call(step.call)
-        if result.error in NOT_EXECUTED:
-            raise InfrastructureError(f"{step.call} could not be carried out: {result.text[:200]}")
-        results.append(result)
+        results.append(carried_out(instance, step.call))
     return results
+
+
+def carried_out(instance: Instance, call: Call) -> Result:
+    """The result of a call. Raises InfrastructureError when it could not be carried out."""
+    result = instance.call(call)
+    if result.error in NOT_EXECUTED:
+        raise InfrastructureError(f"{call} could not be carried out: {result.text[:200]}")
+    return result
 
 
 def validate(environment: Environment, scenario: Scenario, random_seed: int = 0, *, sound: bool = False) -> Validated:
@@ -229,43 +227,38 @@ def _control(environment: Environment, scenario: Scenario, random_seed: int) -> 
         else:
             mutants.append(mutant)
     if not faults:
-        faults += _near_misses(environment, scenario, start, end, random_seed)
+        for control, way, world in _near_misses(environment, scenario, start, end, random_seed):
+            known = any(fault.control == control for fault in faults)
+            if not (known or world.same_state(end)) and all(holds(world, check) for check in asked):
+                what, remedy = "earns full marks, but is not what was asked for", "check of what something is true"
+                faults.append(Fault(way, "", what, remedy, control))
         faults += _minted_keys(environment, scenario, start, end, results)
     return Validated(tuple(faults), tuple(mutants))
 
 
 def _near_misses(
     environment: Environment, scenario: Scenario, start: Instance, end: Instance, random_seed: int
-) -> Iterator[Fault]:
-    """The first near miss of each control that earns full marks."""
-    asked, told = (*scenario.checks, *scenario.guards), set[str]()
-
-    def earns(control: str, world: Instance, made: str) -> Iterator[Fault]:
-        if control not in told and not world.same_state(end) and all(holds(world, check) for check in asked):
-            told.add(control)
-            remedy = "check what was asked for: of what, and that it is so"
-            yield Fault(made, "", f"{NEAR_MISSES[control]} earns full marks", remedy, control)
-
+) -> Iterator[tuple[str, str, Instance]]:
+    """(control, what was done, the world then)."""
     for control, steps in _variations(environment.tools(), scenario, start, random_seed):
         world = start.fork()
         played(world, steps)
-        yield from earns(control, world, "; ".join(str(step.call) for step in steps))
-    step_by_step, before, after = start.fork(), start.snapshot(), end.snapshot()
+        yield control, "; ".join(str(step.call) for step in steps), world
+    witnessed, before, after = start.fork(), start.snapshot(), end.snapshot()
     for number, step in enumerate(scenario.witness):
-        step_by_step.call(step.call)
-        now = step_by_step.snapshot()
-        changed = {name for name, value in now.items() if value != before[name] and not isinstance(value, int)}
-        grown = {
-            name for name in changed if isinstance(now[name], list) and now[name][: len(before[name])] == before[name]
-        }
-        before = now
-        if grown and grown != changed:
+        carried_out(witnessed, step.call)
+        then, before = before, witnessed.snapshot()
+        changed = [name for name, now in before.items() if now != then[name] and not isinstance(now, int)]
+        lists = [name for name in changed if isinstance(before[name], list)]
+        grown = [name for name in lists if before[name][: len(then[name])] == then[name]]
+        if 0 < len(grown) < len(changed):
             world = start.fork()
             played(world, scenario.witness, without=number)
-            told_of = {**world.snapshot(), **{name: after[name] for name in grown}}
             # Nobody may ever get there, so that neither the world nor a check need know what to do.
             with suppress(ValueError, BrokenEnvironment):
-                yield from earns("log_alone", environment.reset(told_of), f"{step.call} in {', '.join(sorted(grown))}")
+                world = environment.reset({**world.snapshot(), **{name: after[name] for name in grown}})
+                if all(holds(world, check) for check in scenario.checks):
+                    yield "log_alone", f"{step.call} in {', '.join(grown)}", world
 
 
 def _variations(
@@ -280,52 +273,39 @@ def _variations(
     sampler.learn("", start.snapshot())
     asked = dict[int, dict[str, Any]]()  # by number of a call that changes something: its arguments that are asked for
     for number, step in enumerate(witness):
+        given = step.call.arguments.items()
         if not tools[step.call.name].reads:
-            given = step.call.arguments.items()
-            asked[number] = {
-                name: value for name, value in given if name in step.takes or heard.contains_any_form(value)
-            }
+            asked[number] = {name: its for name, its in given if name in step.takes or heard.contains_any_form(its)}
 
-    def exchanged(calls: Mapping[int, Call]) -> list[WitnessCall]:
-        return [replace(step, call=calls.get(number, step.call)) for number, step in enumerate(witness)]
+    def exchanged(value: Any, other: Any, numbers: Sequence[int]) -> list[WitnessCall]:
+        return [replace(step, call=Call(step.call.name, {
+            name: other if number in numbers and name in asked[number] and its == value else its
+            for name, its in step.call.arguments.items()
+        })) for number, step in enumerate(witness)]  # fmt: skip
 
     for number, wanted in asked.items():
-        call = witness[number].call
-        for parameter in tools[call.name].parameters:
-            if parameter.name not in wanted:
-                continue
+        call, near = witness[number].call, Sampler(rng)
+        for parameter in [known for known in tools[call.name].parameters if known.name in wanted]:
             value = wanted[parameter.name]
             drawn = [sampler.value(parameter.name, limits(parameter)) for _ in range(DRAWS)]
-            for other in [other for at, other in enumerate(drawn) if other != value and other not in drawn[:at]][
-                :VALUES
-            ]:
-                yield "another_value", exchanged({number: _exchanged(call, {parameter.name}, other)})
-                same = {at: {name for name, given in wants.items() if given == value} for at, wants in asked.items()}
-                calls = {at: _exchanged(witness[at].call, names, other) for at, names in same.items() if names}
-                if len(calls) > 1:
-                    yield "another_target", exchanged(calls)
-        near = Sampler(rng)
+            alike = [at for at, wants in asked.items() if value in wants.values()]
+            for other in [new for at, new in enumerate(drawn) if new not in (value, *drawn[:at])][:VALUES]:
+                yield "another_value", exchanged(value, other, [number])
+                if len(alike) > 1:
+                    yield "another_target", exchanged(value, other, alike)
         near.learn("", dict(call.arguments))
-        for tool in changers:
-            for _ in range(VALUES if tool.name != call.name else 0):
-                other_call = near.call(tool)
-                if any(value in call.arguments.values() for value in other_call.arguments.values()):
-                    yield "another_tool", exchanged({number: other_call})
+        for tool in [tool for tool in changers if tool.name != call.name] * VALUES:
+            instead = near.call(tool)
+            if any(value in call.arguments.values() for value in instead.arguments.values()):
+                yield "another_tool", [*witness[:number], WitnessCall(instead), *witness[number + 1 :]]
     sampler.learn("", [dict(step.call.arguments) for step in witness])
     for _ in range(BY_CHANCE):
-        made = [sampler.call(rng.choice(changers)) for _ in asked]
+        calls = [sampler.call(rng.choice(changers)) for _ in asked]
+        named = [(witness[number].call.name, wants.items()) for number, wants in asked.items()]
         if not all(
-            any(_does(call, witness[number].call.name, wants) for call in made) for number, wants in asked.items()
+            any(call.name == name and wants <= call.arguments.items() for call in calls) for name, wants in named
         ):
-            yield "by_chance", [WitnessCall(call) for call in made]
-
-
-def _does(call: Call, name: str, wanted: Mapping[str, Any]) -> bool:
-    return call.name == name and wanted.items() <= call.arguments.items()
-
-
-def _exchanged(call: Call, names: set[str], value: Any) -> Call:
-    return Call(call.name, {**call.arguments, **dict.fromkeys(names, value)})
+            yield "by_chance", [WitnessCall(call) for call in calls]
 
 
 def _minted_keys(
@@ -335,25 +315,23 @@ def _minted_keys(
     makes are other ones; its calls take them from its own results."""
     before, after = start.snapshot(), end.snapshot()
     new = _keys(after) - _keys(before)
-    for counter in [name for name, value in after.items() if type(value) is int and value > before[name]]:
+    for counter in [name for name, value in after.items() if new and type(value) is int and value > before[name]]:
         try:
             world = environment.reset({**before, counter: before[counter] + SHIFT})
         except ValueError:
-            continue
+            continue  # it has reached its bound
         here: list[dict[str, Any]] = []  # by call of the witness: a leaf of its result → what stands in its place here
         for step, result in zip(scenario.witness, results, strict=True):
-            taken = {name: here[step.takes[name]].get(str(value), value) if name in step.takes else value
-                     for name, value in step.call.arguments.items()}  # fmt: skip
-            given = world.call(Call(step.call.name, taken))
+            called = {name: here[source] for name, source in step.takes.items()}
+            taken = {name: called.get(name, {}).get(str(value), value) for name, value in step.call.arguments.items()}
+            given = carried_out(world, Call(step.call.name, taken))
             if result is None or given.error is not None:
                 break
             pairs = zip(leaves(result.value, keys=True), leaves(given.value, keys=True), strict=False)
             here.append({str(old): leaf for (_, old), (_, leaf) in pairs})
-        if len(here) < len(results) or new <= _keys(world.snapshot()):
-            continue
-        for check in scenario.checks:
-            if not holds(world, check):
-                what = f"is false where {counter} is {SHIFT} ahead, so that the world makes other keys"
+        if len(here) == len(results) and not new <= _keys(world.snapshot()):
+            what = f"is false where {counter} is {SHIFT} ahead, so that the world makes other keys"
+            for check in [check for check in scenario.checks if not holds(world, check)]:
                 yield Fault(str(check), "", what, "find things by their names", "minted_key")
 
 
@@ -386,7 +364,7 @@ def _mutant(environment: Environment, end: Instance, guard: Call, random_seed: i
         near = tools[: 2 if number < MUTANTS // 2 else len(tools)]
         call = sampler.call(near[number % len(near)])
         world = end.fork()
-        if world.call(call).error is None and not holds(world, guard):
+        if carried_out(world, call).error is None and not holds(world, guard):
             return call
     return None
 

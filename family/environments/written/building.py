@@ -129,10 +129,12 @@ def code_of(text: str) -> str:
     return code
 
 
-def the_function(code: str, name: str, takes: Sequence[str], before: str) -> ast.FunctionDef:
-    """The only function of `code`, which is to be called `name` and to take the state and then `takes`; `before` it
-    stands the state. Raises Unreadable, with the name of the control that a fault belongs to."""
-    body = [node for node in ast.parse(code).body if not isinstance(node, (ast.Import, ast.ImportFrom))]
+def the_function(code: str, name: str, takes: Sequence[str], before: str) -> tuple[list[ast.stmt], ast.FunctionDef]:
+    """The imports and the only function of `code`, which is to be called `name` and to take the state and then `takes`;
+    `before` it stands the state. Raises Unreadable, with the name of the control that a fault belongs to."""
+    whole = ast.parse(code).body
+    imports = [node for node in whole if isinstance(node, (ast.Import, ast.ImportFrom))]
+    body = [node for node in whole if node not in imports]
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef) or body[0].name != name:
         raise Unreadable(f"signature: write the one function {name}, without decorator, class or example of its use")
     function, given = body[0], body[0].args
@@ -143,12 +145,7 @@ def the_function(code: str, name: str, takes: Sequence[str], before: str) -> ast
         raise Unreadable("signature: give every parameter and the result a type")
     if told := faults_told(before, code):
         raise Unreadable(told)
-    return function
-
-
-def imports_of(code: str) -> list[ast.stmt]:
-    """The imports around the function in `code`."""
-    return [node for node in ast.parse(code).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return imports, function
 
 
 def faults_told(before: str, code: str) -> str:
@@ -186,10 +183,9 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
         if len({tool.reads for tool in tools}) < 2:
             raise Unreadable("some tools are to read only, and some to change something")
         taken = {"environment", "world", *(name for tool in tools for name in (*tool.takes, tool.name))}
-        if imported := sorted({name for offered in ALLOWED.values() for name in offered}.intersection(names)):
-            raise Unreadable(f"{', '.join(imported)}: may be imported, take other names")
-        if bad := sorted(name for name in taken if keyword.iskeyword(name) or hasattr(builtins, name)):
-            raise Unreadable(f"{', '.join(bad)}: Python means something else by it, take other names")
+        imported = {name for offered in ALLOWED.values() for name in offered}.intersection(names)
+        if bad := imported.union(name for name in taken if keyword.iskeyword(name) or hasattr(builtins, name)):
+            raise Unreadable(f"{', '.join(sorted(bad))}: Python means something else by it, take other names")
         if "environment" in names or any("world" in tool.takes for tool in tools):
             raise Unreadable("no tool is called environment, and none takes a parameter called world")
         tables = {table["name"]: table["about"] for table in said["tables"]}
@@ -267,11 +263,11 @@ async def _tool(
 
     def read(said: Mapping[str, Any]) -> str:
         code = code_of(said["code"])
-        function = the_function(code, planned.name, tuple(planned.takes), program.state)
+        imports, function = the_function(code, planned.name, tuple(planned.takes), program.state)
         if not ast.get_docstring(function):
             raise Unreadable("documents: it has no docstring, which is what assistants read")
         lines = code.splitlines()[function.lineno - 1 : function.end_lineno]
-        return "".join(f"{line}\n" for line in [*map(ast.unparse, imports_of(code)), *lines])
+        return "".join(f"{line}\n" for line in [*map(ast.unparse, imports), *lines])
 
     sections = ("mend",) if problem else ()
     return await authors.ask(Question("world_tool", plan.topic, fields, read, sections=sections, number=number))
@@ -299,8 +295,8 @@ def _controlled(program: WorldProgram, states: Sequence[Mapping[str, Any]], sand
 def _place(program: WorldProgram, fault: Fault) -> tuple[str, int] | None:
     """The part of a program, and the line of it, of a fault that has a line of the file."""
     line = fault.where.rpartition(":")[2]
-    at = ((part, int(line) - lines[0] + 1) for part, lines in program.lines().items() if line.isdigit())
-    return next(((part, number) for part, number in at if 0 < number <= len(program.lines()[part])), None)
+    at = int(line) if line.isdigit() else 0
+    return next(((part, at - lines[0] + 1) for part, lines in program.lines().items() if at in lines), None)
 
 
 def as_json(value: Any) -> str:
