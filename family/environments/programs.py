@@ -88,11 +88,6 @@ class WorldPlan:
         """What the policy is told of the world: its topic and its rules."""
         return "\n".join([self.topic, *(f"- {rule}" for rule in self.rules)])
 
-    @property
-    def signatures(self) -> dict[str, list[str]]:
-        """Every tool with its parameters, as `check_world` wants them."""
-        return {spec.name: list(spec.takes) for spec in self.tools}
-
 
 @dataclass(frozen=True, slots=True)
 class WorldProgram:

@@ -197,14 +197,29 @@ def _imports(tree: ast.Module) -> Iterator[Found]:
 
 
 def _names(tree: ast.Module) -> Iterator[Found]:
-    for node in ast.walk(tree):
+    """A name may be given a value of the world's own, and a field may have any."""
+    nodes = list(ast.walk(tree))
+    bound = [(node, _bound(node)) for node in nodes if isinstance(node, Function)]
+    own = {id(name) for function, its in bound for name in ast.walk(function) if getattr(name, "id", "") in its}
+    fields = {
+        name for node in nodes if isinstance(node, ast.ClassDef) for name in set().union(*map(_given_names, node.body))
+    }
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-        if name.startswith("__") or (isinstance(node, ast.Name) and name in FORBIDDEN):
+        loaded = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        if name.startswith("__") or (loaded and name in FORBIDDEN):
             yield _line(node), "builtins", f"uses {name}"
-        elif isinstance(node, ast.Attribute) and name in ("format", "format_map"):
+        elif name in ("format", "format_map") and not loaded and (name not in fields or id(node) in called):
             yield _line(node), "builtins", f"uses .{name}, which can reach any attribute: write an f-string"
-        elif isinstance(node, ast.Name) and name in ("id", "hash"):
-            yield node.lineno, "randomness", f"uses {name}(), another number in every process"
+        elif loaded and name in ("id", "hash") and id(node) not in own:
+            yield _line(node), "randomness", f"uses {name}(), another number in every process"
+
+
+def _bound(function: Function) -> set[str]:
+    """The names that a function gives a value."""
+    names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return names | {parameter.arg for parameter in ast.walk(function) if isinstance(parameter, ast.arg)}
 
 
 def _line(node: ast.AST) -> int:
@@ -230,8 +245,7 @@ def _shared(tree: ast.Module) -> Iterator[Found]:
 
 
 def _written(function: Function, module_names: set[str]) -> Iterator[Found]:
-    own = {parameter.arg for parameter in ast.walk(function) if isinstance(parameter, ast.arg)}
-    shared = module_names - own
+    shared = module_names - _bound(function)
     for node in ast.walk(function):
         changed: ast.expr | None = None
         if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
@@ -278,9 +292,17 @@ def _says_set(annotation: ast.expr | None) -> bool:
     )
 
 
-def _are_keys(node: ast.expr) -> bool:
-    """Whether it is `….keys()` or `….items()`: two of them joined by an operator are a set."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("keys", "items")
+def _asks(node: ast.AST, methods: Sequence[str]) -> bool:
+    """Whether it calls one of these methods of something; `….keys()` or `….items()`, joined by an operator, are a
+    set."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods
+
+
+def _counts(loop: ast.For | ast.AsyncFor) -> bool:
+    """Whether a loop does nothing but count, in whatever order."""
+    inner = [node for part in loop.body for node in ast.walk(part) if isinstance(node, ast.stmt)]
+    steps = [node for node in inner if not isinstance(node, (ast.If, ast.Continue, ast.Pass))]
+    return all(isinstance(step, ast.AugAssign) and type(getattr(step.value, "value", "")) is int for step in steps)
 
 
 class _Sets:
@@ -303,7 +325,7 @@ class _Sets:
         if isinstance(node, ast.Attribute):
             return node.attr in self.fields
         if isinstance(node, ast.BinOp):
-            return any(self.is_set(side) or _are_keys(side) for side in (node.left, node.right))
+            return any(self.is_set(side) or _asks(side, ("keys", "items")) for side in (node.left, node.right))
         if isinstance(node, ast.IfExp):
             return self.is_set(node.body) or self.is_set(node.orelse)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -313,20 +335,23 @@ class _Sets:
         return isinstance(node, (ast.Set, ast.SetComp))
 
     def faults(self) -> Iterator[Found]:
-        harmless = {  # comprehensions that nobody sees the order of
+        nodes = list(ast.walk(self.function))
+        harmless = {  # what nobody sees the order of: comprehensions, and lists that are sorted where they are
             id(argument)
-            for node in ast.walk(self.function)
+            for node in nodes
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ORDERLESS
             for argument in node.args
         }
-        for node in ast.walk(self.function):
+        ordered = {getattr(node.func.value, "id", "") for node in nodes if _asks(node, ["sort"])}
+        harmless |= {id(node.value) for node in nodes if isinstance(node, ast.Assign) and _given_names(node) & ordered}
+        for node in nodes:
             what = ""
             if isinstance(node, (ast.For, ast.AsyncFor)) and self.is_set(node.iter):
-                what = "goes through a set"
+                what = "" if _counts(node) else "goes through a set"
             elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.DictComp)) and id(node) not in harmless:
                 what = "goes through a set" if any(self.is_set(loop.iter) for loop in node.generators) else ""
             elif isinstance(node, ast.Call):
-                what = self._call(node)
+                what = "" if id(node) in harmless else self._call(node)
             elif isinstance(node, (ast.Starred, ast.FormattedValue)) and self.is_set(node.value):
                 what = "spreads a set"
             elif isinstance(node, ast.Return) and self.is_set(node.value):

@@ -280,7 +280,8 @@ def _controlled(program: WorldProgram, states: Sequence[Mapping[str, Any]], sand
         def place(part: WorldProgram) -> str:
             return placed(part.source(), Path(scratch))
 
-        report, faults = check_world(place(program), program.plan.signatures, states, environments), list[Fault]()
+        planned, faults = {tool.name: list(tool.takes) for tool in program.plan.tools}, list[Fault]()
+        report = check_world(place(program), planned, states, environments)
         for tool in program.plan.tools if any(fault.control == "loads" for fault in report.faults) else ():
             try:
                 environments.load(place(replace(program, plan=replace(program.plan, tools=(tool,)))))
