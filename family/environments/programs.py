@@ -3,33 +3,14 @@ check, whoever writes its parts; and the plan of one whose parts models write.""
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rods.environments import addressed
 
-HEAD = '''\
-"""The records of {about}."""
-
-from __future__ import annotations
-
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
-
-from pydantic import Field
-
-from rods.environments.typed import ToolError, TypedEnvironment
-
-'''
-FOOT = """
-
-WORLD = TypedEnvironment("environments/{address}/world.py:environment", World, behaviour=1)
-
-
-def environment() -> TypedEnvironment[World]:
-    return WORLD
-"""
+HEAD, FOOT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).values()
 _IMPORTS = r"(?:(?:from|import) .*\n)*"
 _REGISTERED = re.compile(rf'\n\n({_IMPORTS})@WORLD\.(?:tool\("(\w*)", reads=(True|False)\)|check)\n')
 
