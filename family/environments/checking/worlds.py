@@ -190,8 +190,8 @@ def _imports(tree: ast.Module) -> Iterator[Found]:
     within = {id(node.value): node for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for node in ast.walk(tree):
         used, path = within.get(id(node)), modules.get(node.id, "") if isinstance(node, ast.Name) else ""
-        while path and used and f"{path}.{used.attr}" in OFFERED:
-            used, path = within.get(id(used)), f"{path}.{used.attr}"
+        while used is not None and (inner := f"{path}.{used.attr}") in OFFERED:
+            used, path = within.get(id(used)), inner
         if path in OFFERED and (used is None or used.attr not in OFFERED[path]):
             yield _line(node), "imports", f"uses {path}.{used.attr}" if used else f"uses the module {path} itself"
 
@@ -292,10 +292,9 @@ def _says_set(annotation: ast.expr | None) -> bool:
     )
 
 
-def _asks(node: ast.AST, methods: Sequence[str]) -> bool:
-    """Whether it calls one of these methods of something; `….keys()` or `….items()`, joined by an operator, are a
-    set."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods
+def _are_keys(node: ast.expr) -> bool:
+    """Whether it is `….keys()` or `….items()`: two of them joined by an operator are a set."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("keys", "items")
 
 
 def _counts(loop: ast.For | ast.AsyncFor) -> bool:
@@ -325,7 +324,7 @@ class _Sets:
         if isinstance(node, ast.Attribute):
             return node.attr in self.fields
         if isinstance(node, ast.BinOp):
-            return any(self.is_set(side) or _asks(side, ("keys", "items")) for side in (node.left, node.right))
+            return any(self.is_set(side) or _are_keys(side) for side in (node.left, node.right))
         if isinstance(node, ast.IfExp):
             return self.is_set(node.body) or self.is_set(node.orelse)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -342,7 +341,9 @@ class _Sets:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ORDERLESS
             for argument in node.args
         }
-        ordered = {getattr(node.func.value, "id", "") for node in nodes if _asks(node, ["sort"])}
+        ordered = {
+            getattr(node.value, "id", "") for node in nodes if isinstance(node, ast.Attribute) and node.attr == "sort"
+        }
         harmless |= {id(node.value) for node in nodes if isinstance(node, ast.Assign) and _given_names(node) & ordered}
         for node in nodes:
             what = ""

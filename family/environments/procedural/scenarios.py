@@ -286,7 +286,7 @@ class _Drawing:
         if operation.asks:
             text = operation.asks.format(**names | {"value": details[words(operation.detail)]})
         known = {name: f"The {name} should be {value}." for name, value in details.items()}
-        return _sentence(text), _sentence(brief), known
+        return f"{text[0].upper()}{text[1:]}.", f"{brief[0].upper()}{brief[1:]}.", known
 
     def scenario(self, guards: tuple[int, int]) -> Scenario:
         """What was drawn, with the checks of what it came to."""
@@ -348,10 +348,6 @@ class _Drawing:
             if count == len(self.now[table]) and self.state[table].keys() == self.now[table].keys():
                 guards.append(Call(f"{noun}_count_is", {"count": count}))
         return self.rng.sample(guards, min(self.rng.randint(*many), len(guards)))
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
 
 
 @dataclass(slots=True)

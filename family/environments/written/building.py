@@ -18,6 +18,7 @@ import orjson
 
 from rods.answers import AnswerForm, Unreadable
 from rods.asking import Unanswered
+from rods.canonical import keyed_random
 from rods.config import Sandbox
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
@@ -129,7 +130,7 @@ def code_of(text: str) -> str:
     return code
 
 
-def the_function(code: str, name: str, takes: Sequence[str], before: str) -> tuple[list[ast.stmt], ast.FunctionDef]:
+def the_function(code: str, name: str, takes: Sequence[str], before: str) -> tuple[Sequence[ast.stmt], ast.FunctionDef]:
     """The imports and the only function of `code`, which is to be called `name` and to take the state and then `takes`;
     `before` it stands the state. Raises Unreadable, with the name of the control that a fault belongs to."""
     whole = ast.parse(code).body
@@ -281,7 +282,9 @@ def _controlled(program: WorldProgram, states: Sequence[Mapping[str, Any]], sand
             return placed(part.source(), Path(scratch))
 
         planned, faults = {tool.name: list(tool.takes) for tool in program.plan.tools}, list[Fault]()
-        report = check_world(place(program), planned, states, environments)
+        # Each version of a world is tried by other calls: what one draw does not meet, the next may.
+        drawn = keyed_random(0, "controls", program.source()).getrandbits(31)
+        report = check_world(place(program), planned, states, environments, random_seed=drawn)
         for tool in program.plan.tools if any(fault.control == "loads" for fault in report.faults) else ():
             try:
                 environments.load(place(replace(program, plan=replace(program.plan, tools=(tool,)))))

@@ -100,6 +100,39 @@ def test_a_field_may_have_any_name() -> None:
     assert fault.control == "builtins"
 
 
+CLASS = "class World:\n"
+LOG = "    log: list[str] = field(default_factory=list)\n"
+REFUSED = '        raise ToolError("no such jar")\n    del'
+# What is remembered elsewhere than in the fields of the state: where, and what changes in the source.
+HIDDEN = {
+    "an attribute that is no field": [
+        (CLASS, f"{CLASS}    last = 0\n"),
+        (FILL, f"{FILL}    db.last = more\n"),
+        (LIST, "return sorted(db.jars)[: 1 + db.last % 2]"),
+    ],
+    "an attribute that counts refusals": [
+        (CLASS, f"{CLASS}    refused = 0\n"),
+        (REFUSED, REFUSED.replace("raise ToolError(", "db.refused += 1\n        raise ToolError(f'{db.refused}' ")),
+    ],
+    "two fields that share a list": [
+        (LOG, f"{LOG}{LOG.replace('log', 'old')}"),
+        (FILL, f"{FILL}    if not db.old:\n        db.old = db.log\n    db.log.append(jar[:1])\n"),
+    ],
+    "a result that the next call changes": [
+        (CLASS, f"{CLASS}    shown = None\n"),
+        (LIST, "db.shown = sorted(db.jars) if db.shown is None else db.shown\n    return db.shown"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", HIDDEN)
+def test_what_is_remembered_outside_of_the_state_is_found_by_restoring_before_every_call(where: str, tmp_path: Path):
+    source = spoilt(*HIDDEN[where])
+    report = checked(source, tmp_path)
+    told = [fault.what for fault in report.faults if fault.control == "snapshots"]
+    assert any("restored right before it" in what for what in told), report.lines()
+
+
 @pytest.mark.parametrize("control", RUNNING)
 def test_a_confined_run_shows_a_defect(control, tmp_path: Path):
     report = checked(spoilt(RUNNING[control]), tmp_path, 1.0 if control == "runaway" else 10.0)

@@ -9,7 +9,7 @@ from rods.config import Operation
 from rods.family.environments.settings import Writing
 from rods.family.environments.written.asking import Question
 
-PLAN = {
+PLAN: dict[str, Any] = {
     "tables": [{"name": "jars", "about": "how full"}],
     "rules": ["A jar holds at most 90."],
     "tools": [
@@ -48,7 +48,7 @@ def fill(world: World, jar: Name, more: Annotated[int, Field(ge=1, le=30)]) -> i
 '''
 CHECK = "def check(world: World) -> bool:\n    return world.jars.get('plums') == 9\n"
 START = {"jars": {"plums": 7, "pears": 3, "figs": 1}}
-TASK = {"task": "Put 2 more into plums.", "query": "Plums.", "manner": "Short.", "knows": []}
+TASK: dict[str, Any] = {"task": "Put 2 more into plums.", "query": "Plums.", "manner": "Short.", "knows": []}
 
 Codes = Mapping[str, str | Callable[[Question[Any]], str]]
 
@@ -63,7 +63,10 @@ class Answering:
         self.asked: list[Question[Any]] = []
         self.records: list[dict[str, Any]] = []
         self.record = self
-        self.calls = [{"next": "fill", "arguments": {"jar": "plums", "more": 2}}, {"next": "finish"}]
+        self.calls: list[dict[str, Any]] = [
+            {"next": "fill", "arguments": {"jar": "plums", "more": 2}},
+            {"next": "finish"},
+        ]
 
     def append(self, kind: str, **fields: Any) -> None:
         self.records.append({"kind": kind, **fields})
@@ -74,12 +77,13 @@ class Answering:
 
     async def ask(self, question: Question[Any]) -> Any:
         self.asked.append(question)
-        given: dict[str, Any] = {
+        known: dict[str, dict[str, Any]] = {
             "world_plan": PLAN,
             "scenario_state": {"state": START},
             "scenario_task": TASK,
             "scenario_checklist": {"conditions": ["There are nine plums."]},
-        }.get(question.template, {})
+        }
+        given = known.get(question.template, {})
         if question.template == "scenario_solver":
             given = self.calls.pop(0)
         elif not given:
