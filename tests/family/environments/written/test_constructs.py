@@ -109,7 +109,7 @@ def test_a_module_gives_nothing_but_what_is_offered(code: str) -> None:
 LOST = FILL.replace("more: Annotated[int", "more: Annotated[Lost")
 TYPELESS = FILL.replace("more: Annotated[int, Field(ge=1, le=30)]", "more: Annotated[int | str, Field()]")
 RAISES = FILL.replace(
-    "    world.jars[jar] =", '    if jar not in world.jars:\n        raise KeyError(jar)\n    world.jars[jar] ='
+    "    world.jars[jar] =", "    if jar not in world.jars:\n        raise KeyError(jar)\n    world.jars[jar] ="
 )
 
 
