@@ -136,6 +136,7 @@ def test_a_program_that_does_not_parse_is_refused_with_its_line() -> None:
 
 
 @pytest.mark.parametrize("before", ["", "import math\n", "from math import floor\nfrom collections import Counter\n"])
+@pytest.mark.needs("sandbox")
 async def test_an_import_before_a_tool_stays_before_what_registers_it(before: str) -> None:
     authors = Answering()
 
