@@ -22,9 +22,7 @@ class GeneratedEnvironments(Extension):
     warm_starts = {"generated": "rods.family.environments.demonstrations"}
 
     def varies(self, task: Any) -> bool:
-        from rods.family.environments.checking.scenarios import scenario_of
-
-        return scenario_of(task) is not None
+        return self.solution(task) is not None
 
     def kinds(self, run: Any) -> Sequence[Any]:
         from rods.family.environments.kind import ScenarioKind

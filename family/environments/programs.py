@@ -3,34 +3,16 @@ check, whoever writes its parts; and the plan of one whose parts models write.""
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rods.environments import addressed
 
-HEAD = '''\
-"""The records of {about}."""
-
-from __future__ import annotations
-
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
-
-from pydantic import Field
-
-from rods.environments.typed import ToolError, TypedEnvironment
-
-'''
-FOOT = """
-
-WORLD = TypedEnvironment("environments/{address}/world.py:environment", World, behaviour=1)
-
-
-def environment() -> TypedEnvironment[World]:
-    return WORLD
-"""
-_REGISTERED = re.compile(r'\n\n@WORLD\.(?:tool\("(\w*)", reads=(True|False)\)|check)\n')
+HEAD, FOOT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).values()
+_IMPORTS = r"(?:(?:from|import) .*\n)*"
+_REGISTERED = re.compile(rf'\n\n({_IMPORTS})@WORLD\.(?:tool\("(\w*)", reads=(True|False)\)|check)\n')
 
 
 def assemble(about: str, state: str, functions: Iterable[str]) -> str:
@@ -45,13 +27,16 @@ def placed(source: str, folder: Path) -> str:
 
 
 def tool(group: str, reads: bool, source: str) -> str:
-    """A function of a state as a tool of API class `group`."""
-    return f'\n\n@WORLD.tool("{group}", reads={reads})\n{source}'
+    """A function of a state, after imports of a line each, as a tool of API class `group`."""
+    return re.sub(rf"\A({_IMPORTS})", rf'\n\n\1@WORLD.tool("{group}", reads={reads})\n', source)
 
 
 def check(source: str) -> str:
     """A function of a state as a check."""
-    return f"\n\n@WORLD.check\n{source}"
+    return re.sub(rf"\A({_IMPORTS})", r"\n\n\1@WORLD.check\n", source)
+
+
+STATE_PART = "the state"  # types and classes among the parts of a program, which are called by the names of functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +69,6 @@ class WorldPlan:
         """What the policy is told of the world: its topic and its rules."""
         return "\n".join([self.topic, *(f"- {rule}" for rule in self.rules)])
 
-    @property
-    def signatures(self) -> dict[str, list[str]]:
-        """Every tool with its parameters, as `check_world` wants them."""
-        return {spec.name: list(spec.takes) for spec in self.tools}
-
 
 @dataclass(frozen=True, slots=True)
 class WorldProgram:
@@ -101,8 +81,20 @@ class WorldProgram:
 
     def source(self) -> str:
         """The whole file (003 eq. 4)."""
-        written = [tool(spec.group, spec.reads, self.tools[spec.name]) for spec in self.plan.tools if self.tools]
-        return assemble(_about(self.plan.topic), self.state, [*written, *map(check, self.checks.values())])
+        return "".join(self._parts().values())
+
+    def lines(self) -> dict[str, range]:
+        """Which lines of the file are whose: of "state", or of a tool or check by its name."""
+        first, lines = 1, dict[str, range]()
+        for part, text in self._parts().items():
+            lines[part] = range(first, first := first + text.count("\n"))
+        return lines
+
+    def _parts(self) -> dict[str, str]:
+        parts = {STATE_PART: assemble(_about(self.plan.topic), self.state, ())}
+        for spec in self.plan.tools if self.tools else ():
+            parts[spec.name] = tool(spec.group, spec.reads, self.tools[spec.name])
+        return parts | {name: check(code) for name, code in self.checks.items()}
 
 
 def program_of(source: str, documentation: str) -> WorldProgram:
@@ -116,8 +108,8 @@ def program_of(source: str, documentation: str) -> WorldProgram:
         raise ValueError("the file has another form than worlds that models write")
     plan, tools, checks = list[PlannedTool](), dict[str, str](), dict[str, str]()
     unregistered, *parts = _REGISTERED.split(functions)
-    for group, reads, code in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-        body = ast.parse(code).body
+    for imported, group, reads, function in zip(*(parts[at::4] for at in range(4)), strict=True):
+        code, body = imported + function, ast.parse(function).body
         if len(body) != 1 or not isinstance(body[0], ast.FunctionDef):
             raise ValueError("the file has more than tools and checks")
         name = body[0].name

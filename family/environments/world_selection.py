@@ -70,7 +70,8 @@ def select(
     """
     barred = {task.environment.name for task in without if task.split not in HELD_OUT_SPLITS}
     trained = [task for task in tasks if task.split not in HELD_OUT_SPLITS and task.environment.name not in barred]
-    given = [task for task in trained if mode is None or _mode(task) == mode]
+    told = {task.id for task in trained if not isinstance(task, OpenTask) or isinstance(task.user, Script)}
+    given = [task for task in trained if mode is None or (task.id in told) == (mode == "told")]
     names = sorted({task.environment.name for task in given})
     if not names or len(names) < worlds:
         what = f"{len(names)} worlds have such training tasks, {worlds or 'some'} are asked for"
@@ -110,7 +111,3 @@ def _cosine(vector: Mapping[str, float], other: Mapping[str, float]) -> float:
     shared = math.fsum(weight * other[word] for word, weight in vector.items() if word in other)
     sizes = math.fsum(weight**2 for weight in vector.values()) * math.fsum(weight**2 for weight in other.values())
     return shared / math.sqrt(sizes) if sizes else 0.0
-
-
-def _mode(task: AnyTask) -> ConversationMode:
-    return "asked" if isinstance(task, OpenTask) and not isinstance(task.user, Script) else "told"

@@ -287,17 +287,24 @@ def _refusals(probe: Probe, state: State, calls: list[Call]) -> None:
 
 
 def _effects(probe: Probe, state: State, calls: list[Call]) -> None:
-    """Tools keep what they declare of the state (`Tool.reads`); one that refuses a call has not changed it."""
+    """Tools keep what they declare of the state (`Tool.reads`); one that refuses a call has not changed it. A world
+    that is restored right before a call answers it alike and comes to the same state: nothing else is remembered."""
     declared = {name: tool.reads for name, tool in probe.environment.tools().items() if tool.reads is not None}
     if not declared or not probe.environment.features.snapshot:
         return
     instance = probe.fresh(state)
-    before = canonical(instance.snapshot())
+    picture = instance.snapshot()
     for call in calls:
-        result = probe.call(instance, call)
-        if result.error == "infrastructure":
+        restored, before = probe.fresh(picture), canonical(picture)
+        result, again = probe.call(instance, call), probe.call(restored, call)
+        picture = instance.snapshot()
+        if "infrastructure" in (result.error, again.error):
             continue
-        changed = before != (before := canonical(instance.snapshot()))
+        changed = before != (after := canonical(picture))
+        alike = (result.text, result.error) == (again.text, again.error) and canonical(restored.snapshot()) == after
+        if probe.comparable and not alike:
+            what = f"does {_short(call)} otherwise in a world that was restored right before it"
+            probe.fault(call.name, "", what, "keep all that is remembered in fields of the state", "snapshots")
         if call.name not in declared:
             continue
         if result.error is not None and changed:

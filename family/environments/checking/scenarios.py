@@ -3,17 +3,22 @@ a *witness*, calls that do what is asked for.
 
 A check is false at the start; one that guards what must not change is true there, is declared a guard, and some
 *mutant* (the witness and one call more) breaks it. All are true after the witness; without any one of its calls, some
-are not. A call whose argument came from one that is left out is not made then. What fails a control is dropped, with
-its reason.
+are not. A call whose argument came from one that is left out is not made then. No *near miss* earns full marks: calls
+that come to another state than the witness does, by another value, target or tool, or by chance; the log of a call
+without what it changed. All hold as well where the world makes other keys. What fails a control is dropped, with its
+reason.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rods.analysis.containment import Text, leaves
 from rods.analysis.sampling import Sampler
+from rods.analysis.schemas import limits
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.conversations import Checks, Persona, Script
@@ -26,6 +31,9 @@ from rods.worlds.checking import Fault
 
 WORD = re.compile(r"[^\W_]+")
 MUTANTS = 240  # calls that are tried against a guard
+DRAWS, VALUES = 12, 3  # of an argument's other values, and those of them that are tried
+BY_CHANCE = 12  # sequences of calls by chance
+SHIFT = 17  # by which a counter of keys is ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +164,16 @@ def played(instance: Instance, witness: Sequence[WitnessCall], without: int | No
         if number == without or any(source is None or source.error is not None for source in sources):
             results.append(None)
             continue
-        result = instance.call(step.call)
-        if result.error in NOT_EXECUTED:
-            raise InfrastructureError(f"{step.call} could not be carried out: {result.text[:200]}")
-        results.append(result)
+        results.append(carried_out(instance, step.call))
     return results
+
+
+def carried_out(instance: Instance, call: Call) -> Result:
+    """The result of a call. Raises InfrastructureError when it could not be carried out."""
+    result = instance.call(call)
+    if result.error in NOT_EXECUTED:
+        raise InfrastructureError(f"{call} could not be carried out: {result.text[:200]}")
+    return result
 
 
 def validate(environment: Environment, scenario: Scenario, random_seed: int = 0, *, sound: bool = False) -> Validated:
@@ -213,7 +226,118 @@ def _control(environment: Environment, scenario: Scenario, random_seed: int) -> 
             faults.append(Fault(str(guard), "", what, "guard what can be broken", "guard_without_mutant"))
         else:
             mutants.append(mutant)
+    if not faults:
+        for control, way, world in _near_misses(environment, scenario, start, end, random_seed):
+            known = any(fault.control == control for fault in faults)
+            if not (known or world.same_state(end)) and all(holds(world, check) for check in asked):
+                what, remedy = "earns full marks, but is not what was asked for", "check of what something is true"
+                faults.append(Fault(way, "", what, remedy, control))
+        faults += _minted_keys(environment, scenario, start, end, results)
     return Validated(tuple(faults), tuple(mutants))
+
+
+def _near_misses(
+    environment: Environment, scenario: Scenario, start: Instance, end: Instance, random_seed: int
+) -> Iterator[tuple[str, str, Instance]]:
+    """(control, what was done, the world then)."""
+    for control, steps in _variations(environment.tools(), scenario, start, random_seed):
+        world = start.fork()
+        played(world, steps)
+        yield control, "; ".join(str(step.call) for step in steps), world
+    witnessed, before, after = start.fork(), start.snapshot(), end.snapshot()
+    for number, step in enumerate(scenario.witness):
+        carried_out(witnessed, step.call)
+        then, before = before, witnessed.snapshot()
+        changed = [name for name, now in before.items() if now != then[name] and not isinstance(now, int)]
+        lists = [name for name in changed if isinstance(before[name], list)]
+        grown = [name for name in lists if before[name][: len(then[name])] == then[name]]
+        if 0 < len(grown) < len(changed):
+            world = start.fork()
+            played(world, scenario.witness, without=number)
+            # Nobody may ever get there, so that neither the world nor a check need know what to do.
+            with suppress(ValueError, BrokenEnvironment):
+                world = environment.reset({**world.snapshot(), **{name: after[name] for name in grown}})
+                if all(holds(world, check) for check in scenario.checks):
+                    yield "log_alone", f"{step.call} in {', '.join(grown)}", world
+
+
+def _variations(
+    tools: Mapping[str, Tool], scenario: Scenario, start: Instance, random_seed: int
+) -> Iterator[tuple[str, list[WitnessCall]]]:
+    """Ways that differ from the witness in what is asked for, each with its control. An argument that nobody told and
+    no result has shown may be anything."""
+    witness = scenario.witness
+    rng = keyed_random(random_seed, "near misses", *(str(step.call) for step in witness))
+    heard = Text.of("\n".join((*scenario.requests, scenario.brief, *scenario.knows.values())))
+    sampler, changers = Sampler(rng), [tool for tool in tools.values() if not tool.reads]
+    sampler.learn("", start.snapshot())
+    asked = dict[int, dict[str, Any]]()  # by number of a call that changes something: its arguments that are asked for
+    for number, step in enumerate(witness):
+        given = step.call.arguments.items()
+        if not tools[step.call.name].reads:
+            asked[number] = {name: its for name, its in given if name in step.takes or heard.contains_any_form(its)}
+
+    def exchanged(value: Any, other: Any, numbers: Sequence[int]) -> list[WitnessCall]:
+        return [replace(step, call=Call(step.call.name, {
+            name: other if number in numbers and name in asked[number] and its == value else its
+            for name, its in step.call.arguments.items()
+        })) for number, step in enumerate(witness)]  # fmt: skip
+
+    for number, wanted in asked.items():
+        call, near = witness[number].call, Sampler(rng)
+        for parameter in [known for known in tools[call.name].parameters if known.name in wanted]:
+            value = wanted[parameter.name]
+            drawn = [sampler.value(parameter.name, limits(parameter)) for _ in range(DRAWS)]
+            alike = [at for at, wants in asked.items() if value in wants.values()]
+            for other in [new for at, new in enumerate(drawn) if new not in (value, *drawn[:at])][:VALUES]:
+                yield "another_value", exchanged(value, other, [number])
+                if len(alike) > 1:
+                    yield "another_target", exchanged(value, other, alike)
+        near.learn("", dict(call.arguments))
+        for tool in [tool for tool in changers if tool.name != call.name] * VALUES:
+            instead = near.call(tool)
+            if any(value in call.arguments.values() for value in instead.arguments.values()):
+                yield "another_tool", [*witness[:number], WitnessCall(instead), *witness[number + 1 :]]
+    sampler.learn("", [dict(step.call.arguments) for step in witness])
+    for _ in range(BY_CHANCE):
+        calls = [sampler.call(rng.choice(changers)) for _ in asked]
+        named = [(witness[number].call.name, wants.items()) for number, wants in asked.items()]
+        if not all(
+            any(call.name == name and wants <= call.arguments.items() for call in calls) for name, wants in named
+        ):
+            yield "by_chance", [WitnessCall(call) for call in calls]
+
+
+def _minted_keys(
+    environment: Environment, scenario: Scenario, start: Instance, end: Instance, results: Sequence[Result | None]
+) -> Iterator[Fault]:
+    """Checks that are false after the witness where a counter of the state is ahead, so that the keys which the witness
+    makes are other ones; its calls take them from its own results."""
+    before, after = start.snapshot(), end.snapshot()
+    new = _keys(after) - _keys(before)
+    for counter in [name for name, value in after.items() if new and type(value) is int and value > before[name]]:
+        try:
+            world = environment.reset({**before, counter: before[counter] + SHIFT})
+        except ValueError:
+            continue  # it has reached its bound
+        here: list[dict[str, Any]] = []  # by call of the witness: a leaf of its result → what stands in its place here
+        for step, result in zip(scenario.witness, results, strict=True):
+            called = {name: here[source] for name, source in step.takes.items()}
+            taken = {name: called.get(name, {}).get(str(value), value) for name, value in step.call.arguments.items()}
+            given = carried_out(world, Call(step.call.name, taken))
+            if result is None or given.error is not None:
+                break
+            pairs = zip(leaves(result.value, keys=True), leaves(given.value, keys=True), strict=False)
+            here.append({str(old): leaf for (_, old), (_, leaf) in pairs})
+        if len(here) == len(results) and not new <= _keys(world.snapshot()):
+            what = f"is false where {counter} is {SHIFT} ahead, so that the world makes other keys"
+            for check in [check for check in scenario.checks if not holds(world, check)]:
+                yield Fault(str(check), "", what, "find things by their names", "minted_key")
+
+
+def _keys(state: Mapping[str, Any]) -> set[str]:
+    """The keys of its tables."""
+    return {key for table in state.values() if isinstance(table, dict) for key in table}
 
 
 def _check_fault(answers: Sequence[bool], before: bool, after: bool) -> tuple[str, str, str] | None:
@@ -240,7 +364,7 @@ def _mutant(environment: Environment, end: Instance, guard: Call, random_seed: i
         near = tools[: 2 if number < MUTANTS // 2 else len(tools)]
         call = sampler.call(near[number % len(near)])
         world = end.fork()
-        if world.call(call).error is None and not holds(world, guard):
+        if carried_out(world, call).error is None and not holds(world, guard):
             return call
     return None
 

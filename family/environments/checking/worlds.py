@@ -143,11 +143,13 @@ def _runaways(probe: Probe) -> None:
 
 LONGEST_FILE = 200_000  # characters of a source
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-ALLOWED: dict[str, list[str]] = {module: names.split() for module, names in _TABLES["allowed"].items()}
+OFFERED: dict[str, list[str]] = {module: names.split() for module, names in _TABLES["offered"].items()}
+ALLOWED = {module: names.split() for module, names in _TABLES["allowed"].items()} | OFFERED
+TOLD_IMPORTS = ", ".join(f"{module} ({', '.join(names)})" for module, names in OFFERED.items())  # in prompts
 NAMED = {module: control for control, modules in _TABLES["named"].items() for module in modules.split()}
 FORBIDDEN = frozenset(_TABLES["forbidden"].split())
 _MAKERS, _CHANGERS, _ORDERLESS, _ORDERED, _SETS = (set(names.split()) for names in _TABLES["collections"].values())
-_REMEDIES = {"imports": f"import only from {', '.join(ALLOWED)}", **_TABLES["remedies"]}
+_REMEDIES = {"imports": f"import no more than {TOLD_IMPORTS}", **_TABLES["remedies"]}
 _MUTABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 OneTarget = ast.AnnAssign | ast.NamedExpr
@@ -160,7 +162,8 @@ def program_faults(source: str, where: str) -> list[Fault]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return [Fault(where, "", f"is no Python: {error}", "correct it", "syntax")]
+        place = f"{where}:{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else where
+        return [Fault(place, "", f"is no Python: {error}", "correct it", "syntax")]
     faults = sorted({*_imports(tree), *_names(tree), *_shared(tree), *_sets(tree)})
     return [Fault(f"{where}:{line}", "", what, _REMEDIES[control], control) for line, control, what in faults]
 
@@ -169,27 +172,54 @@ Found = tuple[int, str, str]  # line, control, what
 
 
 def _imports(tree: ast.Module) -> Iterator[Found]:
+    """Of a module that is imported whole, its offered names alone are used: it may hold other modules."""
+    modules = dict[str, str]()  # by what they are called here
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield node.lineno, NAMED.get(alias.name.partition(".")[0], "imports"), f"imports {alias.name}"
+                whole, first = alias.name, alias.name.partition(".")[0]
+                modules[alias.asname or first] = whole if alias.asname else first
+                if whole not in OFFERED:
+                    yield node.lineno, NAMED.get(first, "imports"), f"imports {whole}"
         elif isinstance(node, ast.ImportFrom):
             module = node.module or "."
             for alias in node.names:
                 if node.level or alias.name not in ALLOWED.get(module, ()):
                     control = NAMED.get(module.partition(".")[0], "imports")
                     yield node.lineno, control, f"imports {alias.name} from {module}"
+    within = {id(node.value): node for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        used, path = within.get(id(node)), modules.get(node.id, "") if isinstance(node, ast.Name) else ""
+        while used is not None and (inner := f"{path}.{used.attr}") in OFFERED:
+            used, path = within.get(id(used)), inner
+        if path in OFFERED and (used is None or used.attr not in OFFERED[path]):
+            yield _line(node), "imports", f"uses {path}.{used.attr}" if used else f"uses the module {path} itself"
 
 
 def _names(tree: ast.Module) -> Iterator[Found]:
-    for node in ast.walk(tree):
+    """A name may be given a value of the world's own, and a field may have any."""
+    nodes = list(ast.walk(tree))
+    bound = [(node, _bound(node)) for node in nodes if isinstance(node, Function)]
+    own = {id(name) for function, its in bound for name in ast.walk(function) if getattr(name, "id", "") in its}
+    fields = {
+        name for node in nodes if isinstance(node, ast.ClassDef) for name in set().union(*map(_given_names, node.body))
+    }
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-        if name.startswith("__") or (isinstance(node, ast.Name) and name in FORBIDDEN):
+        loaded = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        if name.startswith("__") or (loaded and name in FORBIDDEN):
             yield _line(node), "builtins", f"uses {name}"
-        elif isinstance(node, ast.Attribute) and name in ("format", "format_map"):
+        elif name in ("format", "format_map") and not loaded and (name not in fields or id(node) in called):
             yield _line(node), "builtins", f"uses .{name}, which can reach any attribute: write an f-string"
-        elif isinstance(node, ast.Name) and name in ("id", "hash"):
-            yield node.lineno, "randomness", f"uses {name}(), another number in every process"
+        elif loaded and name in ("id", "hash") and id(node) not in own:
+            yield _line(node), "randomness", f"uses {name}(), another number in every process"
+
+
+def _bound(function: Function) -> set[str]:
+    """The names that a function gives a value."""
+    names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return names | {parameter.arg for parameter in ast.walk(function) if isinstance(parameter, ast.arg)}
 
 
 def _line(node: ast.AST) -> int:
@@ -215,8 +245,7 @@ def _shared(tree: ast.Module) -> Iterator[Found]:
 
 
 def _written(function: Function, module_names: set[str]) -> Iterator[Found]:
-    own = {parameter.arg for parameter in ast.walk(function) if isinstance(parameter, ast.arg)}
-    shared = module_names - own
+    shared = module_names - _bound(function)
     for node in ast.walk(function):
         changed: ast.expr | None = None
         if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
@@ -268,6 +297,13 @@ def _are_keys(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("keys", "items")
 
 
+def _counts(loop: ast.For | ast.AsyncFor) -> bool:
+    """Whether a loop does nothing but count, in whatever order."""
+    inner = [node for part in loop.body for node in ast.walk(part) if isinstance(node, ast.stmt)]
+    steps = [node for node in inner if not isinstance(node, (ast.If, ast.Continue, ast.Pass))]
+    return all(isinstance(step, ast.AugAssign) and type(getattr(step.value, "value", "")) is int for step in steps)
+
+
 class _Sets:
     """The sets of one function."""
 
@@ -298,20 +334,25 @@ class _Sets:
         return isinstance(node, (ast.Set, ast.SetComp))
 
     def faults(self) -> Iterator[Found]:
-        harmless = {  # comprehensions that nobody sees the order of
+        nodes = list(ast.walk(self.function))
+        harmless = {  # what nobody sees the order of: comprehensions, and lists that are sorted where they are
             id(argument)
-            for node in ast.walk(self.function)
+            for node in nodes
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ORDERLESS
             for argument in node.args
         }
-        for node in ast.walk(self.function):
+        ordered = {
+            getattr(node.value, "id", "") for node in nodes if isinstance(node, ast.Attribute) and node.attr == "sort"
+        }
+        harmless |= {id(node.value) for node in nodes if isinstance(node, ast.Assign) and _given_names(node) & ordered}
+        for node in nodes:
             what = ""
             if isinstance(node, (ast.For, ast.AsyncFor)) and self.is_set(node.iter):
-                what = "goes through a set"
+                what = "" if _counts(node) else "goes through a set"
             elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.DictComp)) and id(node) not in harmless:
                 what = "goes through a set" if any(self.is_set(loop.iter) for loop in node.generators) else ""
             elif isinstance(node, ast.Call):
-                what = self._call(node)
+                what = "" if id(node) in harmless else self._call(node)
             elif isinstance(node, (ast.Starred, ast.FormattedValue)) and self.is_set(node.value):
                 what = "spreads a set"
             elif isinstance(node, ast.Return) and self.is_set(node.value):

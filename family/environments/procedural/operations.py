@@ -28,24 +28,6 @@ from rods.family.environments.procedural.skeletons import (
 from rods.family.environments.programs import assemble, check, tool
 
 ENTRIES = 200  # of one table
-TYPES = f"""\
-Label = Annotated[str, Field(min_length=1, max_length=60)]
-Count = Annotated[int, Field(ge=0, le={ENTRIES})]
-"""
-STATE = """
-
-@dataclass
-class World:
-{tables}
-    next: Annotated[int, Field(ge=1, le=9999)] = 1
-
-    def new_key(self, kind: str) -> str:
-        if self.next >= 9999:
-            raise ToolError("there are no more keys")
-        key = f"{{kind}}{{self.next}}"
-        self.next += 1
-        return key
-"""
 Role = Literal["get", "find", "list", "links", "staged", "add", "set", "remove", "move", "open", "advance", "check"]
 Values = Mapping[str, Any]
 
@@ -107,7 +89,8 @@ def assembled(skeleton: Skeleton) -> str:
 
 def state(skeleton: Skeleton) -> str:
     """Types, records and the state."""
-    link, tables, parts = skeleton.link, _tables(skeleton), [TYPES]
+    told = _templates()["state"]
+    link, tables, parts = skeleton.link, _tables(skeleton), [told["types"].format(entries=ENTRIES)]
     for table in tables:
         pattern = f'pattern=r"^{prefix(table.noun)}[0-9]{{1,4}}$", max_length=6'
         parts.append(f"{class_name(table.noun)}Key = Annotated[str, Field({pattern})]\n")
@@ -120,7 +103,7 @@ def state(skeleton: Skeleton) -> str:
     kept = (
         f"    {table.plural}: dict[str, {class_name(table.noun)}] = field(default_factory=dict)" for table in tables
     )
-    return "".join((*parts, STATE.format(tables="\n".join(kept))))
+    return "".join((*parts, told["world"].format(tables="\n".join(kept))))
 
 
 def helpers(skeleton: Skeleton) -> list[str]:

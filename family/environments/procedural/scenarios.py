@@ -178,8 +178,10 @@ class _Drawing:
         for _ in range(TRIES):
             role = self.rng.choices(roles, [WEIGHTS[name] for name in roles])[0]
             operation = self.rng.choice([change for change in changes if change.role == role])
-            if self.like and not self._left(self.like, operation):
-                continue
+            made = kinds_of(self.tools, self.witness)
+            group = self.tools[operation.name].group
+            if self.like and made[group, False] >= self.like.groups.get(group, (0, 0))[1]:
+                continue  # the profile has no other change in the operation's group
             arguments = self._arguments(operation)
             if arguments is None:
                 continue
@@ -197,11 +199,6 @@ class _Drawing:
                 return True
             self.__dict__.update(kept, now=before, instance=fork)
         return False
-
-    def _left(self, like: ScenarioProfile, operation: Operation) -> bool:
-        """Whether the profile has another change in the operation's group."""
-        group = self.tools[operation.name].group
-        return kinds_of(self.tools, self.witness)[group, False] < like.groups.get(group, (0, 0))[1]
 
     def _fits(self, like: ScenarioProfile) -> bool:
         """Whether there are at most as many calls of each kind and checks as in the profile."""
@@ -289,7 +286,7 @@ class _Drawing:
         if operation.asks:
             text = operation.asks.format(**names | {"value": details[words(operation.detail)]})
         known = {name: f"The {name} should be {value}." for name, value in details.items()}
-        return _sentence(text), _sentence(brief), known
+        return f"{text[0].upper()}{text[1:]}.", f"{brief[0].upper()}{brief[1:]}.", known
 
     def scenario(self, guards: tuple[int, int]) -> Scenario:
         """What was drawn, with the checks of what it came to."""
@@ -351,10 +348,6 @@ class _Drawing:
             if count == len(self.now[table]) and self.state[table].keys() == self.now[table].keys():
                 guards.append(Call(f"{noun}_count_is", {"count": count}))
         return self.rng.sample(guards, min(self.rng.randint(*many), len(guards)))
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
 
 
 @dataclass(slots=True)

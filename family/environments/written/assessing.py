@@ -14,9 +14,9 @@ from rods.canonical import keyed_random
 from rods.environments.base import Environment, Instance
 from rods.environments.workers.worker import Overrun
 from rods.errors import InfrastructureError
+from rods.family.environments.checking.scenarios import carried_out
 from rods.family.environments.written.asking import CachedQuestioner, Question, together
 from rods.family.environments.written.building import BuiltWorld, Dropped, as_json
-from rods.faults import NOT_EXECUTED
 
 WANTED = ("one that ought to succeed", "one that ought to be refused, though its arguments have the right types")
 RECENT = 8  # calls that the tester is reminded of
@@ -102,13 +102,11 @@ def _made(instance: Instance, call: Call) -> tuple[str, str, dict[str, Any]]:
     """What a call gave, as the checker sees it; what the world raised, "" where it answered; and the state after it.
     Raises InfrastructureError where the call was not carried out."""
     try:
-        result = instance.call(call)
+        result = carried_out(instance, call)
     except InfrastructureError as error:
         if isinstance(error.__cause__, RuntimeError) and not isinstance(error.__cause__, Overrun):
             return "", f"raised {str(error.__cause__)[:200]}", {}
         raise
-    if result.error in NOT_EXECUTED:
-        raise InfrastructureError(f"{call} could not be carried out: {result.text[:200]}")
     return (f"refused: {result.text}" if result.error else result.text)[:SHOWN], "", instance.snapshot()
 
 

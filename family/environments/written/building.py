@@ -18,19 +18,17 @@ import orjson
 
 from rods.answers import AnswerForm, Unreadable
 from rods.asking import Unanswered
+from rods.canonical import keyed_random
 from rods.config import Sandbox
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
-from rods.family.environments.checking.worlds import check_world, program_faults
-from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram, placed
+from rods.family.environments.checking.worlds import ALLOWED, TOLD_IMPORTS, check_world, program_faults
+from rods.family.environments.programs import STATE_PART, PlannedTool, WorldPlan, WorldProgram, placed
 from rods.family.environments.written.asking import FORMS, Asking, CachedQuestioner, Question, together
 from rods.worlds.checking import CheckReport, Fault
 
 STATES = 2  # in which a world is controlled, beside the empty one
 SHOWN = 8  # faults that a model is told at a time
-STATE_PART = ""  # the classes among the parts of a program, by name; the others are its tools
-_UNDEFINED = re.compile(r"name '(\w+)' is not defined")
-_TOOL = re.compile(r"\b(?:tool|check) (\w+)")
 
 
 class Dropped(Exception):
@@ -103,10 +101,12 @@ async def write_state(
 
 
 def parts_at_fault(program: WorldProgram, faults: Sequence[Fault]) -> dict[str, str]:
-    """The parts of a program that are to be written anew, each with what was wrong, a line a fault."""
+    """The parts of a program that are to be written anew, each with what was wrong, a line a fault. What is about no
+    tool is about the state."""
     parts: dict[str, list[str]] = {}
     for fault in faults:
-        parts.setdefault(_part(program, fault), []).append(f"- {fault.control}: {fault}")
+        part = fault.where if fault.where in program.tools else (_place(program, fault) or (STATE_PART, 0))[0]
+        parts.setdefault(part, []).append(f"- {fault.control}: {fault}")
     return {part: "\n".join(dict.fromkeys(lines[:SHOWN])) for part, lines in parts.items()}
 
 
@@ -130,21 +130,23 @@ def code_of(text: str) -> str:
     return code
 
 
-def the_function(code: str, name: str, takes: Sequence[str], before: str) -> ast.FunctionDef:
-    """The only function of `code`, which is to be called `name` and to take the state and then `takes`; `before` it
-    stands the state. Raises Unreadable, with the name of the control that a fault belongs to."""
-    body = [node for node in ast.parse(code).body if not isinstance(node, (ast.Import, ast.ImportFrom))]
+def the_function(code: str, name: str, takes: Sequence[str], before: str) -> tuple[Sequence[ast.stmt], ast.FunctionDef]:
+    """The imports and the only function of `code`, which is to be called `name` and to take the state and then `takes`;
+    `before` it stands the state. Raises Unreadable, with the name of the control that a fault belongs to."""
+    whole = ast.parse(code).body
+    imports = [node for node in whole if isinstance(node, (ast.Import, ast.ImportFrom))]
+    body = [node for node in whole if node not in imports]
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef) or body[0].name != name:
         raise Unreadable(f"signature: write the one function {name}, without decorator, class or example of its use")
     function, given = body[0], body[0].args
     names = [parameter.arg for parameter in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
     if function.decorator_list or given.vararg or given.kwarg or names[1:] != list(takes) or not names:
         raise Unreadable(f"signature: it was to be {name}({', '.join(('world: World', *takes))}), undecorated")
-    if any(parameter.annotation is None for parameter in given.args[1:]) or function.returns is None:
+    if any(parameter.annotation is None for parameter in [*given.args[1:], *given.kwonlyargs]) or not function.returns:
         raise Unreadable("signature: give every parameter and the result a type")
     if told := faults_told(before, code):
         raise Unreadable(told)
-    return function
+    return imports, function
 
 
 def faults_told(before: str, code: str) -> str:
@@ -182,8 +184,9 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
         if len({tool.reads for tool in tools}) < 2:
             raise Unreadable("some tools are to read only, and some to change something")
         taken = {"environment", "world", *(name for tool in tools for name in (*tool.takes, tool.name))}
-        if bad := sorted(name for name in taken if keyword.iskeyword(name) or hasattr(builtins, name)):
-            raise Unreadable(f"{', '.join(bad)}: Python means something else by it, take other names")
+        imported = {name for offered in ALLOWED.values() for name in offered}.intersection(names)
+        if bad := imported.union(name for name in taken if keyword.iskeyword(name) or hasattr(builtins, name)):
+            raise Unreadable(f"{', '.join(sorted(bad))}: Python means something else by it, take other names")
         if "environment" in names or any("world" in tool.takes for tool in tools):
             raise Unreadable("no tool is called environment, and none takes a parameter called world")
         tables = {table["name"]: table["about"] for table in said["tables"]}
@@ -199,6 +202,7 @@ async def _stated(
     """The program with its classes, and states that they allow."""
     plan = program.plan
     fields = {
+        "imports": TOLD_IMPORTS,
         "topic": plan.topic,
         "tables": "\n".join(f"{name}: {about}" for name, about in plan.tables.items()),
         "rules": "\n".join(plan.rules),
@@ -246,6 +250,7 @@ async def _tool(
 ) -> str:
     plan = program.plan
     fields = {
+        "imports": TOLD_IMPORTS,
         "topic": plan.topic,
         "rules": "\n".join(plan.rules),
         "tools": "\n".join(map(str, plan.tools)),
@@ -259,34 +264,43 @@ async def _tool(
 
     def read(said: Mapping[str, Any]) -> str:
         code = code_of(said["code"])
-        if not ast.get_docstring(the_function(code, planned.name, tuple(planned.takes), program.state)):
+        imports, function = the_function(code, planned.name, tuple(planned.takes), program.state)
+        if not ast.get_docstring(function):
             raise Unreadable("documents: it has no docstring, which is what assistants read")
-        return code
+        lines = code.splitlines()[function.lineno - 1 : function.end_lineno]
+        return "".join(f"{line}\n" for line in [*map(ast.unparse, imports), *lines])
 
     sections = ("mend",) if problem else ()
     return await authors.ask(Question("world_tool", plan.topic, fields, read, sections=sections, number=number))
 
 
 def _controlled(program: WorldProgram, states: Sequence[Mapping[str, Any]], sandbox: Sandbox) -> CheckReport:
+    """Where the file does not load, each tool is loaded alone: what an import raises names no line."""
     with tempfile.TemporaryDirectory() as scratch, Environments(sandbox) as environments:
-        return check_world(placed(program.source(), Path(scratch)), program.plan.signatures, states, environments)
+
+        def place(part: WorldProgram) -> str:
+            return placed(part.source(), Path(scratch))
+
+        planned, faults = {tool.name: list(tool.takes) for tool in program.plan.tools}, list[Fault]()
+        # Each version of a world is tried by other calls: what one draw does not meet, the next may.
+        drawn = keyed_random(0, "controls", program.source()).getrandbits(31)
+        report = check_world(place(program), planned, states, environments, random_seed=drawn)
+        for tool in program.plan.tools if any(fault.control == "loads" for fault in report.faults) else ():
+            try:
+                environments.load(place(replace(program, plan=replace(program.plan, tools=(tool,)))))
+            except BrokenEnvironment as error:
+                where = f"{report.faults[0].where}:{program.lines()[tool.name][0]}"
+                faults.append(Fault(where, "", str(error)[-400:], "correct it", "loads"))
+    places = [(fault, _place(program, fault)) for fault in faults or report.faults]
+    told = (replace(fault, field=f"({at[0]}, line {at[1]})") if at else fault for fault, at in places)
+    return replace(report, faults=tuple(told))
 
 
-def _part(program: WorldProgram, fault: Fault) -> str:
-    """The part of a program that a fault belongs to."""
-    if fault.where in program.tools:
-        return fault.where
-    told = f"{fault.where} {fault.what}"
-    if (named := _TOOL.search(told)) and named[1] in program.tools:
-        return named[1]
-    if undefined := _UNDEFINED.search(told):
-        using = (name for name, code in program.tools.items() if re.search(rf"\b{undefined[1]}\b", code))
-        return next(using, STATE_PART)
-    if (line := fault.where.rpartition(":")[2]).isdigit():
-        lines = program.source().splitlines()[: int(line)]
-        above = [match[1] for text in lines if (match := re.match(r"def (\w+)\(", text))]
-        return above[-1] if above and above[-1] in program.tools else STATE_PART
-    return STATE_PART
+def _place(program: WorldProgram, fault: Fault) -> tuple[str, int] | None:
+    """The part of a program, and the line of it, of a fault that has a line of the file."""
+    line = fault.where.rpartition(":")[2]
+    at = int(line) if line.isdigit() else 0
+    return next(((part, at - lines[0] + 1) for part, lines in program.lines().items() if at in lines), None)
 
 
 def as_json(value: Any) -> str:

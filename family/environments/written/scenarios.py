@@ -16,17 +16,19 @@ from rods.conversations import Persona, Script
 from rods.environments.base import Environment, Result
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
-from rods.errors import BrokenEnvironment, InfrastructureError
+from rods.errors import BrokenEnvironment
 from rods.family.environments.checking.scenarios import (
     Scenario,
     ScenarioProfile,
     Validated,
     WitnessCall,
     as_task,
+    carried_out,
     played,
     reasons,
     validate,
 )
+from rods.family.environments.checking.worlds import TOLD_IMPORTS
 from rods.family.environments.procedural.scenarios import Mode
 from rods.family.environments.programs import WorldProgram
 from rods.family.environments.written.asking import Asking, Question, together
@@ -39,7 +41,6 @@ from rods.family.environments.written.building import (
     the_function,
     write_state,
 )
-from rods.faults import NOT_EXECUTED
 from rods.prompts import load
 from rods.tasks import OpenTask, Split
 
@@ -146,7 +147,7 @@ async def write_scenario(
         codes = await together([_check(authors, program, name, wish, as_json(state)) for name, wish in named])
     except Unanswered as unanswered:
         raise Dropped("scenario", [control_of(unanswered)], [unanswered.why]) from None
-    made = dict(zip(names, codes, strict=True))
+    sources = dict(zip(names, codes, strict=True))
     return WrittenScenario(
         number=number,
         state=state,
@@ -154,8 +155,8 @@ async def write_scenario(
         query=said["query"].strip(),
         manner=said["manner"].strip(),
         knows=_known(said),
-        checks={name: code for name, code in made.items() if "_wants_" in name},
-        guards={name: code for name, code in made.items() if "_keeps_" in name},
+        checks={name: code for name, code in sources.items() if "_wants_" in name},
+        guards={name: code for name, code in sources.items() if "_keeps_" in name},
     )
 
 
@@ -239,18 +240,21 @@ def written_task(
 
 async def _check(authors: Asking, program: WorldProgram, name: str, asked: Mapping[str, str], example: str) -> str:
     """The source of one check function, called `name`."""
-    fields = {"documentation": program.plan.documentation, "state": program.state, "example": example, **asked}
+    told = {"documentation": program.plan.documentation, "state": program.state, "imports": TOLD_IMPORTS}
+    fields = {**told, "example": example, **asked}
 
     def read(said: Mapping[str, Any]) -> str:
         code = code_of(said["code"])
-        function = the_function(code, "check", (), program.state)
+        imports, function = the_function(code, "check", (), program.state)
         first = function.body[0]
         body = function.body[1:] if ast.get_docstring(function) else function.body
-        if not body or any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in ast.parse(code).body):
-            raise Unreadable("imports: write the function alone, with something in it")
+        if not body:
+            raise Unreadable("signature: write the function with something in it")
         about = ast.Expr(ast.Constant(" ".join(asked["condition"].split())))
-        function.name, function.body, function.returns = name, [about, *body], ast.Name("bool")
-        function.args.args[0].annotation = ast.Name("World")
+        # What it imports stands in the function: the checks of all scenarios share one file.
+        function.name, function.body, function.returns = name, [about, *imports, *body], ast.Name("bool")
+        world = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs][0].arg
+        function.args = ast.arguments([], [ast.arg(world, ast.Name("World"))], None, [], [], None, [])
         return ast.unparse(ast.fix_missing_locations(ast.copy_location(function, first))) + "\n"
 
     return await authors.ask(Question("scenario_check", program.plan.topic, fields, read))
@@ -282,9 +286,7 @@ async def _solved(
         call = await authors.ask(question)
         if call is None:
             break
-        result = await asyncio.to_thread(instance.call, call)
-        if result.error in NOT_EXECUTED:
-            raise InfrastructureError(f"{call} could not be carried out: {result.text[:200]}")
+        result = await asyncio.to_thread(carried_out, instance, call)
         told.append(f"{as_json(call.as_json())} → {'refused: ' if result.error else ''}{result.text[:SHOWN]}")
         if result.error is None:
             calls.append(call)

@@ -41,6 +41,10 @@ STATIC_TOO = [
     ("set_order", LIST, "found = {each for each in db.jars}\n    return [each for each in found]"),
     ("set_order", LIST, "return [each for each in db.jars.keys() - {'plums'}]"),
     ("set_order", LIST, "return ','.join(set(db.jars)).split(',')"),
+    ("set_order", LIST, "found = ''\n    for jar in set(db.jars):\n        found += jar\n    return [found]"),
+    ("set_order", LIST, "found = list(set(db.jars))\n    return found"),
+    ("builtins", LIST, "type = 'plums'\n    return [str(type(db))]"),
+    ("builtins", LIST, "shown = '{0.jars}'.format\n    return [shown(db)]"),
     ("set_order", "    log: list[str] = field(default_factory=list)", "    log: set[str] = field(default_factory=set)"),
 ]
 # The control, and the change of the source that it is to find.
@@ -76,10 +80,57 @@ def test_other_ways_to_the_same_defect_are_found(control, old, new):
         "return sorted(each for each in {*db.jars})",
         "return ['plums'] if 'plums' in set(db.jars) and len(set(db.jars)) == max({1, 2}) else []",
         "seen: list[str] = []\n    seen.append('a')\n    return seen",
+        "found = list(set(db.jars))\n    found.sort()\n    return found",
+        "found = [jar for jar in set(db.jars) if jar]\n    found.sort()\n    return found",
+        "many = 0\n    for jar in set(db.jars):\n        if jar:\n            many += 1\n    return ['x'] * many",
+        "id = 'plums'\n    return [id]",
+        "return [id for id in db.jars]",
+        "fill = []\n    fill.append('a')\n    return fill",
+        "type = 'plums'\n    return ['a']",
     ],
 )
 def test_sets_and_lists_that_no_order_and_no_world_shows_are_left_alone(line):
     assert program_faults(spoilt((LIST, line)), "world.py") == []
+
+
+def test_a_field_may_have_any_name() -> None:
+    fields = ("class World:\n", "class World:\n    format: str = ''\n    id: int = 0\n    type: str = ''\n")
+    assert program_faults(spoilt(fields, (LIST, "return [db.format, db.type, str(db.id)]")), "world.py") == []
+    (fault,) = program_faults(spoilt(fields, (LIST, "return [db.format.format(db)]")), "world.py")
+    assert fault.control == "builtins"
+
+
+CLASS = "class World:\n"
+LOG = "    log: list[str] = field(default_factory=list)\n"
+REFUSED = '        raise ToolError("no such jar")\n    del'
+# What is remembered elsewhere than in the fields of the state: where, and what changes in the source.
+HIDDEN = {
+    "an attribute that is no field": [
+        (CLASS, f"{CLASS}    last = 0\n"),
+        (FILL, f"{FILL}    db.last = more\n"),
+        (LIST, "return sorted(db.jars)[: 1 + db.last % 2]"),
+    ],
+    "an attribute that counts refusals": [
+        (CLASS, f"{CLASS}    refused = 0\n"),
+        (REFUSED, REFUSED.replace("raise ToolError(", "db.refused += 1\n        raise ToolError(f'{db.refused}' ")),
+    ],
+    "two fields that share a list": [
+        (LOG, f"{LOG}{LOG.replace('log', 'old')}"),
+        (FILL, f"{FILL}    if not db.old:\n        db.old = db.log\n    db.log.append(jar[:1])\n"),
+    ],
+    "a result that the next call changes": [
+        (CLASS, f"{CLASS}    shown = None\n"),
+        (LIST, "db.shown = sorted(db.jars) if db.shown is None else db.shown\n    return db.shown"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", HIDDEN)
+def test_what_is_remembered_outside_of_the_state_is_found_by_restoring_before_every_call(where: str, tmp_path: Path):
+    source = spoilt(*HIDDEN[where])
+    report = checked(source, tmp_path)
+    told = [fault.what for fault in report.faults if fault.control == "snapshots"]
+    assert any("restored right before it" in what for what in told), report.lines()
 
 
 @pytest.mark.parametrize("control", RUNNING)

@@ -1,0 +1,155 @@
+"""What prompts allow is written, assembled, checked and run in every part of a world; a part that fails is named and
+asked for again, alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from rods.answers import Unreadable
+from rods.config import Sandbox
+from rods.environments.loading import Environments
+from rods.family.environments.checking.worlds import OFFERED, TOLD_IMPORTS, program_faults
+from rods.family.environments.programs import WorldPlan, WorldProgram, placed, program_of
+from rods.family.environments.written.asking import CachedQuestioner, Question
+from rods.family.environments.written.building import BuiltWorld, build
+from rods.family.environments.written.scenarios import _check, find_witness, write_scenario
+from rods.family.environments.written.writing import with_checks
+from rods.prompts import load
+from tests.family.environments.written.answering import CHECK, FILL, LOOK, STATE, Answering
+
+SANDBOX = Sandbox(workers=2, seconds=10.0)
+
+
+def uses(whole: bool) -> tuple[str, str]:
+    """Imports of everything that is offered, and lines that use it: `whole`: by module."""
+    if whole:
+        return "".join(f"import {module}\n" for module in OFFERED), "".join(
+            f"    used = {module}.{name}\n" for module, names in OFFERED.items() for name in names
+        )
+    return "".join(f"from {module} import {', '.join(names)}\n" for module, names in OFFERED.items()), "".join(
+        f"    used = {name}\n" for names in OFFERED.values() for name in names
+    )
+
+
+def first_in(code: str, imports: str, lines: str) -> str:
+    """The function, which uses something in its first lines."""
+    head, mark, body = code.partition('."""\n') if '"""' in code else code.partition("bool:\n")
+    return f"{imports}\n\n{head}{mark}{lines}{body}"
+
+
+def everything(whole: bool) -> dict[str, str]:
+    imports, lines = uses(whole)
+    optional = "typing.Optional" if whole else "Optional"
+    return {
+        "world_state": f"{imports}\n\n{STATE}\n\ndef _uses() -> int:\n{lines}    return 1\n",
+        "look": first_in(LOOK, imports, lines).replace("-> int", f"-> {optional}[int]"),
+        "fill": first_in(FILL, imports, lines),
+        "scenario_check": first_in(CHECK, imports, lines),
+    }
+
+
+async def world(authors: Answering) -> BuiltWorld:
+    return await build(cast(CachedQuestioner, authors), "Jars.", SANDBOX)
+
+
+@pytest.mark.parametrize("template", ["world_state", "world_tool", "scenario_check"])
+def test_prompts_tell_the_names_that_the_syntax_tree_is_held_to(template: str) -> None:
+    assert "imports" in load(template).fields
+    assert all(name in TOLD_IMPORTS for module, names in OFFERED.items() for name in (module, *names))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.needs("sandbox")
+async def test_whatever_is_offered_is_assembled_checked_and_run_in_every_part(whole: bool, tmp_path: Path) -> None:
+    authors = Answering(**everything(whole))
+    built = await world(authors)
+    assert [question.template for question in authors.asked].count("world_tool") == 2 and not authors.records
+    with Environments(SANDBOX) as environments:
+        place = placed(built.program.source(), tmp_path)
+        scenario = await write_scenario(authors, built.program, environments, place, 0)
+        program = with_checks(built.program, [scenario])
+        done = await find_witness(authors, program, environments.load(placed(program.source(), tmp_path)), scenario)
+    assert len(done.scenario.witness) == 1 and program_faults(program.source(), "world.py") == []
+    again = program_of(program.source(), program.plan.documentation)
+    assert (again.state, dict(again.tools), dict(again.checks)) == (program.state, program.tools, program.checks)
+
+
+def offered() -> Iterator[str]:
+    for module, names in OFFERED.items():
+        for name in names:
+            yield f"from {module} import {name}\nused = {name}\n"
+            yield f"from {module} import {name} as other\nused = other\n"
+            yield f"import {module}\nused = {module}.{name}\n"
+            yield f"import {module} as other\nused = other.{name}\n"
+
+
+def test_every_name_that_is_offered_is_used_in_every_way_of_importing_it() -> None:
+    assert {code: program_faults(code, "world.py") for code in offered() if program_faults(code, "world.py")} == {}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import collections\nused = collections._sys.modules\n",
+        "import typing as t\nused = t.sys\n",
+        "import math\nused = math\n",
+        "import collections.abc\nused = collections.abc.sys\n",
+        "import collections.abc as abc\nused = abc\n",
+        "import pydantic\nused = pydantic.BaseModel\n",
+    ],
+)
+def test_a_module_gives_nothing_but_what_is_offered(code: str) -> None:
+    assert {fault.control for fault in program_faults(code, "world.py")} == {"imports"}
+
+
+LOST = FILL.replace("more: Annotated[int", "more: Annotated[Lost")
+TYPELESS = FILL.replace("more: Annotated[int, Field(ge=1, le=30)]", "more: Annotated[int | str, Field()]")
+RAISES = FILL.replace(
+    "    world.jars[jar] =", "    if jar not in world.jars:\n        raise KeyError(jar)\n    world.jars[jar] ="
+)
+
+
+@pytest.mark.parametrize(("wrong", "control"), [(LOST, "loads"), (TYPELESS, "loads"), (RAISES, "errors")])
+@pytest.mark.needs("sandbox")
+async def test_a_tool_that_fails_is_named_and_asked_for_again_alone(wrong: str, control: str) -> None:
+    authors = Answering(fill=lambda question: FILL if question.fields["problem"] else wrong)
+    built = await world(authors)
+    asked = [authors.named(question) for question in authors.asked]
+    assert asked.count("world_state") == asked.count("look") == 1 and asked.count("fill") == 2
+    (refused,) = authors.records
+    faults = [fault for fault in refused["faults"] if fault["control"] == control]
+    told = built.program.lines()["fill"]
+    if control == "loads":
+        assert [fault["field"] for fault in faults] == ["(fill, line 1)"]
+        assert faults[0]["where"].endswith(f"/world.py:{told[0]}")
+    else:
+        assert {fault["where"] for fault in faults} == {"fill"}
+
+
+def test_a_program_that_does_not_parse_is_refused_with_its_line() -> None:
+    (fault,) = program_faults("x = 1\ny = (\n", "world.py")
+    assert fault.where == "world.py:2" and fault.control == "syntax"
+
+
+@pytest.mark.parametrize("before", ["", "import math\n", "from math import floor\nfrom collections import Counter\n"])
+@pytest.mark.needs("sandbox")
+async def test_an_import_before_a_tool_stays_before_what_registers_it(before: str) -> None:
+    authors = Answering()
+
+    def read(question: Question[Any]) -> str:
+        return f"# What it needs.\n{before}\n\n{FILL}"
+
+    authors.codes = {**authors.codes, "fill": read}
+    built = await world(authors)
+    assert f'\n\n{before}@WORLD.tool("Jars", reads=False)\ndef fill(' in built.program.source()
+
+
+@pytest.mark.parametrize("code", ["from os import path\n", "import os\n", "from collections import abc\n"])
+async def test_a_check_that_imports_something_else_is_refused_by_its_line(code: str) -> None:
+    program = WorldProgram(WorldPlan("Jars.", {}, (), ()), STATE)
+    with pytest.raises(Unreadable, match="imports: line 1 imports"):
+        await _check(Answering(scenario_check=code + CHECK), program, "wants", {"condition": "Nine."}, "{}")
