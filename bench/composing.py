@@ -134,14 +134,7 @@ def _variant(seed: Task, functions: Literal["other", "same"]) -> Task | None:
     rng = keyed_random(5, "variant", seed.id)
     try:
         plan = planning.plan(
-            catalogue,
-            desk,
-            profile(desk, seed),
-            seed.type,
-            seed=seed,
-            limits=LIMITS,
-            functions=functions,
-            rng=rng,
+            catalogue, desk, profile(desk, seed), seed.type, seed=seed, limits=LIMITS, functions=functions, rng=rng
         )
         state = bind.fresh_state(catalogue, plan, seed, rng)
         choices = rng.getrandbits(64)

@@ -29,10 +29,7 @@ def measure(quick: bool) -> list[Figure]:
     count = 24 if quick else 120
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
         joint, apart = (_costs(Path(folder) / form, form, count) for form in ("batched", "per_turn"))
-    return [
-        *_figures("all turns at once", joint, PAPER),
-        *_figures("a call for each step", apart, None),
-    ]
+    return [*_figures("all turns at once", joint, PAPER), *_figures("a call for each step", apart, None)]
 
 
 def _costs(path: Path, form: str, count: int) -> Costs:

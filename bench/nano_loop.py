@@ -120,11 +120,7 @@ class Study:
         with ThreadPoolExecutor(workers) as pool:
             runs = [
                 pool.submit(
-                    train,
-                    self.runs / f"{seed}-{name.replace(' ', '_')}",
-                    name,
-                    seed,
-                    self.configuration(name, seed),
+                    train, self.runs / f"{seed}-{name.replace(' ', '_')}", name, seed, self.configuration(name, seed)
                 )
                 for name, seed in wanted
             ]

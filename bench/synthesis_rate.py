@@ -80,12 +80,7 @@ def drawn_tasks(environment: EnvironmentRef, training: int, held_out: int) -> li
 
 
 async def _rate(
-    what: str,
-    jobs: int,
-    tasks: Sequence[AnyTask],
-    author: Author,
-    environment: Environment,
-    pipeline: Pipeline,
+    what: str, jobs: int, tasks: Sequence[AnyTask], author: Author, environment: Environment, pipeline: Pipeline
 ) -> list[Figure]:
     seeds = [task for task in tasks if task.split == "train"]
     neighbours = DuplicateIndex(seeds, staging=True)

@@ -115,11 +115,9 @@ class Checkpoints:
         damaged = [item.folder for item in self.named(live) if item.position.step > reached]
         adopted = [folder for folder in torn + damaged if folder.name.removesuffix(PART) == _name(UNSTARTED)]
         if resumed is None and adopted:
-            raise UserError(
-                "the policy that this run took over is torn or damaged, and without it another would be trained",
-                where=str(adopted[0]),
-                remedy="make the fork again",
-            )
+            what = "the policy that this run took over is torn or damaged, and without it another would be trained"
+            remedy = "make the fork again"
+            raise UserError(what, where=str(adopted[0]), remedy=remedy)
         moved = []
         for folder in torn + damaged:
             target = free_name(self.folder / INCOMPLETE / folder.name, 2)
@@ -248,11 +246,8 @@ def check_daemons(run: Run, considered: int) -> None:
 
 def _refuse(run: Run, cut: list[Truncation]) -> None:
     if cut:
-        raise RefusedError(
-            "; ".join(log.what for log in cut),
-            where=str(run.path / cut[0].log),
-            remedy="it was emptied, removed or cut: put it back from a copy, or begin anew with `rods new`",
-        )
+        remedy = "it was emptied, removed or cut: put it back from a copy, or begin anew with `rods new`"
+        raise RefusedError("; ".join(log.what for log in cut), where=str(run.path / cut[0].log), remedy=remedy)
 
 
 def _known(run: Run) -> list[Checkpoint]:

@@ -184,11 +184,9 @@ def _checked(group: Group, step: int) -> dict[str, Any]:
     """The group as JSON. Raises UserError for a reward that JSON cannot say."""
     for rollout in group.rollouts:
         if not math.isfinite(rollout.format) or (rollout.reward is not None and not math.isfinite(rollout.reward)):
-            raise UserError(
-                f"a rollout of task {group.task} earned {rollout.reward} (format {rollout.format})",
-                where=f"step {step}",
-                remedy="report None for what must not count",
-            )
+            what = f"a rollout of task {group.task} earned {rollout.reward} (format {rollout.format})"
+            remedy = "report None for what must not count"
+            raise UserError(what, where=f"step {step}", remedy=remedy)
     return group.as_json()
 
 

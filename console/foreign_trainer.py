@@ -59,11 +59,9 @@ def merge(folder: Path | str, *, epoch: int, stage: int | None = None) -> OpenEp
     run = _opened(folder)
     number = stage if stage is not None else scheduled(run.config.curriculum, epoch)
     if number is None or not 1 <= number <= len(run.config.curriculum.stages):
-        raise UserError(
-            f"epoch {epoch} has no curriculum stage" if stage is None else f"there is no stage {stage}",
-            where=str(folder),
-            remedy=f"the configuration has stages 1 to {len(run.config.curriculum.stages)}",
-        )
+        what = f"epoch {epoch} has no curriculum stage" if stage is None else f"there is no stage {stage}"
+        remedy = f"the configuration has stages 1 to {len(run.config.curriculum.stages)}"
+        raise UserError(what, where=str(folder), remedy=remedy)
     state = read_state(run)
     with closing(Merger(state, "merge")) as merger:
         made = merger.merge(epoch, number, None)
@@ -76,11 +74,9 @@ def _opened(folder: Path | str) -> Run:
     """The run in `folder`. Raises RefusedError where tasks are drawn for its steps: nothing here draws them."""
     run = Run.open(Path(folder))
     if run.config.pool_slots < run.config.training.batch_tasks:
-        raise RefusedError(
-            "tasks are drawn for its steps, which `rods observe` and `rods merge` cannot",
-            where=str(folder),
-            remedy="use `rods-train`, or `open_training` in Python; or draw tasks beforehand: `rods data draw`",
-        )
+        what = "tasks are drawn for its steps, which `rods observe` and `rods merge` cannot"
+        remedy = "use `rods-train`, or `open_training` in Python; or draw tasks beforehand: `rods data draw`"
+        raise RefusedError(what, where=str(folder), remedy=remedy)
     return run
 
 

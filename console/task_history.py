@@ -177,11 +177,9 @@ def task_episodes(follower: Follower, prefix: str, step: int | None = None) -> d
     wanted, steps, kept = kept_rollouts(follower, task.id, step)
     if wanted not in steps:
         known = f"there are some of steps {', '.join(map(str, steps))}" if steps else "there are none of any step"
-        raise UserError(
-            f"no episode of task {task.id} was kept{'' if step is None else f' of step {step}'} ({known})",
-            where=str(follower.path),
-            remedy="operation.trace_every and operation.trace_bytes say which are kept",
-        )
+        what = f"no episode of task {task.id} was kept{'' if step is None else f' of step {step}'} ({known})"
+        remedy = "operation.trace_every and operation.trace_bytes say which are kept"
+        raise UserError(what, where=str(follower.path), remedy=remedy)
     episodes = [{**trace, "rollout_record": group[trace["rollout"]]} for trace, group in kept if group is not None]
     return {"task": task.id, "step": wanted, "steps": steps, "episodes": episodes}
 

@@ -33,11 +33,9 @@ class Writers:
         self.run, self.config = run, run.config
         self.by_model = run.config.pipeline.author == "llm" and writes(run.config)
         if self.by_model and not run.config.operation.endpoints:
-            raise UserError(
-                'pipeline.author is "llm", and no endpoint is configured',
-                where=str(run.path),
-                remedy="name one under [[operation.endpoints]] in the file after --config (docs/endpoints.md)",
-            )
+            what = 'pipeline.author is "llm", and no endpoint is configured'
+            remedy = "name one under [[operation.endpoints]] in the file after --config (docs/endpoints.md)"
+            raise UserError(what, where=str(run.path), remedy=remedy)
         asks = any(extension.asks(run.config) for extension in extensions())
         self.able = (asks or self.by_model) and bool(run.config.operation.endpoints)  # there is somebody to ask
         self._open = AsyncExitStack()

@@ -36,8 +36,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [page if page in FIRST_READ else pytest.param(page, marks=pytest.mark.slow) for page in snippets.pages()],
+    "page", [page if page in FIRST_READ else pytest.param(page, marks=pytest.mark.slow) for page in snippets.pages()]
 )
 def test_every_block_runs_or_is_declared(page: str, scratch: Path, capfd: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")

@@ -59,11 +59,7 @@ def by_slot(batch: Batch, played: Sequence[T]) -> list[Sequence[T]]:
 
 
 def earned(
-    trace: Trace,
-    task: AnyTask,
-    kind: EpisodeReward,
-    environments: Environments,
-    fields: Mapping[str, Any] = NOTHING,
+    trace: Trace, task: AnyTask, kind: EpisodeReward, environments: Environments, fields: Mapping[str, Any] = NOTHING
 ) -> Rollout:
     """The record of an episode: its reward by `kind`, and the `fields` of extensions; of a task with turns of its own
     their labels, how many had a call, and how many replies they took."""

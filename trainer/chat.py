@@ -27,11 +27,8 @@ class Chat:
     def __init__(self, tokenizer: Any, folder: Path) -> None:
         self.tokenizer, self.folder = tokenizer, folder
         if not tokenizer.chat_template:
-            raise UserError(
-                "the tokenizer has no chat template",
-                where=str(folder),
-                remedy="use an instruction-tuned model, or save a chat_template.jinja beside its tokenizer.json",
-            )
+            remedy = "use an instruction-tuned model, or save a chat_template.jinja beside its tokenizer.json"
+            raise UserError("the tokenizer has no chat template", where=str(folder), remedy=remedy)
         if tokenizer.eos_token_id is None:
             raise UserError("the tokenizer has no end token", where=str(folder), remedy="set eos_token")
         self.ends: frozenset[int] = frozenset({tokenizer.eos_token_id})
@@ -63,11 +60,9 @@ class Chat:
         end = self.tokenizer.eos_token_id
         cut = len(before) - before[::-1].index(end) if end in before else 0
         if not cut or after[:cut] != before[:cut]:
-            raise UserError(
-                "the chat template does not close a reply with the end token, or rewrites earlier messages",
-                where=str(self.folder),
-                remedy="use a template that appends messages and ends each with eos_token",
-            )
+            what = "the chat template does not close a reply with the end token, or rewrites earlier messages"
+            remedy = "use a template that appends messages and ends each with eos_token"
+            raise UserError(what, where=str(self.folder), remedy=remedy)
         return after[cut:]
 
     def text(self, tokens: Sequence[int]) -> str:

@@ -78,11 +78,8 @@ def _start(
     ] = None,
 ) -> int:
     if accelerate and not dry_run:
-        raise UserError(
-            "a configuration of accelerate is for its own launcher",
-            where="--accelerate",
-            remedy=f"accelerate launch --config_file {accelerate} -m rods.trainer {run} …",
-        )
+        remedy = f"accelerate launch --config_file {accelerate} -m rods.trainer {run} …"
+        raise UserError("a configuration of accelerate is for its own launcher", where="--accelerate", remedy=remedy)
     if config_json and not (dry_run and config_json.is_file()):
         why = "there is no such file" if dry_run else "a model is planned with, not trained, by its config.json"
         raise UserError(why, where=f"--config-json {config_json}", remedy="give the file, together with --dry-run")

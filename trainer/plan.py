@@ -58,11 +58,9 @@ def launched(file: Path) -> Launch:
             sharding = "zero3" if int(known["deepspeed_config"]["zero_stage"]) == 3 else "zero2"
         return Launch(int(known["num_processes"]), sharding, not known.get("use_cpu", False))
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"not a configuration of accelerate ({type(error).__name__}: {error})",
-            where=str(file),
-            remedy="take one of experiments/training/*.yaml, or write one with `accelerate config`",
-        ) from error
+        what = f"not a configuration of accelerate ({type(error).__name__}: {error})"
+        remedy = "take one of experiments/training/*.yaml, or write one with `accelerate config`"
+        raise UserError(what, where=str(file), remedy=remedy) from error
 
 
 def split(config: Config, processes: int) -> tuple[int, int]:
@@ -70,19 +68,15 @@ def split(config: Config, processes: int) -> tuple[int, int]:
     out even."""
     sequences = config.training.batch_tasks * config.rollouts.rollouts_per_task
     if sequences % processes:
-        raise UserError(
-            f"{sequences} sequences a step do not split over {processes} processes",
-            where="training.batch_tasks",
-            remedy="choose batch_tasks × rollouts_per_task as a multiple of the number of processes",
-        )
+        what = f"{sequences} sequences a step do not split over {processes} processes"
+        remedy = "choose batch_tasks × rollouts_per_task as a multiple of the number of processes"
+        raise UserError(what, where="training.batch_tasks", remedy=remedy)
     share = sequences // processes
     micro_batch = config.operation.micro_batch or share
     if share % micro_batch:
-        raise UserError(
-            f"{share} sequences a process and step do not split into micro-batches of {micro_batch}",
-            where="operation.micro_batch",
-            remedy="choose a divisor of batch_tasks × rollouts_per_task ÷ processes, or 0 for one pass",
-        )
+        what = f"{share} sequences a process and step do not split into micro-batches of {micro_batch}"
+        remedy = "choose a divisor of batch_tasks × rollouts_per_task ÷ processes, or 0 for one pass"
+        raise UserError(what, where="operation.micro_batch", remedy=remedy)
     if config.training.update_rollouts and config.training.loss == "rollout" and micro_batch < sequences:
         raise UserError(
             "the mean over rollouts weighs processes and micro-batches alike, and with update_rollouts they may hold "

@@ -33,11 +33,9 @@ def checked(config: Config) -> Kind:
     used = [how for how in KINDS if os.environ.get(f"ACCELERATE_USE_{how.upper()}", "false").lower() == "true"]
     kind: Kind = used[0] if used else "whole"
     if kind != "whole" and config.training.optimizer == "muon":
-        raise UserError(
-            "Muon needs whole matrices, and each process has a part of them",
-            where="training.optimizer",
-            remedy='use "adamw", or start without FSDP and DeepSpeed',
-        )
+        what = "Muon needs whole matrices, and each process has a part of them"
+        remedy = 'use "adamw", or start without FSDP and DeepSpeed'
+        raise UserError(what, where="training.optimizer", remedy=remedy)
     if kind == "fsdp" and os.environ.get("FSDP_VERSION", "1") != "2":
         raise UserError(
             "FSDP 1 is not supported", where="FSDP_VERSION", remedy="set fsdp_version: 2 in accelerate's configuration"

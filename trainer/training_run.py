@@ -339,8 +339,6 @@ def _course(checkpoint: Checkpoint) -> Course:
     try:
         return Course.restored(checkpoint.position.curriculum)
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            "the curriculum's state cannot be read",
-            where=str(checkpoint.folder / "manifest.json"),
-            remedy="restore it from a copy, or move the checkpoint aside to go on from the one before",
-        ) from error
+        what = "the curriculum's state cannot be read"
+        remedy = "restore it from a copy, or move the checkpoint aside to go on from the one before"
+        raise UserError(what, where=str(checkpoint.folder / "manifest.json"), remedy=remedy) from error

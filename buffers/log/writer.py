@@ -82,9 +82,7 @@ class LogWriter:
             status = self.path.stat()
         if (status.st_size, status.st_dev, status.st_ino) != (self.size, *self._file):
             raise RefusedError(
-                "another process has written to this log",
-                where=str(self.path),
-                remedy="stop it; a log has one writer",
+                "another process has written to this log", where=str(self.path), remedy="stop it; a log has one writer"
             )
         written = 0
         self._broken = True  # unless this ends well: an interrupt may come between any two lines

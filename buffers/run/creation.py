@@ -125,11 +125,9 @@ def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) 
         raise UserError(f"task {repeated[0]} occurs twice", where="tasks", remedy="remove one of the two")
     _check_sizes(config, tasks)
     if config.pipeline.author == "llm" and writes(config) and not config.operation.endpoints:
-        raise UserError(
-            'pipeline.author is "llm", and no model is named that could write',
-            where="operation.endpoints",
-            remedy='give one [[operation.endpoints]] with model and urls (docs/endpoints.md), or author = "procedural"',
-        )
+        what = 'pipeline.author is "llm", and no model is named that could write'
+        remedy = 'give one [[operation.endpoints]] with model and urls (docs/endpoints.md), or author = "procedural"'
+        raise UserError(what, where="operation.endpoints", remedy=remedy)
     for extension in extensions():
         extension.check(config, environments)
     for task in tasks:
@@ -142,11 +140,9 @@ def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) 
                 remedy="install that version, or renew the tasks: `rods data rehash FILE`",
             )
         if faults := replay(environment, task) if isinstance(task, Task) else _whole_faults(config, environment, task):
-            raise UserError(
-                f"the {'ground truth' if isinstance(task, Task) else 'goal'} of task {task.id} fails: {faults[0]}",
-                where="tasks",
-                remedy="`rods data check FILE` lists every fault",
-            )
+            what = f"the {'ground truth' if isinstance(task, Task) else 'goal'} of task {task.id} fails: {faults[0]}"
+            remedy = "`rods data check FILE` lists every fault"
+            raise UserError(what, where="tasks", remedy=remedy)
     return _warnings(config, tasks, environments)
 
 
@@ -165,17 +161,13 @@ def _check_sizes(config: Config, tasks: Sequence[AnyTask]) -> None:
         interfaces.load(stage, config.policy.dialect)  # which says where it cannot be found
         count = sum(task.split == "train" and task.type in stage.types for task in tasks)
         if count < batch:
-            raise UserError(
-                f"stage {number} has {count} training tasks of its types, a batch needs {batch}",
-                where="training.batch_tasks",
-                remedy=f"lower it to {count} or less, or give more tasks" if count else "give tasks of these types",
-            )
+            what = f"stage {number} has {count} training tasks of its types, a batch needs {batch}"
+            remedy = f"lower it to {count} or less, or give more tasks" if count else "give tasks of these types"
+            raise UserError(what, where="training.batch_tasks", remedy=remedy)
         if stage.until == "plateau" and not any(task.split == "validation" for task in tasks):
-            raise UserError(
-                f"stage {number} ends on a plateau of the validation score, and no task has the split 'validation'",
-                where=f"curriculum.stages.{number - 1}.until",
-                remedy="give validation tasks (data.held_out), or end the stage after its epochs",
-            )
+            what = f"stage {number} ends on a plateau of the validation score, and no task has the split 'validation'"
+            remedy = "give validation tasks (data.held_out), or end the stage after its epochs"
+            raise UserError(what, where=f"curriculum.stages.{number - 1}.until", remedy=remedy)
 
 
 def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environments) -> list[str]:

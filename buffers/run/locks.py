@@ -101,11 +101,9 @@ class Ownership(AbstractContextManager["Ownership"]):
             with open_regular(self.path) as file:
                 present = _read_owner(file.fileno())
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise UserError(
-                "the run folder was moved or removed, or its locks were, while this process was at work",
-                where=str(self.path.parent.parent),
-                remedy="start the same command again, with the folder's present name",
-            ) from error
+            what = "the run folder was moved or removed, or its locks were, while this process was at work"
+            remedy = "start the same command again, with the folder's present name"
+            raise UserError(what, where=str(self.path.parent.parent), remedy=remedy) from error
         except OSError:
             return  # a disk that fails now and then: the logs will say so
         if present != self._record:
@@ -168,11 +166,9 @@ def buffer_lock(folder: Path, timeout: float = MERGE_LOCK) -> Iterator[None]:
     try:
         acquired = lock.acquire()
     except Timeout as error:
-        raise RefusedError(
-            "another process has been merging or recovering for too long",
-            where=str(path),
-            remedy="see `rods status`; when nothing runs, start the command again",
-        ) from error
+        what = "another process has been merging or recovering for too long"
+        remedy = "see `rods status`; when nothing runs, start the command again"
+        raise RefusedError(what, where=str(path), remedy=remedy) from error
     except OSError as error:
         raise disk_error(error, path) from error
     with acquired:

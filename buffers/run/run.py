@@ -108,11 +108,9 @@ class Run:
             _same(recorded, config, path, "")
         data = read_regular(path / runfolder.TASKS)
         if hashlib.sha256(data).hexdigest() != manifest["tasks"].get("sha256"):
-            raise RefusedError(
-                "the tasks are not those that the run was created with",
-                where=str(path / runfolder.TASKS),
-                remedy="restore the file, or start a new run",
-            )
+            what = "the tasks are not those that the run was created with"
+            remedy = "restore the file, or start a new run"
+            raise RefusedError(what, where=str(path / runfolder.TASKS), remedy=remedy)
         config = config or written.lasting_as(recorded)
         environments = Environments(config.operation.sandbox, path)
         tasks = list(read_tasks(path / runfolder.TASKS))
@@ -175,11 +173,9 @@ class Run:
                 continue
             installed = self.environments.load(name).hash
             if installed != recorded:
-                raise RefusedError(
-                    f"environment {name!r} is version {installed}, the run was created with {recorded}",
-                    where=str(self.path),
-                    remedy="install that version, or start a new run with `rods new`",
-                )
+                what = f"environment {name!r} is version {installed}, the run was created with {recorded}"
+                remedy = "install that version, or start a new run with `rods new`"
+                raise RefusedError(what, where=str(self.path), remedy=remedy)
 
 
 def extensions_of(path: Path) -> list[Record]:
@@ -205,11 +201,9 @@ def _manifest(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise UserError(f"cannot be read ({error})", where=str(file), remedy="restore it from a copy") from error
     if manifest.get("protocol") != PROTOCOL:
-        raise RefusedError(
-            f"the run folder has protocol {manifest.get('protocol')}, this version writes {PROTOCOL}",
-            where=str(file),
-            remedy="use the version of RODS named in the manifest under `versions`",
-        )
+        what = f"the run folder has protocol {manifest.get('protocol')}, this version writes {PROTOCOL}"
+        remedy = "use the version of RODS named in the manifest under `versions`"
+        raise RefusedError(what, where=str(file), remedy=remedy)
     for key, (kind, inner) in READ.items():
         value = manifest.get(key)
         items = value.values() if isinstance(value, dict) else value
@@ -223,8 +217,6 @@ def _same(recorded: Config, asked: Config, path: Path, why: str) -> None:
     if differences:
         longer = not why and recorded.lasting_as(asked).identity() == asked.identity()
         other = f"start a new run from this one with `rods fork {path} NEW --config FILE`"
-        raise RefusedError(
-            f"{why}the run was created with another configuration: " + "; ".join(differences),
-            where=str(path),
-            remedy=f"use the recorded one, or {f'`rods extend {path} --config FILE`' if longer else other}",
-        )
+        what = f"{why}the run was created with another configuration: " + "; ".join(differences)
+        remedy = f"use the recorded one, or {f'`rods extend {path} --config FILE`' if longer else other}"
+        raise RefusedError(what, where=str(path), remedy=remedy)

@@ -134,11 +134,9 @@ def _described(tasks: Sequence[AnyTask], environments: Environments) -> dict[str
     for task in tasks:
         installed, written = environments.load(task.environment.name), task.environment
         if reference(installed) != written:
-            raise UserError(
-                f"was written for version {written.hash} of {written.name!r}, but {installed.hash} is installed",
-                where=f"task {task.id}",
-                remedy="install that version, or `rods data rehash FILE`",
-            )
+            what = f"was written for version {written.hash} of {written.name!r}, but {installed.hash} is installed"
+            remedy = "install that version, or `rods data rehash FILE`"
+            raise UserError(what, where=f"task {task.id}", remedy=remedy)
     names = sorted({cards.version(task) for task in tasks})
     return {"count": len(tasks), "hash": content_id(sorted(task.id for task in tasks)), "environments": names}
 

@@ -22,14 +22,7 @@ from rods.environments import addressed
 from rods.environments.base import Environment, Result, Tool
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, RefusedError
-from rods.family.environments.checking.scenarios import (
-    Scenario,
-    changed_by,
-    played,
-    profile,
-    scenario_of,
-    validate,
-)
+from rods.family.environments.checking.scenarios import Scenario, changed_by, played, profile, scenario_of, validate
 from rods.family.environments.procedural.operations import assembled
 from rods.family.environments.procedural.scenarios import Mode, draw_like, task
 from rods.family.environments.procedural.skeletons import TOPICS, Skeleton, draw_skeleton, topic_names

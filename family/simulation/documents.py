@@ -117,12 +117,7 @@ def _of_file(path: Path, categories: Mapping[str, str]) -> Iterator[SimulatedToo
 
 
 def read_tool(
-    record: Mapping[str, Any],
-    category: str,
-    where: str,
-    taken: Any,
-    result: Any,
-    root: Mapping[str, Any] | None = None,
+    record: Mapping[str, Any], category: str, where: str, taken: Any, result: Any, root: Mapping[str, Any] | None = None
 ) -> SimulatedTool:
     """The tool that `record` names and describes, which takes `taken` and returns `result` (None: not known), both JSON
     Schemas; `root` is what references point into, None: each schema itself. Raises UserError for what is wrong."""

@@ -193,11 +193,9 @@ def demonstrate(tasks: Sequence[AnyTask], policy: PolicySettings, environments: 
             verdicts = [turn.verdict for turn in trace.turns]
             turn = next((turn for turn, verdict in enumerate(verdicts) if not (verdict and verdict.resolved)), 0)
             whole = f"the witness earns {trace.resolved} of {trace.expected}"
-            raise UserError(
-                f"the ground truth does not resolve turn {turn}" if isinstance(task, Task) else whole,
-                where=f"task {task.id}",
-                remedy="`rods data check FILE` says why",
-            )
+            what = f"the ground truth does not resolve turn {turn}" if isinstance(task, Task) else whole
+            remedy = "`rods data check FILE` says why"
+            raise UserError(what, where=f"task {task.id}", remedy=remedy)
     return traces
 
 
@@ -206,11 +204,9 @@ def _solution(task: AnyTask) -> list[Call]:
         if (calls := extension.solution(task)) is not None:
             return list(calls)
     if isinstance(task, OpenTask) and (isinstance(task.goal, Checks) or not task.goal_calls):
-        raise UserError(
-            "nobody knows how it is done: it has neither ground truth nor a witness",
-            where=f"task {task.id}",
-            remedy="let a teacher play it (--teacher), or leave it out",
-        )
+        what = "nobody knows how it is done: it has neither ground truth nor a witness"
+        remedy = "let a teacher play it (--teacher), or leave it out"
+        raise UserError(what, where=f"task {task.id}", remedy=remedy)
     return list(task.goal_calls)
 
 
@@ -241,11 +237,9 @@ def taught(folder: Path, tasks: Sequence[AnyTask], dialect: str) -> list[Trace]:
         remedy = "rods-eval run FOLDER --tasks FILE --split train --url ADDRESS --model NAME"
         raise UserError(f"is no evaluation ({error})", where=str(folder), remedy=remedy) from error
     if protocol != dialect:
-        raise UserError(
-            f"was played in the dialect {protocol!r}, and the policy is to learn {dialect!r}",
-            where=str(folder),
-            remedy=f"let the teacher play with --protocol {dialect}, or set policy.dialect",
-        )
+        what = f"was played in the dialect {protocol!r}, and the policy is to learn {dialect!r}"
+        remedy = f"let the teacher play with --protocol {dialect}, or set policy.dialect"
+        raise UserError(what, where=str(folder), remedy=remedy)
     wanted = {task.id for task in tasks}
     records = (record for record in read(folder / "episodes.jsonl") if record["kind"] == "episode")
     try:

@@ -46,14 +46,8 @@ EXPECTED = {
     "data check": (["FILE"], ["--variants", "--json"]),
     "data rehash": (["FILE"], ["--out", "--json"]),
     "data audit": (["FILE"], ["--against", "--json"]),
-    "data draw": (
-        ["OUT"],
-        ["--train", "--held-out", "--difficulty", "--random-seed", "--repository", "--json"],
-    ),
-    "data select": (
-        ["FILE", "OUT"],
-        ["--worlds", "--without", "--mode", "--alike", "--random-seed", "--json"],
-    ),
+    "data draw": (["OUT"], ["--train", "--held-out", "--difficulty", "--random-seed", "--repository", "--json"]),
+    "data select": (["FILE", "OUT"], ["--worlds", "--without", "--mode", "--alike", "--random-seed", "--json"]),
     "data bfcl": ([], ["--out", "--json"]),
     "data export": (["FILE", "FOLDER"], ["--json"]),
     "data import": (["FOLDER", "OUT"], ["--json"]),

@@ -42,8 +42,7 @@ def start(program: str, run: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("harm", [emptied, removed, cut])
 @pytest.mark.parametrize(
-    ("log", "program"),
-    [(OBSERVATIONS, "trainer"), (POOL, "trainer"), (EXPANDED, "daemon"), (SEEDS, "daemon")],
+    ("log", "program"), [(OBSERVATIONS, "trainer"), (POOL, "trainer"), (EXPANDED, "daemon"), (SEEDS, "daemon")]
 )
 def test_its_writer_refuses_to_go_on_and_verify_says_so(
     run_copy: Path, log: str, program: str, harm: Callable[[list[Path]], None]

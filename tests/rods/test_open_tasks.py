@@ -75,10 +75,7 @@ def test_what_a_task_can_earn_and_what_its_user_is_known_to_say() -> None:
     [
         (lambda r: r.update(schema=1), "'schema' is 1; what the task has makes it 2"),
         (lambda r: r.update(schema=3), "'schema' is 3; this version reads 1 and 2"),
-        (
-            lambda r: r["user"].update(script=["x"]),
-            "'user' has 'persona', 'script'; it must have one of",
-        ),
+        (lambda r: r["user"].update(script=["x"]), "'user' has 'persona', 'script'; it must have one of"),
         (lambda r: r.update(user={}), "'user' has nothing"),
         (lambda r: r["user"]["persona"].update(query=" "), "not blank"),
         (lambda r: r["user"]["persona"].pop("intent"), "'user.persona.intent' must be text"),

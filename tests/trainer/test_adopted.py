@@ -41,10 +41,7 @@ VALUES: dict[str, dict[str, Any]] = {
 
 def configured(model: Path, **changes: dict[str, Any]) -> Any:
     values = {**VALUES, "policy": {"kind": "transformers", "model": str(model), "dialect": "compact"}}
-    return parse_config(
-        values | {name: values[name] | keys for name, keys in changes.items()},
-        where="test",
-    )
+    return parse_config(values | {name: values[name] | keys for name, keys in changes.items()}, where="test")
 
 
 def trained(run: Run) -> dict[str, torch.Tensor]:

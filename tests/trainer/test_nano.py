@@ -108,10 +108,7 @@ def test_recoveries_are_failures_that_a_hint_answers_and_a_right_step_follows(ta
 @pytest.mark.needs("feedback")
 def test_other_demonstrations_have_no_hints_and_end_a_turn_that_went_wrong(tasks):
     teacher = _teacher(0.5)
-    teacher.recoveries, teacher.aids = (
-        0.5,
-        aids("compact")[:1],
-    )
+    teacher.recoveries, teacher.aids = (0.5, aids("compact")[:1])
     traces = teacher.demonstrate(tasks, random.Random(0))
     flawless = aided = 0
     for trace in traces:

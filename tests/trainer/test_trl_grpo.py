@@ -169,10 +169,7 @@ def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_pol
     the micro-batches; `kl` keeps every rollout in the update."""
     _uneven(monkeypatch)
     run = _new_run(
-        home,
-        training={"kl": 0.1, "passes": passes},
-        rollouts={"temperature": 0.7},
-        operation={"micro_batch": ROLLOUTS},
+        home, training={"kl": 0.1, "passes": passes}, rollouts={"temperature": 0.7}, operation={"micro_batch": ROLLOUTS}
     )
     expected: list[float] = []
     traces: list[Trace] = []

@@ -301,11 +301,8 @@ def _action_class(made: Any) -> type[BaseModel]:
             return taken
     except (NameError, AttributeError, KeyError, StopIteration, TypeError):
         pass
-    raise UserError(
-        "does not say what its step takes",
-        where=type(made).__name__,
-        remedy="annotate it, `def step(self, action: MyAction)`, or serve the environment and give --url",
-    )
+    remedy = "annotate it, `def step(self, action: MyAction)`, or serve the environment and give --url"
+    raise UserError("does not say what its step takes", where=type(made).__name__, remedy=remedy)
 
 
 def _observed(observation: BaseModel) -> dict[str, Any]:

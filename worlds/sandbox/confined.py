@@ -78,11 +78,9 @@ def confined(
     tier = tier or offer.tier
     if not reaches(tier, settings.lowest_tier):
         reasons = "; ".join(f"{name}: {why}" for name, why in offer.missing.items())
-        raise UserError(
-            f"the sandbox of this machine is only of tier {tier!r} ({reasons})",
-            where=f"environment {factory!r}",
-            remedy=f"install bubblewrap, or accept that the code can do what this user can: lowest_tier = {tier!r}",
-        )
+        what = f"the sandbox of this machine is only of tier {tier!r} ({reasons})"
+        remedy = f"install bubblewrap, or accept that the code can do what this user can: lowest_tier = {tier!r}"
+        raise UserError(what, where=f"environment {factory!r}", remedy=remedy)
     kept_in = confinement(factory if source is None else None, tier, settings.readable)
     return Sandboxed(factory, kept_in, settings, source=source, spares=spares)
 

@@ -62,11 +62,7 @@ class _Request:
 
 
 def draw_scenario(
-    skeleton: Skeleton,
-    environment: Environment,
-    random_seed: int,
-    number: int,
-    requests: tuple[int, int] = REQUESTS,
+    skeleton: Skeleton, environment: Environment, random_seed: int, number: int, requests: tuple[int, int] = REQUESTS
 ) -> Scenario | None:
     """Scenario `number` of a random seed, with at least and at most so many `requests`, before any control; None where
     the world accepts too few of the changes that were tried."""
@@ -363,11 +359,7 @@ class Grown:
 
 
 def drawn(
-    skeleton: Skeleton,
-    environment: Environment,
-    random_seed: int,
-    count: int,
-    requests: tuple[int, int] = REQUESTS,
+    skeleton: Skeleton, environment: Environment, random_seed: int, count: int, requests: tuple[int, int] = REQUESTS
 ) -> Iterator[tuple[int, Scenario, Validated] | None]:
     """`count` scenarios with what their controls found; None for one that could not be drawn."""
     for number in range(count):

@@ -26,12 +26,7 @@ def met(environment: str, tasks: list[Task], tool: str, words: str, **shapes: st
 @pytest.mark.parametrize(
     ("tool", "words", "good", "poor"),
     [
-        (
-            "move_event",
-            "no such event",
-            Remedy("look_up", "find_event", "event"),
-            Remedy("first", "find_event"),
-        ),
+        ("move_event", "no such event", Remedy("look_up", "find_event", "event"), Remedy("first", "find_event")),
         ("pay_bill", "no such bill", Remedy("look_up", "find_bill", "bill"), Remedy("first", "get_balance")),
         ("write_file", "file locked", Remedy("first", "unlock_file"), Remedy("first", "lock_file")),
         ("pay_bill", "not enough money", Remedy("first", "add_income"), Remedy("first", "find_bill")),

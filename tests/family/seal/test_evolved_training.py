@@ -144,10 +144,7 @@ def _reason(**changes: Any) -> Callable[[Record], Record | None]:
         (_labels, "and the labels give"),
         (_reason(share=0.5), "and the labels give"),
         (_reason(component="bravery"), "and the labels give"),
-        (
-            lambda record: {key: value for key, value in record.items() if key != "evolved"},
-            "says evolved null",
-        ),
+        (lambda record: {key: value for key, value in record.items() if key != "evolved"}, "says evolved null"),
     ],
 )
 def test_an_edited_record_of_what_was_shown_is_found(

@@ -80,8 +80,7 @@ async def test_a_model_is_asked_for_the_whole_task(stub: Stub) -> None:
 
 @pytest.mark.needs("trials")
 @pytest.mark.parametrize(
-    ("habit", "why"),
-    [("foreign", "there is no tool 'time_travel'"), ("secretive", "which is neither said nor known")],
+    ("habit", "why"), [("foreign", "there is no tool 'time_travel'"), ("secretive", "which is neither said nor known")]
 )
 async def test_a_task_that_cannot_be_read_as_one_is_asked_for_again_and_given_up(
     stub: Stub, habit: str, why: str
@@ -95,10 +94,7 @@ async def test_a_task_that_cannot_be_read_as_one_is_asked_for_again_and_given_up
 
 
 async def written(
-    who: WholeAuthor,
-    admit: Callable[[OpenTask], list[str]] = lambda _: [],
-    play: Playing = playing,
-    **sections: Any,
+    who: WholeAuthor, admit: Callable[[OpenTask], list[str]] = lambda _: [], play: Playing = playing, **sections: Any
 ) -> tuple[OpenTask | str, list[Rejection]]:
     rejections: list[Rejection] = []
     pipeline = Pipeline(parse_config(sections, where="test"), SimilarityIndex(), THREADS, [DrawnKind(play)])

@@ -74,13 +74,7 @@ def test_the_verb_prints_findings_and_exits_1_when_something_is_wrong(
     assert run(["doctor", "--config", str(config), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert [one["ok"] for one in found["endpoint main"]] == [True, False]
-    assert {one["name"] for one in found["installation"]} == {
-        "python",
-        "package",
-        "training",
-        "open files",
-        "sandbox",
-    }
+    assert {one["name"] for one in found["installation"]} == {"python", "package", "training", "open files", "sandbox"}
 
 
 def test_rollout_servers_are_asked_for_tokens_and_whether_they_take_weights(

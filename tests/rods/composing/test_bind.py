@@ -262,8 +262,6 @@ def test_what_no_state_can_help_is_not_repaired() -> None:
     assert bind.repair(desk(), STATE, ComposeError("no_pattern", "x"), random.Random(0)) is None
     assert bind.repair(desk(), STATE, ComposeError("vm_exec_failed", "x"), random.Random(0)) is None
     own_clash = ComposeError(
-        "vm_exec_failed",
-        "gave hour taken",
-        call=Call("create_event", {"title": "audit", "day": "monday", "hour": 8}),
+        "vm_exec_failed", "gave hour taken", call=Call("create_event", {"title": "audit", "day": "monday", "hour": 8})
     )
     assert bind.repair(desk(), STATE, own_clash, random.Random(0)) is None

@@ -113,10 +113,9 @@ def drawn(world: ReplayedWorld, rng: random.Random, count: int) -> list[tuple[Ca
     for _ in range(count):
         name = rng.choice(["open", "put", "put", "show", "drop"])
         handle = rng.choice(handles[-3:])
-        arguments = {
-            "open": {"owner": rng.choice(OWNERS)},
-            "put": {"basket": handle, "item": rng.choice(ITEMS)},
-        }.get(name, {"basket": handle})
+        arguments = {"open": {"owner": rng.choice(OWNERS)}, "put": {"basket": handle, "item": rng.choice(ITEMS)}}.get(
+            name, {"basket": handle}
+        )
         result = world.call(Call(name, arguments))
         if name == "open":
             handles.append(result.value["id"])

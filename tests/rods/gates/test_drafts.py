@@ -56,11 +56,7 @@ AMOUNT = str(DRAFT.turns[2][0].call.arguments["amount"])
         (2, lambda text: text.replace(AMOUNT, "420"), "nobody says amount"),
         (2, lambda text: text.replace(AMOUNT, f"{AMOUNT} or 60"), "nobody asks for add_income"),
         (2, lambda text: f"{text} Also tell launch.", "'launch' is asked about"),
-        (
-            2,
-            lambda text: f"Thanks a lot. {AMOUNT}, {DRAFT.turns[2][0].call.arguments['account']}.",
-            "nobody asks for",
-        ),
+        (2, lambda text: f"Thanks a lot. {AMOUNT}, {DRAFT.turns[2][0].call.arguments['account']}.", "nobody asks for"),
         (2, lambda text: f"{text} Use add_income.", "the text names 'add_income'"),
         (0, lambda text: f"{text} Thought process: none.", "artefact"),
         (0, lambda text: f'{text} {{"name": "x"}}.', "artefact"),

@@ -14,12 +14,7 @@ from rods.errors import UserError
 from rods.faults import End
 from rods.observations import Group, Rollout
 from rods.rules.curriculum import selects, stage_rules
-from rods.rules.selection import (
-    TaskFacts,
-    reachable_maximum,
-    select,
-    signals,
-)
+from rods.rules.selection import TaskFacts, reachable_maximum, select, signals
 from rods.rules.tracker import Tracker
 from rods.rules.zones import Moments, TaskSignal, moments
 from rods.tasks import TaskType
@@ -307,13 +302,7 @@ def test_a_pick_says_why() -> None:
     rules = config()
     (pick,) = select(7, signals([group("a", [1, 3])], rules.selection), {"a": TaskFacts("miss_func", 1)}, {}, rules)
     assert pick.id == "7-a" and pick.type == "miss_func" and pick.score == 1.0
-    assert pick.why == {
-        "order": "proxy",
-        "reward": "progress",
-        "mean": 0.5,
-        "variance": 0.0625,
-        "generation": 1,
-    }
+    assert pick.why == {"order": "proxy", "reward": "progress", "mean": 0.5, "variance": 0.0625, "generation": 1}
 
 
 @pytest.mark.parametrize(

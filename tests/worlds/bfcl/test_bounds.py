@@ -12,10 +12,7 @@ from rods.episode.goals import GroundTruth
 from rods.worlds.bfcl.bounds import MAX_ITEMS, MAX_TEXT
 
 CLASSES = ["GorillaFileSystem", "MathAPI", "TwitterAPI", "TicketAPI", "TradingBot", "VehicleControlAPI", "MessageAPI"]
-STATE = {
-    "classes": CLASSES,
-    "config": {"TwitterAPI": {"authenticated": True}, "TicketAPI": {"current_user": "ada"}},
-}
+STATE = {"classes": CLASSES, "config": {"TwitterAPI": {"authenticated": True}, "TicketAPI": {"current_user": "ada"}}}
 
 
 def nested(depth, value="x"):

@@ -61,11 +61,7 @@ def task(*turns: Sequence[Call]) -> Task:
 
 def official(truth: Task, *policies: Task) -> list[bool]:
     """The official verdicts on the calls of `policies`, where those of `truth` are the ground truth."""
-    entry = {
-        "id": "multi_turn_base_1000",
-        "initial_config": STATE["config"],
-        "involved_classes": STATE["classes"],
-    }
+    entry = {"id": "multi_turn_base_1000", "initial_config": STATE["config"], "involved_classes": STATE["classes"]}
 
     def steps(one: Task) -> list[list[list[str]]]:
         return [[[str(call) for call in turn]] for turn in one.calls]

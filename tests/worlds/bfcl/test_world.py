@@ -29,10 +29,7 @@ FILES = {
                 "top": {
                     "type": "directory",
                     "contents": {
-                        "a": {
-                            "type": "directory",
-                            "contents": {"f.txt": {"type": "file", "content": "one"}},
-                        },
+                        "a": {"type": "directory", "contents": {"f.txt": {"type": "file", "content": "one"}}},
                         "b": {"type": "directory", "contents": {}},
                         "n.txt": {"type": "file", "content": "x\ny"},
                     },

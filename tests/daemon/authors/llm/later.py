@@ -34,12 +34,7 @@ class Later:
 
 @contextlib.asynccontextmanager
 async def later(
-    stub: Stub,
-    habit: str = "good",
-    *,
-    of: Task | None = None,
-    structured: bool = True,
-    **pipeline: Any,
+    stub: Stub, habit: str = "good", *, of: Task | None = None, structured: bool = True, **pipeline: Any
 ) -> AsyncIterator[Later]:
     """An author against the stub with one habit of `later_roles`, for the seed `of` (desk's base one where none is
     given). One attempt, unless `pipeline` says more."""

@@ -133,11 +133,7 @@ async def test_six_plans_that_take_a_function_twice_in_a_turn_put_it_on_the_bloc
 
 @pytest.mark.parametrize(
     ("habit", "error"),
-    [
-        ("tongue_tied", "query_gen_failed"),
-        ("hard_to_please", "query_verify_failed"),
-        ("vague", "query_verify_no_tag"),
-    ],
+    [("tongue_tied", "query_gen_failed"), ("hard_to_please", "query_verify_failed"), ("vague", "query_verify_no_tag")],
 )
 @pytest.mark.parametrize("calls", ["batched", "per_turn"])
 async def test_query_errors_replan_with_guidance_and_never_patch(

@@ -92,11 +92,7 @@ def test_whatever_is_chosen_from_the_pattern_has_the_root_s_depth() -> None:
 
 @pytest.mark.parametrize(
     ("habit", "told"),
-    [
-        ("inventive", "is no function"),
-        ("long_winded", "comes down to the 3 calls"),
-        ("insistent", "twice"),
-    ],
+    [("inventive", "is no function"), ("long_winded", "comes down to the 3 calls"), ("insistent", "twice")],
 )
 async def test_a_plan_that_does_not_fit_is_said_why(stub: Stub, habit: str, told: str) -> None:
     async with early(stub, habit, structured=False) as who:

@@ -90,10 +90,7 @@ def test_endless_nesting_decodes_to_nothing(part: str) -> None:
         ("cd(folder='a')", Call("cd", {"folder": "a"})),
         ("cd (folder='a')", Call("cd", {"folder": "a"})),
         ("nothing(x=(1, 2))", Call("nothing", {"x": (1, 2)})),
-        (
-            "cd(folder='a ls() or (b)')",
-            Call("cd", {"folder": "a GorillaFileSystem_instance.ls() or(b)"}),
-        ),
+        ("cd(folder='a ls() or (b)')", Call("cd", {"folder": "a GorillaFileSystem_instance.ls() or(b)"})),
         # no call of a plain name with literals: carried out by nobody
         ("cd(folder=ls(a=True))", Call("cd(folder=ls(a=True))")),
         ("cd(folder=inf)", Call("cd(folder=inf)")),
