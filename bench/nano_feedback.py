@@ -31,12 +31,12 @@ from rods.worlds import desk
 from rods.worlds.desk.generator import fresh_tasks
 
 STUDY = Study(ROOT / "experiments" / "feedback", "nano_feedback")
-SHOWN = {  # to the warm start, to see what it makes of hints
-    "everything as it is": Stage(),
-    "hints": Stage(feedback="hints"),
-    "SEAL active": Stage(interface="seal-active"),
-    "SEAL full": Stage(interface="seal-full", evolve="none"),
-    "SEAL full and hints": Stage(interface="seal-full", evolve="none", feedback="hints"),
+SHOWN: dict[str, dict[str, str]] = {  # stages, to the warm start, to see what it makes of hints
+    "everything as it is": {},
+    "hints": {"feedback": "hints"},
+    "SEAL active": {"interface": "seal-active"},
+    "SEAL full": {"interface": "seal-full", "evolve": "none"},
+    "SEAL full and hints": {"interface": "seal-full", "evolve": "none", "feedback": "hints"},
 }
 TASKS, ROLLOUTS = 100, 4  # fresh ones, and of each
 LONGEST_ROW = 8  # labels in the second table, the commonest first
@@ -118,7 +118,7 @@ def hints_read(study: Study) -> Iterator[str]:
     yield "| shown | progress | turns with a refused call | of these resolved |"
     yield "|---|---|---|---|"
     for name, stage in SHOWN.items():
-        shown, steps = interfaces.load(stage, config.policy.dialect), config.rollouts.max_steps
+        shown, steps = interfaces.load(Stage.model_validate(stage), config.policy.dialect), config.rollouts.max_steps
         jobs = [Job(task, world, dialect, goal, interface=shown, max_steps=steps) for task, goal in goals]
         traces = [sample.trace for sample in engine.rollouts(jobs, random_seed=0)]
         turns = [turn for trace in traces for turn in trace.turns]

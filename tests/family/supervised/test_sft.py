@@ -139,6 +139,7 @@ def replies(trace: Trace) -> list[str]:
     return [message.content for message in trace.messages if message.role == "assistant"]
 
 
+@pytest.mark.needs("sandbox")
 def test_a_scenario_s_witness_is_a_demonstration_in_both_modes(generated: list[OpenTask]) -> None:
     for task, trace in zip(generated, witnessed(generated), strict=True):
         assert trace.binary and trace.end == "finished"
@@ -194,6 +195,7 @@ def test_a_teacher_behind_an_endpoint_is_imitated_but_for_its_faults(
     assert {trace.task for trace in kept} == {task.id for task in generated[2:]}  # no other task's, held-out ones' say
 
 
+@pytest.mark.needs("sandbox")
 def test_each_reply_is_learnt_once_token_by_token(generated: list[OpenTask]) -> None:
     talk = chat()
     for trace in witnessed(generated[:2]):
