@@ -6,6 +6,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,15 @@ def found(line: dict[str, Any], text: str, truth: GroundTruthValues) -> list[str
     return feedback_faults(world, tools[line["tool"]], tools.get(line["remedy"]), line["refusal"], text, truth)
 
 
+@cache
+def some_task() -> Task:
+    return desk.generate(7, 1, 1)[0]
+
+
 def held(value: Any) -> GroundTruthValues:
     """The values of a ground truth that calls something with `value`."""
-    task = desk.generate(7, 1, 1)[0]
     return GroundTruthValues(
-        [replace(task, script=("x",), calls=((Call("find_event", {"title": value}),),), held_out={}, id="")]
+        [replace(some_task(), script=("x",), calls=((Call("find_event", {"title": value}),),), held_out={}, id="")]
     )
 
 

@@ -312,6 +312,7 @@ worlds.append(quick.reset(None))  # half a second later others are begun: the pr
 """
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_while_servers_are_begun_leaves_no_traceback_and_no_folder(tmp_path: Path) -> None:
     (tmp_path / "places").mkdir()
     names = [tmp_path / f"{which}.json" for which in ("slow", "quick")]

@@ -26,7 +26,7 @@ from rods.worlds.sandbox.environment import ConfinedWorld, Sandboxed
 from tests.family.environments.checking.small_world import spoilt
 
 NINE = 'def nine_plums(db: World) -> bool:\n    """There are nine plums."""\n    return db.jars.get("plums") == 9\n'
-SLOW = ("    if len(db.jars) >= 100:", "    sum(range(40_000_000))\n    if len(db.jars) >= 100:")
+SLOW = ("    if len(db.jars) >= 100:", "    sum(range(12_000_000))\n    if len(db.jars) >= 100:")
 ENDS = ("    if len(db.jars) >= 100:", "    __import__('os')._exit(3)\n    if len(db.jars) >= 100:")
 SCENARIO = WrittenScenario(0, {"jars": {"plums": 7}}, "Put 2 more plums.", "Plums.", "", {}, {"nine_plums": NINE}, {})
 PROGRAM = WorldProgram(WorldPlan("Jars.", {}, (), ()))
@@ -73,7 +73,7 @@ async def test_a_killed_process_is_not_the_fault_of_the_scenario(
     def calling(world: ConfinedWorld, asked: Call) -> Result:
         made[0] += asked == FILL
         if asked == FILL and made[0] == number:
-            threading.Timer(0.3, kill).start()  # in the middle of the call
+            threading.Timer(0.1, kill).start()  # in the middle of the call
         return call(world, asked)
 
     monkeypatch.setattr(ConfinedWorld, "call", calling)
