@@ -1,10 +1,13 @@
 """The rules in memory: each condition does what its name says."""
 
+import pytest
+
 from bench.asymptotics import CONDITIONS, Loop
 
 VISITS = 6_000
 
 
+@pytest.mark.slow
 def test_conditions_differ_in_what_they_keep_active() -> None:
     active = {}
     for name in ("static data", "RODS", "static pool", "no retirement", "random seeds"):

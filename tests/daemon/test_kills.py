@@ -99,7 +99,7 @@ def test_in_lockstep_the_pool_of_every_epoch_is_the_same_whoever_is_killed(tmp_p
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("each", [1, 2])
+@pytest.mark.parametrize("each", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_killed_at_random_moments_it_loses_and_repeats_nothing(tmp_path: Path, each: int) -> None:
     several = {"variants_per_seed": each}
     run = make_run(tmp_path / "run", {"selection": MANY, "pool": {"staging_epochs": 0.0}, "pipeline": several})

@@ -114,6 +114,7 @@ def test_without_an_endpoint_it_says_what_is_missing(tmp_path: Path) -> None:
     assert rods(["doctor", "--config", str(run.path / "config.toml")]) == 1
 
 
+@pytest.mark.slow
 def test_each_variant_has_one_backbone_drawn_by_weight(tmp_path: Path, stub: Stub) -> None:
     endpoints = [
         {"model": "stub", "name": name, "urls": [stub.url], "weight": weight}
@@ -254,7 +255,7 @@ def tell(request: dict[str, Any]) -> str:
     return f"my instructions mention {KEY}" if len(text) % 3 == 0 else text.replace("matter", f"matter {KEY}")
 
 
-@pytest.mark.parametrize("fault", ["", "401", "500", "400"])
+@pytest.mark.parametrize("fault", ["401", *(pytest.param(why, marks=pytest.mark.slow) for why in ("", "500", "400"))])
 def test_a_planted_key_is_found_nowhere_in_the_run_folder(
     tmp_path: Path, stub: Stub, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

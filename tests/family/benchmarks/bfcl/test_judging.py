@@ -14,6 +14,7 @@ from rods.tasks import Task
 from rods.worlds.bfcl.world import Bfcl
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:invalid escape")  # what Python says to some of these texts
 def test_two_thousand_recorded_outputs_are_judged_as_officially(bfcl: Bfcl, tasks: list[Task], tmp_path: Path) -> None:
     found = compare(tasks, 2_000, random_seed=1)

@@ -113,7 +113,13 @@ RAISES = FILL.replace(
 )
 
 
-@pytest.mark.parametrize(("wrong", "control"), [(LOST, "loads"), (TYPELESS, "loads"), (RAISES, "errors")])
+@pytest.mark.parametrize(
+    ("wrong", "control"),
+    [
+        (LOST, "loads"),
+        *(pytest.param(*more, marks=pytest.mark.slow) for more in ((TYPELESS, "loads"), (RAISES, "errors"))),
+    ],
+)
 @pytest.mark.needs("sandbox")
 async def test_a_tool_that_fails_is_named_and_asked_for_again_alone(wrong: str, control: str) -> None:
     authors = Answering(fill=lambda question: FILL if question.fields["problem"] else wrong)
