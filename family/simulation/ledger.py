@@ -125,20 +125,12 @@ class Ledger:
         else:
             self._learn(effect, {**self.stated(call), **answer.value}, changed=effect.does != "reads")
 
-    def told(self, room: int) -> str:
-        """The things that are known, a line each, for the model that plays the tools: what was met last, within `room`
-        characters. Empty at the beginning."""
-        lines = [
+    def told(self) -> list[str]:
+        """The things that are known, a line each, for the model that plays the tools; what was met last comes last."""
+        return [
             json.dumps({entity: thing.fields} if thing.there else {entity: key, "there": False}, ensure_ascii=False)
             for (entity, key), thing in self._things.items()
         ]
-        kept: list[str] = []
-        for line in reversed(lines):
-            room -= len(line) + 1
-            if room < 0:
-                break
-            kept.insert(0, line)
-        return "\n".join(kept)
 
     def stated(self, call: Call) -> dict[str, Any]:
         """The fields that a call says a thing has or gets, and those that its tool always sets."""

@@ -36,7 +36,7 @@ from rods.worlds.pinned import OnlyCalled
 T = TypeVar("T")
 Check = Callable[[T], Sequence[str]]
 OFFERS = 3  # sets of tools that a model is offered for a task
-CUT = "(what was said before is left out)"
+CUT = "(what came before is left out)"
 LEAST = 500  # characters of a conversation below which no more of it is left out
 
 
@@ -155,7 +155,7 @@ class ModelWorld(OnlyCalled):
         ledger = self.ledger
         answer = None if ledger is None else ledger.known(call)
         if answer is None:
-            known = "" if ledger is None else ledger.told(roles.SHOWN)
+            known = "" if ledger is None else cut(ledger.told(), roles.SHOWN)
             hidden = self.models.hidden("simulated_tool")
             question = roles.ask_tool(
                 self.brief, self.tools, conversation, call, known=known, hidden=hidden, rewarding=rewarding

@@ -126,7 +126,7 @@ def ask_tool(
         bound=("result", "status", "ok"),
     )
     fields, sections = _briefed("simulated_tool", task, tools, conversation, hidden)
-    fields |= {"call": _json(call.as_json()), "result": _json(result), "known": known[-SHOWN:], "problem": problem}
+    fields |= {"call": _json(call.as_json()), "result": _json(result), "known": known, "problem": problem}
 
     def read(answer: Mapping[str, Any]) -> ToolAnswer:
         reward = WORTH.get(answer.get("step", ""))

@@ -34,6 +34,11 @@ _TOLD = tomllib.loads(Path(__file__).with_name("forms.toml").read_text(encoding=
 FORMS = {name: AnswerForm(told["fields"], frozenset(told.get("optional", ()))) for name, told in _TOLD.items()}
 
 
+def beginning(text: str, room: int) -> str:
+    """The first `room` characters of `text`; where that is not all, it says how many are left out."""
+    return text if len(text) <= room else f"{text[:room]} ({len(text) - room} more characters are left out)"
+
+
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T]):
     """What `read` makes of the answer, which `check` may refuse, is what is asked for (`Questioner.ask`). `about` names

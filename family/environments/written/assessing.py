@@ -15,7 +15,7 @@ from rods.environments.base import Environment, Instance
 from rods.environments.workers.worker import Overrun
 from rods.errors import InfrastructureError
 from rods.family.environments.checking.scenarios import carried_out
-from rods.family.environments.written.asking import CachedQuestioner, Question, together
+from rods.family.environments.written.asking import CachedQuestioner, Question, beginning, together
 from rods.family.environments.written.building import BuiltWorld, Dropped, as_json
 
 WANTED = ("one that ought to succeed", "one that ought to be refused, though its arguments have the right types")
@@ -65,7 +65,7 @@ async def _chain(
         fields = {
             "documentation": plan.documentation,
             "tools": documents,
-            "state": as_json(before)[:SHOWN],
+            "state": beginning(as_json(before), SHOWN),
             "recent": "\n".join(recent[-RECENT:]) or "(none yet)",
             "wanted": rng.choice(WANTED),
         }
@@ -78,7 +78,7 @@ async def _chain(
         except InfrastructureError:
             instance = await asyncio.to_thread(environment.reset, before)
             continue
-        recent.append(f"{as_json(call.as_json())} → {result[:300]}")
+        recent.append(f"{as_json(call.as_json())} → {beginning(result, 300)}")
         if raised:
             verdicts.append(f"{call}: {raised}")
             instance = await asyncio.to_thread(environment.reset, before)
@@ -88,7 +88,7 @@ async def _chain(
             "source": f"{program.state}\n\n{program.tools[call.name]}",
             "call": as_json(call.as_json()),
             "result": result,
-            "changes": "\n".join(changes(before, after))[:SHOWN] or "(nothing)",
+            "changes": beginning("\n".join(changes(before, after)), SHOWN) or "(nothing)",
         }
         try:
             said = await authors.ask(Question("world_checker", plan.topic, shown, dict, number=place))
@@ -107,7 +107,7 @@ def _made(instance: Instance, call: Call) -> tuple[str, str, dict[str, Any]]:
         if isinstance(error.__cause__, RuntimeError) and not isinstance(error.__cause__, Overrun):
             return "", f"raised {str(error.__cause__)[:200]}", {}
         raise
-    return (f"refused: {result.text}" if result.error else result.text)[:SHOWN], "", instance.snapshot()
+    return beginning(f"refused: {result.text}" if result.error else result.text, SHOWN), "", instance.snapshot()
 
 
 def changes(before: Any, after: Any, place: str = "") -> Iterator[str]:

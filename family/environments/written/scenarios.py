@@ -31,7 +31,7 @@ from rods.family.environments.checking.scenarios import (
 from rods.family.environments.checking.worlds import TOLD_IMPORTS
 from rods.family.environments.procedural.scenarios import Mode
 from rods.family.environments.programs import WorldProgram
-from rods.family.environments.written.asking import Asking, Question, together
+from rods.family.environments.written.asking import Asking, Question, beginning, together
 from rods.family.environments.written.building import (
     STATES,
     Dropped,
@@ -287,7 +287,7 @@ async def _solved(
         if call is None:
             break
         result = await asyncio.to_thread(carried_out, instance, call)
-        told.append(f"{as_json(call.as_json())} → {'refused: ' if result.error else ''}{result.text[:SHOWN]}")
+        told.append(f"{as_json(call.as_json())} → {'refused: ' if result.error else ''}{beginning(result.text, SHOWN)}")
         if result.error is None:
             calls.append(call)
             results.append(result)

@@ -21,7 +21,7 @@ from rods.environments.loading import Environments
 from rods.family.environments.checking.worlds import LONGEST_FILE
 from rods.family.environments.procedural.scenarios import CONFINED, Mode
 from rods.family.environments.programs import WorldProgram, placed
-from rods.family.environments.written.asking import CachedQuestioner, Question, T, together
+from rods.family.environments.written.asking import CachedQuestioner, Question, T, beginning, together
 from rods.family.environments.written.assessing import assess
 from rods.family.environments.written.building import BuiltWorld, Dropped, build
 from rods.family.environments.written.scenarios import (
@@ -178,7 +178,7 @@ async def infer_topics(authors: CachedQuestioner, texts: Sequence[str]) -> list[
     """The descriptions of the domains of those texts that have one, in their order; equal ones are not joined yet."""
 
     async def infer(number: int, text: str) -> str | None:
-        about, fields = f"text {number}", {"task": text[:SHOWN]}
+        about, fields = f"text {number}", {"task": beginning(text, SHOWN)}
         try:
             filtering = Question("topic_filter", about, fields, lambda said: said["stateful"] == "yes")
             if await authors.ask(filtering):

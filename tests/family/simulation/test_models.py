@@ -229,7 +229,7 @@ def test_a_conversation_is_shown_whole_and_where_the_served_model_has_no_room_it
     assert re.fullmatch(r"shown the last (\d+) of (\d+) characters: more does not fit its context", note)
     assert {entry["role"] for entry in told.entries} == {"simulated_tool", "simulated_verifier"}
     last = asked(bodies)["simulated_verifier"][-1]
-    assert "FIRST" not in last and "(what was said before is left out)" in last and note == told.entries[-1]["shown"]
+    assert "FIRST" not in last and "(what came before is left out)" in last and note == told.entries[-1]["shown"]
 
 
 @pytest.mark.parametrize("fault", ["stall", "cut_json", "500", "length", "not_json", "empty_choices"])

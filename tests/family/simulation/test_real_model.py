@@ -29,8 +29,8 @@ from tests.family.simulation.conversations import DONE, TAGS, expected, one_draw
 
 SMALL = Levels(tools=1, calls=1, turns=1, system=3, persona=1, ambiguity=0, criteria=2)
 BRIEF = Roles(
-    simulated_tool=Role(reason=60, tokens=200),
-    simulated_user=Role(reason=60, tokens=120),
+    simulated_tool=Role(reason=60, tokens=400),
+    simulated_user=Role(reason=60, tokens=700),
     simulated_verifier=Role(reason=60, tokens=160),
 )
 ASK = TAGS.answer("Is there anything that I should know?")

@@ -127,6 +127,20 @@ def test_84_are_not_and_the_world_is_dropped_with_what_was_wrong(tmp_path: Path)
     )
 
 
+@pytest.mark.needs("sandbox")
+def test_where_agents_see_a_part_they_are_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cut(folder: Path, rounds: int) -> list[bool]:
+        assessed(folder, "enough", rounds)
+        asked = [read(json.loads(line)) for line in (folder / BODIES).read_text().splitlines()]
+        return [
+            "more characters are left out)" in each.fields["state"] for each in asked if each and "state" in each.fields
+        ]
+
+    assert cut(tmp_path / "whole", 2) == [False] * 2
+    monkeypatch.setattr("rods.family.environments.written.assessing.SHOWN", 20)
+    assert cut(tmp_path / "part", 2) == [True] * 2
+
+
 @pytest.mark.slow
 def test_what_cannot_be_read_is_no_round_and_another_is_played(tmp_path: Path) -> None:
     assert assessed(tmp_path, "silent_at_first", 10) == [""] * 10
