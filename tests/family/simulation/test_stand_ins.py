@@ -18,6 +18,7 @@ from rods.family.simulation import roles
 from rods.family.simulation.difficulty import levels
 from rods.family.simulation.generating import DrawnTask, draw_task
 from rods.family.simulation.ledger import Ledger, ToolAnswer
+from rods.family.simulation.models import cut
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.settings import DifficultyRules
 from rods.family.trials.stand_in_model import StandIn
@@ -75,7 +76,7 @@ def test_its_tools_answer_in_their_form_and_agree_with_what_was_shown(constraine
                 continue
             problem = ""
             for _ in range(TRIES):
-                question = roles.ask_tool(task, tools(task), "", call, known=ledger.told(4_000), problem=problem)
+                question = roles.ask_tool(task, tools(task), "", call, known=cut(ledger.told(), 4_000), problem=problem)
                 answer = ask(question, constrained=constrained)
                 if not (found := ledger.contradictions(call, answer)):
                     break
@@ -152,7 +153,7 @@ def test_contradictions_are_caught_and_a_megabyte_is_refused() -> None:
         task = drawn(number)
         ledger = Ledger(REPOSITORY.tools)
         for call in task.calls:
-            question = roles.ask_tool(task, tools(task), "", call, known=ledger.told(4_000))
+            question = roles.ask_tool(task, tools(task), "", call, known=cut(ledger.told(), 4_000))
             caught += bool(ledger.contradictions(call, ask(question, answer=faulty.contradicting)))
             answer = ask(question)
             if ledger.contradictions(call, answer):
