@@ -10,6 +10,8 @@ Intervals between two looks at something are no deadlines and stand where they a
 SLOW_CALL = 1.0  # `rods env check` reports a call that takes longer, and the sandbox by default ends it
 WORKER_CALL = 0.6  # a request to a worker of ours (BFCL's many digits), of its own CPU time. Below SLOW_CALL
 WORKER_STALLED = 60.0  # by the clock: a worker that has not had that CPU time by then met a broken machine. Below HANGS
+ALL_CALLS = 10.0  # `rods env check` asks a tool no more whose calls took so long together. Above SLOW_CALL
+ALL_CALLS_WAITED = 60.0  # the same where calls wait for a server. Above ALL_CALLS
 RUNAWAY_CALL = 3.0  # `rods env check` kills a process whose call goes on. Above SLOW_CALL
 
 # Worker processes of environments.

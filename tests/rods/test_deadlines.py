@@ -5,6 +5,8 @@ from __future__ import annotations
 from rods import deadlines
 from rods.config import Operation, Sandbox
 from rods.deadlines import (
+    ALL_CALLS,
+    ALL_CALLS_WAITED,
     ARRIVAL,
     BEATS_SEEN,
     HANGS,
@@ -29,6 +31,7 @@ from rods.deadlines import (
 
 def test_a_call_ends_before_what_waits_for_it() -> None:
     assert WORKER_CALL < SLOW_CALL < RUNAWAY_CALL
+    assert SLOW_CALL < ALL_CALLS < ALL_CALLS_WAITED
     assert Sandbox().seconds == SLOW_CALL < WORLD_REMADE
     assert WORKER_CALL < WORKER_STALLED < HANGS
     assert WORKER_START + WORLD_REMADE < HANGS

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import statistics
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ from rods.calls import Call
 from rods.canonical import canonical, keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
-from rods.deadlines import SLOW_CALL
+from rods.deadlines import ALL_CALLS, ALL_CALLS_WAITED, SLOW_CALL
 from rods.environments.base import Environment, Instance, Result, Tool
 from rods.environments.loading import Environments
 from rods.environments.workers.worker import Overrun
@@ -34,6 +34,7 @@ from rods.worlds.checking.runaway import run_python, runaways
 
 SOME = 8  # names that one note lists
 ROUNDS = 10  # sampled calls a tool in every state
+BREAKS = 3  # calls of a tool that end what serves it, before it is asked no more: each costs a start
 STATES = 4  # states borrowed from the given tasks, besides the empty one
 RETURN = "return a Result with an error instead"  # of raising
 State = Mapping[str, Any] | None
@@ -84,9 +85,13 @@ def probe_state(probe: Probe, state: State, calls: list[Call]) -> None:
     """Holds the environment to all of its promises in one state, with these calls. Controls have the names of the
     functions below."""
     for check in (_repeats, _isolation, _snapshots, _forks, _refusals, _effects):
-        probe.control = check.__name__.strip("_")
-        with probe.guarded(probe.environment.name, probe.control):
-            check(probe, state, calls)
+        probe.control, hung = check.__name__.strip("_"), -1
+        while hung != len(probe.hung):  # two runs differ where a tool was given up half way: once more, without it
+            hung, known = len(probe.hung), len(probe.faults)
+            with probe.guarded(probe.environment.name, probe.control):
+                check(probe, state, calls)
+            if hung != len(probe.hung):
+                probe.faults[known:] = [fault for fault in probe.faults[known:] if fault.control != probe.control]
     probe.control = ""
 
 
@@ -386,7 +391,9 @@ class Probe:
         self.tried = ""  # how many recipes of the catalogue ran
         self.comparable = False  # two runs of the same calls were seen to agree
         self.control = ""  # the one that asks now
-        self.hung: set[str] = set()  # tools whose call had to be cut off
+        self.hung: set[str] = set()  # tools that are asked no more: a call had to be cut off, or all took too long
+        self.broke: Counter[str] = Counter()  # calls after which what serves the tool was gone
+        self.spent: Counter[str] = Counter()  # seconds that the calls of a tool took together
         self.patience = SLOW_CALL  # seconds that a call may take
 
     def fault(self, where: str, field: str, what: str, remedy: str, control: str = "") -> None:
@@ -457,7 +464,12 @@ class Probe:
             if self.machinery(error):
                 raise
             self.raised(call.name, error, _short(call))
+            self.broke[call.name] += isinstance(error, InfrastructureError)
+            if self.broke[call.name] == BREAKS:
+                self.hung.add(call.name)
             return Result("", error="infrastructure")
+        finally:
+            self._account(call.name)
         if self.seconds["call"][-1] > self.patience and not self.environment.features.waits:
             what = f"took {self.seconds['call'][-1]:.1f} s for {_short(call)}"
             self.fault(call.name, "", what, "tighten the bounds of its arguments, or limit it in a worker")
@@ -465,6 +477,19 @@ class Probe:
         if result.error is None:
             self.reached.add(call.name)
         return result
+
+    def _account(self, tool: str) -> None:
+        """A tool that has taken its share of the time is asked no more, and said to be slow. One call alone, which this
+        machine may have kept waiting, spends little of it."""
+        waits, took = self.environment.features.waits, self.seconds["call"][-1]
+        self.spent[tool] += took if waits else min(took, SLOW_CALL)
+        if self.spent[tool] > (ALL_CALLS_WAITED if waits else ALL_CALLS) and tool not in self.hung:
+            self.hung.add(tool)
+            what = f"took {self.spent[tool]:.0f} s for its calls together: it is asked no more"
+            if waits:
+                self.note(f"{tool} {what}")
+            else:
+                self.fault(tool, "", what, "let a call do less", "runaway")
 
     def _form(self, call: Call, result: Result) -> None:
         if not isinstance(result, Result) or not isinstance(result.text, str):

@@ -302,6 +302,33 @@ def test_two_connections_to_one_address_give_equal_verdicts_with_other_handles(t
         server.wait()
 
 
+DEADLY = """import os, time
+from bench.fixtures.mcp_shop import *
+
+for tool in (open_basket, put, show, read_marks):
+    server.add_tool(tool, annotations=ToolAnnotations(read_only_hint=tool in (show, read_marks)))
+server.add_tool(lambda: time.sleep(1), name="sleep")
+server.add_tool(lambda: os._exit(1), name="die")
+server.run()
+"""
+
+
+@pytest.mark.slow
+def test_tools_that_sleep_and_that_kill_the_server_end_a_probe_in_time(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rods.worlds.checking.environments.ALL_CALLS_WAITED", 10.0)
+    name = tmp_path / "deadly.json"
+    assert add(name, "--probe", "read_marks()", command=(sys.executable, "-c", DEADLY)) == 0
+    capsys.readouterr()
+    began = time.monotonic()
+    assert run(["env", "check", str(name)]) == 1
+    took, said = time.monotonic() - began, capsys.readouterr().out
+    assert "sleep took" in said and "die: raised" in said, said
+    assert not [tool for tool in ("open_basket", "put", "show", "read_marks") if f"{tool} took" in said], said
+    assert took < 300, took
+
+
 SLOW = "import runpy, sys, time; time.sleep(4); runpy.run_module('bench.fixtures.mcp_shop', run_name='__main__')"
 ENDS = """import sys, time
 from rods.environments.loading import Environments

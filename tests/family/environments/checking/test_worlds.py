@@ -140,6 +140,13 @@ def test_a_confined_run_shows_a_defect(control, tmp_path: Path):
     assert all(fault.remedy for fault in report.faults)
 
 
+def test_a_slow_tool_has_a_verdict_and_no_other_is_blamed_for_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rods.worlds.checking.environments.ALL_CALLS", 1.0)
+    report = checked(spoilt((LIST, f"for _ in range(2_000_000):\n        pass\n    {LIST}")), tmp_path)
+    (fault,) = report.faults
+    assert (fault.where, fault.control) == ("jars", "runaway") and "for its calls together" in fault.what
+
+
 def test_a_world_that_raises_when_it_is_loaded_is_at_fault(tmp_path: Path):
     (fault,) = checked(spoilt((IMPORTS, f"{IMPORTS}LIMIT = 1 // 0\n")), tmp_path).faults
     assert fault.control == "loads" and "ZeroDivisionError" in fault.what
