@@ -20,7 +20,7 @@ from rods.errors import EXIT_USER
 from tests.conftest import NEEDED, WHOLE
 from tests.parts import PARTS, ROOT
 
-QUICK = ("bfcl", "simulation")
+QUICK = ("bfcl",)
 NEW = ("new", "refused", "--config", "run.toml")
 # part, what is added to the configuration, what is asked of `rods`, what is said where the part is gone
 ASKED: list[tuple[str, str, tuple[str, ...], str]] = [

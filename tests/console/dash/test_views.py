@@ -363,6 +363,7 @@ def test_damage_of_the_past_is_told(run_copy: Path) -> None:
             registry.answer("latest", view, {"whole": "1"})
 
 
+@pytest.mark.slow
 def test_the_example_is_a_whole_run_that_names_no_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where what runs record has changed: `python -m docs.generate.recorded_run RUN` records a new one."""
     run = unpacked(tmp_path)

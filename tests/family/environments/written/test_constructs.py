@@ -62,7 +62,7 @@ def test_prompts_tell_the_names_that_the_syntax_tree_is_held_to(template: str) -
     assert all(name in TOLD_IMPORTS for module, names in OFFERED.items() for name in (module, *names))
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.needs("sandbox")
 async def test_whatever_is_offered_is_assembled_checked_and_run_in_every_part(whole: bool, tmp_path: Path) -> None:
     authors = Answering(**everything(whole))
