@@ -282,7 +282,8 @@ def misdescribed() -> Environment:
 
 class _Unbounded(World):
     def power(self, base: int, exponent: int) -> Any:
-        return str(len(bin(base**exponent)))
+        """Does not end for 10**9, which the probe tries in a process of its own; sampled calls are made in this one."""
+        return str(len(bin(base**exponent))) if exponent in (*range(100), 10**9) else "too large"
 
     def repeat(self, text: str) -> Any:
         return text * 100

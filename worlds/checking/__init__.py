@@ -5,7 +5,7 @@ records, as JSON and as lines for a terminal.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -21,8 +21,7 @@ class Fault:
     control: str = ""
 
     def as_json(self) -> dict[str, str]:
-        record = {"where": self.where, "field": self.field, "what": self.what, "remedy": self.remedy}
-        return {**record, "control": self.control} if self.control else record
+        return {name: value for name, value in asdict(self).items() if value or name != "control"}
 
     def __str__(self) -> str:
         place = f"{self.where} {self.field}" if self.field else self.where
@@ -43,13 +42,7 @@ class CheckReport:
         return not self.faults
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "subject": self.subject,
-            "ok": self.ok,
-            "faults": [fault.as_json() for fault in self.faults],
-            "notes": list(self.notes),
-            "facts": dict(self.facts),
-        }
+        return {"ok": self.ok, **asdict(self), "faults": [fault.as_json() for fault in self.faults]}
 
     def lines(self) -> list[str]:
         """Faults first, then notes, then one line that sums up."""

@@ -149,7 +149,7 @@ def script(
 ) -> list[Call]:
     """Calls worth repeating: the tasks' own, then `rounds` sampled ones of every tool that use what the world has
     shown."""
-    rng = keyed_random(random_seed, "env check", probe.environment.name)
+    rng = keyed_random(random_seed, "env check")
     sampler = Sampler(rng)
     sampler.learn("", state)
     instance = probe.fresh(state)
@@ -269,7 +269,7 @@ def _refusals(probe: Probe, state: State, calls: list[Call]) -> None:
     if stranger.error not in ("unknown_tool", "infrastructure"):
         remedy = "answer unknown_tool to a tool that is not there"
         probe.fault("no_such_tool", "error", f"is {stranger.error!r}", remedy)
-    sampler = Sampler(keyed_random(0, "env check refusals", probe.environment.name))
+    sampler = Sampler(keyed_random(0, "env check refusals"))
     for tool in probe.environment.tools().values():
         for kind, argument, call in illegal(tool, sampler):
             result = probe.call(instance, call)
@@ -393,7 +393,7 @@ class Probe:
         self.control = ""  # the one that asks now
         self.hung: set[str] = set()  # tools that are asked no more: a call had to be cut off, or all took too long
         self.broke: Counter[str] = Counter()  # calls after which what serves the tool was gone
-        self.spent: Counter[str] = Counter()  # seconds that the calls of a tool took together
+        self.spent: defaultdict[str, float] = defaultdict(float)  # seconds that the calls of a tool took together
         self.patience = SLOW_CALL  # seconds that a call may take
 
     def fault(self, where: str, field: str, what: str, remedy: str, control: str = "") -> None:
@@ -486,25 +486,26 @@ class Probe:
         if self.spent[tool] > (ALL_CALLS_WAITED if waits else ALL_CALLS) and tool not in self.hung:
             self.hung.add(tool)
             what = f"took {self.spent[tool]:.0f} s for its calls together: it is asked no more"
-            if waits:
-                self.note(f"{tool} {what}")
-            else:
-                self.fault(tool, "", what, "let a call do less", "runaway")
+            self.note(f"{tool} {what}") if waits else self.fault(tool, "", what, "let a call do less", "runaway")
 
     def _form(self, call: Call, result: Result) -> None:
         if not isinstance(result, Result) or not isinstance(result.text, str):
-            self.fault(call.name, "", f"returned {result!r:.80} for {_short(call)}", "return a Result with a text")
+            self.fault(
+                call.name, "", f"returned {result!r:.80} for {_short(call)}", "return a Result with a text", "errors"
+            )
             return
         if result.error is not None and result.error not in CALL_ERRORS:
-            self.fault(call.name, "error", f"is {result.error!r}", f"use one of {', '.join(sorted(CALL_ERRORS))}")
+            self.fault(
+                call.name, "error", f"is {result.error!r}", f"use one of {', '.join(sorted(CALL_ERRORS))}", "errors"
+            )
         try:
             canonical(result.value)
         except ValueError as error:
-            self.fault(call.name, "value", f"is {error}", "return plain JSON values")
+            self.fault(call.name, "value", f"is {error}", "return plain JSON values", "errors")
         declared = self.results.get(call.name)
         if declared is not None and result.error is None and (what := declared.fault(result.value)):
             told = f"{what} for {_short(call)}, against the schema that the tool declares"
-            self.fault(call.name, "result", told, "correct the schema, or the result")
+            self.fault(call.name, "result", told, "correct the schema, or the result", "documents")
 
     def replies(self, instance: Instance, calls: Sequence[Call]) -> list[tuple[str, str | None]]:
         """What two runs must have in common: text and error of each call."""

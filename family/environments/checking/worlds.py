@@ -14,7 +14,7 @@ from typing import Any
 
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, tool_faults
-from rods.canonical import keyed_random
+from rods.canonical import canonical, keyed_random
 from rods.environments import addressed
 from rods.environments.base import Tool, checks
 from rods.environments.loading import Environments
@@ -24,6 +24,7 @@ from rods.worlds.checking.environments import Probe, probe_state, script
 from rods.worlds.checking.runaway import LONGEST, attempts
 
 ROUNDS = 6  # sampled calls a tool in every state
+GROWING = 30  # calls of each tool that changes something, after which the state is still small
 REACH = 100  # further calls of a tool that has not succeeded yet
 
 
@@ -73,6 +74,7 @@ def check_world(
         with probe.guarded(name):
             _checks(probe, state, random_seed)
             _reach(probe, state, random_seed)
+            _growth(probe, state, random_seed)
     for tool_name in sorted(set(environment.tools()) - probe.reached - probe.hung):
         probe.fault(tool_name, "", "never answered without an error", "give it something to do, or drop it", "reach")
     with probe.guarded(name):
@@ -96,7 +98,7 @@ def _signatures(offered: Mapping[str, Tool], plan: Mapping[str, Sequence[str]]) 
 def _checks(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
     """Checks answer true or false, and change nothing (else the world itself raises)."""
     probe.control = "checks"
-    sampler = Sampler(keyed_random(random_seed, "checks", probe.environment.name))
+    sampler = Sampler(keyed_random(random_seed, "checks"))
     sampler.learn("", state)
     instance = probe.fresh(state)
     for check in checks(probe.environment).values():
@@ -118,7 +120,7 @@ def _reach(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
     tools = probe.environment.tools()
     makers = [maker for maker in tools.values() if not maker.reads]
     for tool in sorted(set(tools) - probe.reached - probe.hung):
-        rng = keyed_random(random_seed, "reach", probe.environment.name, tool)
+        rng = keyed_random(random_seed, "reach", tool)
         sampler = Sampler(rng)
         sampler.learn("", state)
         instance = probe.fresh(state)
@@ -128,6 +130,17 @@ def _reach(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
             for tried in (rng.choice(makers), tools[tool]) if makers else (tools[tool],):
                 call = sampler.call(tried)
                 sampler.heard(call, probe.call(instance, call))
+
+
+def _growth(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
+    """The state does not swell: one that doubles with each change is enormous after few."""
+    probe.control = "runaway"
+    sampler, instance = Sampler(keyed_random(random_seed, "growth")), probe.fresh(state)
+    for tool in [tool for tool in probe.environment.tools().values() if not tool.reads] * GROWING:
+        probe.call(instance, call := sampler.call(tool))
+        if (size := len(canonical(instance.snapshot()))) > LONGEST:
+            probe.fault(tool.name, "", f"made a state of {size} bytes by {call}", "bound what is kept")
+            return
 
 
 def _runaways(probe: Probe) -> None:
@@ -236,7 +249,7 @@ def _shared(tree: ast.Module) -> Iterator[Found]:
             if isinstance(statement, (ast.Assign, ast.AnnAssign)) and _is_mutable(statement.value):
                 yield statement.lineno, "class_state", "keeps something that can be changed outside of the state"
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Global, ast.Nonlocal)):
+        if isinstance(node, ast.Global):
             yield node.lineno, "class_state", f"changes {', '.join(node.names)} outside of its function"
         elif isinstance(node, Function):
             if any(map(_is_mutable, [*node.args.defaults, *node.args.kw_defaults])):

@@ -89,7 +89,7 @@ def test_a_padding_in_which_recipes_fail_is_noted(tmp_path, monkeypatch, templat
     ("name", "where", "word"),
     [
         ("nondeterministic", "total", "for the same history"),
-        ("shared", "count", "for the same history"),
+        ("shared", "titles", "for the same history"),
         ("leaking", "snapshot", "shares objects"),
         ("disturbed", "snapshot", "right after it"),
         ("twins", "fork", "feels what its origin does"),

@@ -97,8 +97,8 @@ def spoilt(*changes: tuple[str, str]) -> str:
     return source
 
 
-def checked(source: str, folder: Path, seconds: float = 10.0) -> CheckReport:
+def checked(source: str, folder: Path, seconds: float = 10.0, random_seed: int = 0) -> CheckReport:
     """What the controls say of this source, in a folder of its own; a call may take so many `seconds`."""
     name = f"{folder}/{addressed.keep(source, folder)}"
     with Environments(Sandbox(workers=1, seconds=seconds)) as environments:
-        return check_world(name, PLAN, [STATE], environments, rounds=4)
+        return check_world(name, PLAN, [STATE], environments, random_seed=random_seed)
