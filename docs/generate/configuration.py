@@ -58,13 +58,13 @@ is (`training.passes`), how long replies, texts and lists may be, how far a vari
 - values of arguments are written freely within the schema of the tool's document, and the world judges the call; beside
   them the prompt shows examples that the world takes at that moment, of which the paper does not speak. So does the
   planner see which functions the world refuses at the start, and its plan is rehearsed in the seed's world;
-- no model writes HIGH-LEVEL functions (Appendix D), not yet: with `pipeline.recipes = false` plans are of single tools,
-  nothing is decomposed, and `decompose_failed` of Appendix E cannot occur. With `true` an environment's own recipes are
-  such functions, and it can;
+- HIGH-LEVEL functions (Appendix D) are written by the planner for its own plan, in the same answer, and stand in no
+  catalogue; with `pipeline.recipes = true` an environment's recipes are such functions, and a model writes none;
 - the adversarial forms are made by rules that know what may be taken away; a model chooses and words it;
 - the planner fills a pattern that is fixed beforehand, the calls of each turn of the root, so what Appendix E demands
-  after `query_verify_failed`, one function a turn, cannot be had where the root has more; variants are held against the
-  root of their lineage, not against the seed that they were picked by;
+  after `query_verify_failed`, one function a turn, is one HIGH-LEVEL function of all its calls where the root has more
+  (after a `decompose_failed`, which forbids these, no more than a sentence); variants are held against the root of
+  their lineage, not against the seed that they were picked by;
 - after a patch the same plan is tried again in the mended state, and only then another one is asked for, where Appendix
   F applies patch and blocklist together to the next plan; requests that the verification rejects are written once more
   before that;

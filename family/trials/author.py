@@ -24,6 +24,7 @@ from rods.daemon.stand_ins import SIGNATURE, Answer, Asked, Role
 OBJECTS = 0.06  # share of samples that the judge rejects, so that the refinement has something to do
 FIXABLE = 0.7  # of these, whose fault lies in the words
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
+COMPOSES = 0.5  # share of turns of several calls that are taken as one function, where a plan may write such
 DRAWS = 100  # of a plan
 STORY = "Somebody puts things in order before a short journey and wants nothing to be forgotten."
 VAGUE = ("one of mine", "the usual one", "the one we spoke of")
@@ -52,7 +53,7 @@ Shown = dict[str, Any]  # {"call", "arguments", "result"} as prompts show a call
 def plan(asked: Asked) -> Answer:
     """Any of the functions that may stand in a place, rather one that its world takes now and none twice, if others
     than the seed's are left then. What another place feeds takes what that one's name speaks of, if some draw of many
-    has it so."""
+    has it so. Calls of a turn may be taken together."""
     told = asked.schema is None or "narrative" in asked.schema["properties"]
     answer: Answer = {"narrative": STORY} if told else {}
     takes = {name: set(json.loads(arguments)) for name, arguments in ARGUMENTS.findall(asked.fields["schemas"])}
@@ -75,6 +76,10 @@ def plan(asked: Asked) -> Answer:
         used = {name for names in drawn.values() for name in names}
         if all(fed.values()) and used != set(asked.fields["tools"].split(", ")):
             break
+    for number, names in drawn.items() if asked.fields["composing"] else ():
+        if len(names) > 1 and ("one function" in asked.fields["composing"] or asked.chance.random() < COMPOSES):
+            answer.setdefault("functions", []).append({"name": f"see_to_{number}", "calls": names})
+            drawn[number] = [f"see_to_{number}"]
     constrained = asked.schema is not None
     turns = {f"turn_{number}": names if constrained else json.dumps(names) for number, names in drawn.items()}
     return answer | turns

@@ -50,15 +50,18 @@ class PlannedTurn:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Stage I: what will be called, and the story that ties the turns together (004 §3.3, narrative)."""
+    """Stage I: what will be called, and the story that ties the turns together (004 §3.3, narrative). `composed` are
+    HIGH-LEVEL functions that a model wrote for it, by name with the tools that they were decomposed into."""
 
     turns: tuple[PlannedTurn, ...]
     narrative: Mapping[str, str] = field(default_factory=dict)
+    composed: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "turns": [{"recipes": list(turn.recipes), "tools": list(turn.tools)} for turn in self.turns],
             "narrative": dict(self.narrative),
+            **({"composed": dict(self.composed)} if self.composed else {}),
         }
 
 

@@ -236,6 +236,8 @@ class PipelineSettings(Section):
     author: Literal["procedural", "llm"] = "procedural"
     # author=llm: plans and worlds are made of the environment's own recipes where it has any; false: of tools alone
     recipes: bool = True
+    # author=llm: where plans are of tools alone, a model may write functions of several of them; 004 Appendix D
+    high_level: bool = False
     calls: Literal["batched", "per_turn"] = "batched"  # author=llm: several turns a call, or one turn as in 004
     answer_tries: int = Field(3, ge=1)  # author=llm: times a model is asked until its answer can be read
     fallback_prompt: bool = True  # author=llm: classes without a query template use the general one; false: no_prompts

@@ -5,7 +5,8 @@ The *pattern* says for every call of the root's shape which functions may stand 
 any other with as many calls of the same API classes, the same depth and flows, the same needs, and results on which
 what follows can rely. So whatever a model picks is likely to fit together, and keeps what the gates hold it to. After a
 `decompose_failed`, and where there are no recipes, the functions are single tools (BOTTOM-LEVEL;
-`catalogue_free.linking`). The model's choice is checked against the pattern before anything runs.
+`catalogue_free.linking`), of which a model may write HIGH-LEVEL ones of its own. Its choice is checked against the
+pattern before anything runs.
 """
 
 import random
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rods.analysis.profile import Position
-from rods.answers import AnswerForm, Unreadable
+from rods.answers import AnswerForm, Unreadable, obj
 from rods.composing.catalogue import Catalogue, Recipe
 from rods.composing.plan_search import Table, deniable
 from rods.composing.records import ComposeError, Plan, PlannedTurn
@@ -37,6 +38,8 @@ FAILURE = 1_000  # characters of a failure that is told
 PAIRS = 12  # that are shown of functions which feed each other
 REFUSAL = 120  # characters of what the world says to a function that it refuses
 TOLD = 2_000  # characters of what the root's user says
+TOOLS = {"type": "array", "items": {"type": "string"}, "minItems": 2}  # of a function that the model writes
+COMPOSED = {"type": "array", "items": obj({"name": {"type": "string", "maxLength": 60}, "calls": TOOLS})}
 
 
 Options = tuple[str, ...]  # functions that fit a place, all with as many calls
@@ -84,26 +87,37 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
     choice = any(len(options) > 1 for places in wanted.turns for options in places)
     if not given.same and not choice and (why := _repeats(catalogue, given, wanted.offered)):
         raise ComposeError("no_pattern", f"{why}, and no other functions fit its places")
+    failed = dict.fromkeys(error.type for error in reversed(given.failures))  # each once, the newest first
+    composes = context.settings.high_level and wanted.depth is None and "decompose_failed" not in failed
+    alone = composes and "query_verify_failed" in failed  # Appendix E: then one function a turn
     form: dict[str, Any] = {"narrative": NARRATIVE} if given.narrative else {}
+    form |= {"functions": COMPOSED} if composes else {}
     for number, places in enumerate(wanted.turns, 1):
         if places:
+            single = [{"type": "string", "enum": list(options)} for options in places]
             form[f"turn_{number}"] = {
                 "type": "array",
-                "prefixItems": [{"type": "string", "enum": list(options)} for options in places],
-                "minItems": len(places),
-                "maxItems": len(places),
+                **({"minItems": 1} if composes else {"prefixItems": single, "minItems": len(places)}),
+                "maxItems": 1 if alone else len(places),
             }
 
     def read(answer: dict[str, Any]) -> Plan:
+        composed = {function["name"]: function["calls"] for function in answer.get("functions", ())}
+        if taken := sorted(composed.keys() & catalogue.recipes.keys()):
+            raise Unreadable(
+                f"a function of your own cannot be called {taken[0]}, as a tool is", "decompose_failed", taken
+            )
         chosen = []
         for number, places in enumerate(wanted.turns, 1):
             names = answer[f"turn_{number}"] if places else []
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise Unreadable(f"turn_{number} must be a list of names")
-            chosen.append(names)
+            if alone and len(names) > 1:
+                raise Unreadable(f"turn_{number} must be one function, of its {len(places)} calls", functions=names)
+            chosen.append(_decomposed(composed, places, names, f"turn_{number}"))
         _check(catalogue, given, wanted, chosen)
         turns = tuple(PlannedTurn(tuple(names), tuple(_tools(catalogue, [names]))) for names in chosen)
-        return Plan(turns, {"story": answer["narrative"].strip()} if given.narrative else {})
+        return Plan(turns, {"story": answer["narrative"].strip()} if given.narrative else {}, composed)
 
     async def check(made: Plan) -> None:
         try:
@@ -114,7 +128,6 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
     told, tools = load("guidance").sections, given.environment.tools()
     names = list(dict.fromkeys(name for turn in wanted.offered for name in turn))
     refused = {} if wanted.depth is not None else await context.compute(linking.refused, prober, names)
-    failed = dict.fromkeys(error.type for error in reversed(given.failures))  # each once, the newest first
     fields = {
         "functions": "\n".join(showing.purpose(catalogue, name) for name in names),
         "schemas": showing.schemas(tools[name] for name in sorted(set(_tools(catalogue, [names])))),
@@ -125,18 +138,20 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
         "failures": "\n".join(map(_failure_line, given.failures)),
         "blocked": ", ".join(sorted(given.blocked)) or "(none)",
         "guidance": " ".join(told[type] for type in failed if type in told),
+        "composing": f"A turn may have {'one function' if alone else 'several functions'}.",
     }
     return await context.ask(
         given,
         "planner",
         fields,
-        AnswerForm(form, guiding=frozenset(form) - {"narrative"}),
+        AnswerForm(form, optional=frozenset({"functions"}), guiding=frozenset(form) - {"narrative", "functions"}),
         read,
         check=check if wanted.depth is None else None,
         sections=[
             *(["refused"] if refused else []),
             *(["story", "root"] if given.narrative else []),
             *(["avoid"] if choice and not given.same else []),
+            *(["compose"] if composes else []),
             *(["learn"] if given.failures else []),
         ],
     )
@@ -249,6 +264,20 @@ def _check(catalogue: Catalogue, given: Assignment[Task], wanted: Pattern, chose
         raise Unreadable(f"results feed calls over {table.depth} steps, it must be {wanted.depth}")
     if not given.same and (why := _repeats(catalogue, given, chosen)):
         raise Unreadable(f"{why}: take another function where a place leaves a choice")
+
+
+def _decomposed(composed: Mapping[str, list[str]], places: Sequence[Options], names: list[str], turn: str) -> list[str]:
+    """A turn's functions with each HIGH-LEVEL one in BOTTOM-LEVEL calls (004 Appendix D). Raises Unreadable where these
+    do not fit the places at which it stands."""
+    calls: list[str] = []
+    for name in names:
+        own = composed.get(name, [name])
+        room = places[len(calls) : len(calls) + len(own)]
+        if name in composed and (len(room) < len(own) or any(map(lambda call, may: call not in may, own, room))):
+            what = f"{turn}: {name} comes down to {', '.join(own)}; there is room for {showing.compact(room)}"
+            raise Unreadable(what, "decompose_failed", [name])
+        calls += own
+    return calls
 
 
 def _offered(catalogue: Catalogue, given: Assignment[Task], options: Options, name: str, turn: str) -> Recipe:

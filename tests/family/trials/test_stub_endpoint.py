@@ -94,7 +94,7 @@ def test_of_the_functions_of_a_plan_one_takes_what_another_s_name_speaks_of() ->
         'turn 1: [["list_days","find_note"],["count_days","move_note"]]\nWhat a call returns must be of use as an '
     )
     pattern += "argument later: place 2 of turn 1 from place 1 of turn 1."
-    blank = dict.fromkeys(("functions", "root", "failures", "blocked", "guidance", "refused"), "-")
+    blank = dict.fromkeys(("functions", "root", "failures", "blocked", "guidance", "refused", "composing"), "-")
     for number in range(20):
         fields = {
             **blank,
@@ -105,4 +105,4 @@ def test_of_the_functions_of_a_plan_one_takes_what_another_s_name_speaks_of() ->
         said = prompts.load("planner").render_sections(**fields)
         question = {"role": "user", "content": "\n\n".join(said[part] for part in ("user", "avoid", "tagged"))}
         answer = StandIn().answer({"messages": [{"role": "system", "content": said["system"]}, question]})
-        assert '["find_note", "move_note"]' in answer
+        assert '["find_note", "move_note"]' in answer and "<functions>" not in answer

@@ -28,6 +28,22 @@ def long_winded(request: dict[str, Any]) -> str:
     return written(request, fields | {name: ["mail_lone_member"] * len(fields[name]) for name in _turns(fields)})
 
 
+def grand(request: dict[str, Any]) -> str:
+    """Takes the calls of each turn together, as a function of its own."""
+    if role(request) != "planner" or "as one function of a higher level" not in later_roles.question(request):
+        return good(request)
+    fields = fields_of(request)
+    many = [name for name in _turns(fields) if len(fields[name]) > 1]
+    composed = [{"name": f"do_{name}", "calls": fields[name]} for name in many]
+    return written(request, fields | {"functions": composed} | {name: [f"do_{name}"] for name in many})
+
+
+def overreaching(request: dict[str, Any]) -> str:
+    """As `grand`, with a call more than there is room for."""
+    answer = grand(request)
+    return re.sub(r'"calls": \[("\w+")', r'"calls": [\1, \1', answer)
+
+
 def inventive(request: dict[str, Any]) -> str:
     """Plans functions that nobody has, until it is told what failed."""
     if role(request) != "planner" or _told(request, "- func_sample_failed"):

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Stub
-from rods.composing.records import ComposeError
+from rods.composing.records import ComposeError, Plan
+from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.llm import LLMAuthor
 from rods.tasks import Task
 from tests.daemon.authors.catalogue_free import bare_environment
@@ -55,10 +56,7 @@ async def test_decompose_failed_leads_to_single_tools(stub: Stub) -> None:
         with pytest.raises(ComposeError, match="comes down to the 3 calls") as caught:
             await plan(given)
         assert caught.value.type == "decompose_failed" and "mail_lone_member" in caught.value.detail
-        for number in range(2, 9):  # chance may plan what cannot feed each other
-            with contextlib.suppress(ComposeError):
-                made = await plan(replace(given, plan_number=number, failures=(caught.value,)))
-                break
+        made = await planned_by_chance(who, replace(given, failures=(caught.value,)))
         assert all(turn.recipes == turn.tools for turn in made.turns)
 
 
@@ -67,6 +65,52 @@ async def test_of_single_tools_alone_nothing_is_decomposed(stub: Stub) -> None:
         await who.write(seed())
         assert recorded(who, "func_sample_failed")["detail"].endswith("'mail_lone_member' is no function")
         assert "decompose_failed" not in [one.error for one in who.bench.rejections]
+
+
+def longest() -> Task:
+    """A seed with a turn of several calls, as early as one has it."""
+    return next(task for task in (seed("base"), seed("long_context")) if any(len(calls) > 1 for calls in task.calls))
+
+
+@pytest.mark.parametrize("structured", [True, False])
+async def test_a_model_writes_high_level_functions_which_are_decomposed(stub: Stub, structured: bool) -> None:
+    async with early(stub, "grand", structured=structured, recipes=False, high_level=True) as who:
+        given = assignment(longest())
+        plan = await planned_by_chance(who, given)
+        assert plan.composed and all(name.startswith("do_turn_") for name in plan.composed)
+        for name, tools in plan.composed.items():
+            assert plan.turns[int(name.removeprefix("do_turn_")) - 1].tools == tuple(tools), "in BOTTOM-LEVEL calls"
+        assert plan.as_json()["composed"] == plan.composed
+        assert [len(turn.tools) for turn in plan.turns] == [len(calls) for calls in given.seed.calls]
+
+
+async def test_a_function_that_cannot_be_decomposed_leads_to_bottom_level_ones(stub: Stub) -> None:
+    async with early(stub, "overreaching", structured=False, recipes=False, high_level=True, attempts=1) as who:
+        await who.write(longest())
+        failed = recorded(who, "decompose_failed")
+        assert "there is room for" in failed["detail"] and failed["function"].startswith("do_turn_")
+        errors = [one.error for one in who.bench.rejections]
+        assert errors.count("decompose_failed") == 1 and "parameters" in who.stages(), (
+            "asked for no such function again"
+        )
+
+
+async def test_after_a_failed_verification_every_turn_is_one_function(stub: Stub) -> None:
+    failure = ComposeError("query_verify_failed", "it asks for more")
+    async with early(stub, "good", structured=False, recipes=False, high_level=True) as who:
+        given = replace(assignment(longest()), failures=(failure,))
+        with pytest.raises(ComposeError, match="must be one function, of its"):
+            await who.author.plan(given)
+    async with early(stub, "grand", structured=False, recipes=False, high_level=True) as who:
+        assert (await planned_by_chance(who, given)).composed
+
+
+async def planned_by_chance(who: Early, given: Assignment[Task]) -> Plan:
+    """Some plan of the author: chance may plan what cannot feed each other."""
+    for number in range(1, 9):
+        with contextlib.suppress(ComposeError):
+            return await who.author.plan(replace(given, plan_number=number))
+    raise AssertionError("no plan of eight is possible")
 
 
 async def test_func_sample_failed_is_told_to_the_next_plan(stub: Stub) -> None:
