@@ -18,24 +18,8 @@ from rods.canonical import content_id
 from rods.daemon.stand_ins import Answer, Asked, Role
 from rods.environments.base import Environment, Parameter, Tool
 from rods.family.environments.checking.scenarios import Scenario
-from rods.family.environments.procedural.operations import (
-    Operation,
-    assembled,
-    documentation,
-    helpers,
-    operations,
-    state,
-)
+from rods.family.environments.procedural import operations, skeletons
 from rods.family.environments.procedural.scenarios import draw_like, draw_scenario
-from rods.family.environments.procedural.skeletons import (
-    Skeleton,
-    class_name,
-    draw_skeleton,
-    draw_state,
-    listed,
-    plural,
-    words,
-)
 from rods.family.environments.programs import placed
 from rods.functions import made_by
 
@@ -55,8 +39,10 @@ def stateful(asked: Asked) -> Answer:
 def topic(asked: Asked) -> Answer:
     """One of a few domains, by the words of the task."""
     skeleton = _skeleton(asked.fields["task"])
-    kept = listed([words(kind.plural) for kind in skeleton.kinds], "and")
-    return {"description": f"The records of {skeleton.about}: {kept}, and {words(skeleton.link.plural)} of these."}
+    kept = skeletons.listed([skeletons.words(kind.plural) for kind in skeleton.kinds], "and")
+    return {
+        "description": f"The records of {skeleton.about}: {kept}, and {skeletons.words(skeleton.link.plural)} of these."
+    }
 
 
 def world_plan(asked: Asked) -> Answer:
@@ -65,28 +51,30 @@ def world_plan(asked: Asked) -> Answer:
     tools = [
         {
             "name": operation.name,
-            "group": class_name(plural(operation.noun)),
+            "group": skeletons.class_name(skeletons.plural(operation.noun)),
             "reads": operation.reads,
             "about": operation.about,
             "takes": [{"name": slot.name, "about": f"a {slot.takes}"} for slot in operation.slots],
         }
         for operation in _tools(skeleton)
     ]
-    rules = [f"{sentence.rstrip('.')}." for sentence in documentation(skeleton).split(". ")[1:]]
-    tables = [{"name": name, "about": f"{words(about)} and what else is known of each"} for name, about in kinds]
+    rules = [f"{sentence.rstrip('.')}." for sentence in operations.documentation(skeleton).split(". ")[1:]]
+    tables = [
+        {"name": name, "about": f"{skeletons.words(about)} and what else is known of each"} for name, about in kinds
+    ]
     return {"tables": tables, "rules": rules, "tools": tools}
 
 
 def world_state(asked: Asked) -> Answer:
     skeleton = _skeleton(asked.fields["topic"])
-    return {"code": "".join((state(skeleton), *helpers(skeleton)))}
+    return {"code": "".join((operations.state(skeleton), *operations.helpers(skeleton)))}
 
 
 def world_tool(asked: Asked) -> Answer:
     return {"code": planned(asked).method()}
 
 
-def planned(asked: Asked) -> Operation:
+def planned(asked: Asked) -> operations.Operation:
     """The operation that a tool is asked for."""
     name = asked.fields["tool"].partition("(")[0]
     return next(operation for operation in _tools(_skeleton(asked.fields["topic"])) if operation.name == name)
@@ -115,7 +103,7 @@ def scenario_state(asked: Asked) -> Answer:
         for more in range(VARIANTS):
             with suppress(LookupError):
                 return {"state": dict(_scenario(topic, _variant(asked, (number + more) % VARIANTS, same)).state)}
-    return {"state": draw_state(_skeleton(topic), number % TICKETS, 0)}
+    return {"state": skeletons.draw_state(_skeleton(topic), number % TICKETS, 0)}
 
 
 def scenario_task(asked: Asked) -> Answer:
@@ -142,7 +130,7 @@ def check_function(asked: Asked) -> Answer:
     scenario = _scenario(topic, int(TICKET.findall(asked.fields["task"])[-1]))
     wanted = (*scenario.checks, *scenario.guards)
     check = next(call for call in wanted if _condition(call) == asked.fields["condition"])
-    operation = next(known for known in operations(_skeleton(topic)) if known.name == check.name)
+    operation = next(known for known in operations.operations(_skeleton(topic)) if known.name == check.name)
     given = [f"{name} = {value!r}" for name, value in check.arguments.items()]
     body = "\n".join(f"    {line}" for line in ("db = world", *given, *operation.body))
     return {"code": f"def check(world: World) -> bool:\n{body}\n"}
@@ -161,21 +149,21 @@ def next_call(asked: Asked) -> Answer:
 
 
 @cache
-def _skeleton(topic: str) -> Skeleton:
+def _skeleton(topic: str) -> skeletons.Skeleton:
     seed = int(content_id(topic)[:8], 16)
-    drawn = (draw_skeleton(seed, number) for number in count())
+    drawn = (skeletons.draw_skeleton(seed, number) for number in count())
     return next(skeleton for skeleton in drawn if len(list(_tools(skeleton))) <= MOST_TOOLS)
 
 
-def _tools(skeleton: Skeleton) -> Iterator[Operation]:
-    return (operation for operation in operations(skeleton) if operation.role != "check")
+def _tools(skeleton: skeletons.Skeleton) -> Iterator[operations.Operation]:
+    return (operation for operation in operations.operations(skeleton) if operation.role != "check")
 
 
 @cache
 def _environment(topic: str) -> Environment:
     """The world of a topic, in this process: its code is this project's own."""
     with tempfile.TemporaryDirectory() as folder:
-        place = placed(assembled(_skeleton(topic)), Path(folder))
+        place = placed(operations.assembled(_skeleton(topic)), Path(folder))
         made: Environment = made_by(place, Environment, where="the stub's world")
         return made
 
@@ -212,12 +200,12 @@ def _ticket(asked: Asked) -> int:
             with suppress(LookupError):
                 if _scenario(topic, ticket).state == begins:
                     return ticket
-    return next(number for number in range(TICKETS) if draw_state(_skeleton(topic), number, 0) == begins)
+    return next(number for number in range(TICKETS) if skeletons.draw_state(_skeleton(topic), number, 0) == begins)
 
 
 def _condition(check: Call) -> str:
-    told = ", ".join(f"{words(name)} {value}" for name, value in check.arguments.items())
-    return f"The check {words(check.name)} holds for {told or 'all'}."
+    told = ", ".join(f"{skeletons.words(name)} {value}" for name, value in check.arguments.items())
+    return f"The check {skeletons.words(check.name)} holds for {told or 'all'}."
 
 
 def _tool(document: dict[str, Any]) -> Tool:

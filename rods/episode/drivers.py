@@ -15,19 +15,7 @@ from rods.calls import Call
 from rods.conversations import Persona
 from rods.dialects import Dialect
 from rods.environments.base import Environment, Instance, Result
-from rods.episode.engine import (
-    MAX_STEPS,
-    Answer,
-    Episode,
-    NeedCalls,
-    NeedOutcome,
-    NeedText,
-    NeedUser,
-    NeedVerdict,
-    Reply,
-    Request,
-    Trace,
-)
+from rods.episode import engine
 from rods.episode.goals import Goal, WholeGoal
 from rods.episode.users import User, procedural_user
 from rods.episode.watchdog import Alarm, Lanes
@@ -51,7 +39,7 @@ class Job:
     dialect: Dialect
     goal: Goal | WholeGoal
     interface: Interface = IDENTITY
-    max_steps: int = MAX_STEPS
+    max_steps: int = engine.MAX_STEPS
     visible_only: bool = True
     head: int = 0  # first turns that the ground truth plays
     user: User = procedural_user
@@ -63,17 +51,17 @@ class Job:
         """Whether it, or the environment itself, waits for somebody else."""
         return self.waits or self.environment.features.waits
 
-    def engine(self) -> Generator[Request, Any, Trace]:
+    def engine(self) -> Generator[engine.Request, Any, engine.Trace]:
         """The episode, before its first request."""
         rules = self.interface, self.max_steps, self.visible_only, self.head
-        return Episode(self.task, self.environment, self.dialect, *rules).play()
+        return engine.Episode(self.task, self.environment, self.dialect, *rules).play()
 
 
 @runtime_checkable
 class Played(Protocol):
     """An instance whose results depend on the conversation, not on its state alone: tools that a model plays (001)."""
 
-    def results(self, need: NeedCalls) -> Sequence[Result]:
+    def results(self, need: engine.NeedCalls) -> Sequence[Result]:
         """The results of `need.calls`, in order. Raises InfrastructureError where nobody plays them."""
 
 
@@ -86,20 +74,20 @@ class _Running:
         self.instance: Instance | None = None
         self.engine = job.engine()
 
-    def advance(self, answer: Answer) -> NeedText | Trace:
+    def advance(self, answer: engine.Answer) -> engine.NeedText | engine.Trace:
         try:
             with ALARM.within():
                 if self.instance is None:
                     with self._guarded():
                         self.instance = self._world()
                 request = self.engine.send(answer)
-                while not isinstance(request, NeedText):
+                while not isinstance(request, engine.NeedText):
                     with self._guarded():
                         given = self._answer(request)
                     request = self.engine.send(given)
                 return request
         except StopIteration as stop:
-            trace: Trace = stop.value
+            trace: engine.Trace = stop.value
             return trace
         except InfrastructureError:
             return self.lost()
@@ -126,24 +114,24 @@ class _Running:
         except ValueError as error:  # it was accepted when the task was: no policy has asked for it
             raise InfrastructureError(f"the state of task {self.job.task.id} is refused: {error}") from error
 
-    def lost(self) -> Trace:
+    def lost(self) -> engine.Trace:
         job = self.job
-        return Trace(job.task.id, (), "infrastructure", job.task.expected - job.head, head=job.head)
+        return engine.Trace(job.task.id, (), "infrastructure", job.task.expected - job.head, head=job.head)
 
-    def _answer(self, request: Request) -> Answer:
+    def _answer(self, request: engine.Request) -> engine.Answer:
         assert self.instance is not None
-        if isinstance(request, NeedCalls):
+        if isinstance(request, engine.NeedCalls):
             if isinstance(self.instance, Played):
                 return self.instance.results(request)
             return [_result(self.instance, call) for call in request.calls]
         task, goal = self.job.task, self.job.goal
-        if isinstance(request, NeedUser):
+        if isinstance(request, engine.NeedUser):
             assert isinstance(task, OpenTask) and isinstance(task.user, Persona)
             return self.job.user(task.user, request.said)
-        if isinstance(request, NeedOutcome):
+        if isinstance(request, engine.NeedOutcome):
             assert isinstance(goal, WholeGoal)
             return goal.outcome(self.instance, request)
-        assert isinstance(request, NeedVerdict) and not isinstance(goal, WholeGoal)
+        assert isinstance(request, engine.NeedVerdict) and not isinstance(goal, WholeGoal)
         return goal.verdict(self.instance, request)
 
 
@@ -155,18 +143,18 @@ def _result(instance: Instance, call: Call) -> Result:
 
 
 def run_lockstep(
-    jobs: Sequence[Job], complete: Callable[[Sequence[tuple[int, NeedText]]], Sequence[Reply]]
-) -> list[Trace]:
+    jobs: Sequence[Job], complete: Callable[[Sequence[tuple[int, engine.NeedText]]], Sequence[engine.Reply]]
+) -> list[engine.Trace]:
     """Runs all jobs together; returns their traces in order. `complete` gets (job index, need) of every episode that
     still waits for text and returns one reply for each, in the same order. Jobs that wait are advanced in threads, one
     each; the others, meanwhile, in this one."""
     running = [_Running(job) for job in jobs]
-    traces: dict[int, Trace] = {}
-    answers: dict[int, Reply | None] = dict.fromkeys(range(len(jobs)))
+    traces: dict[int, engine.Trace] = {}
+    answers: dict[int, engine.Reply | None] = dict.fromkeys(range(len(jobs)))
     slow = sum(job.slow for job in jobs)
     with Lanes(slow, "player") if slow else nullcontext() as threads:
         while answers:
-            begun: dict[int, Future[NeedText | Trace]] = {}
+            begun: dict[int, Future[engine.NeedText | engine.Trace]] = {}
             if threads is not None:
                 begun = {i: threads.submit(running[i].advance, answers[i]) for i in answers if running[i].job.slow}
             requests = {i: running[i].advance(answers[i]) for i in answers if i not in begun}
@@ -175,23 +163,23 @@ def run_lockstep(
                     requests[index] = future.result()
                 except InfrastructureError:  # it did not come back (rods.episode.watchdog)
                     requests[index] = running[index].lost()
-            traces |= {index: trace for index, trace in requests.items() if isinstance(trace, Trace)}
-            waiting = [(index, need) for index in answers if isinstance(need := requests[index], NeedText)]
+            traces |= {index: trace for index, trace in requests.items() if isinstance(trace, engine.Trace)}
+            waiting = [(index, need) for index in answers if isinstance(need := requests[index], engine.NeedText)]
             replies = complete(waiting) if waiting else ()
             answers = {index: reply for (index, _), reply in zip(waiting, replies, strict=True)}
     return [traces[index] for index in range(len(jobs))]
 
 
 async def run_episode(
-    job: Job, complete: Callable[[NeedText], Awaitable[Reply]], threads: Executor | None = None
-) -> Trace:
+    job: Job, complete: Callable[[engine.NeedText], Awaitable[engine.Reply]], threads: Executor | None = None
+) -> engine.Trace:
     """Runs one job, awaiting text from `complete`. It is advanced in one of `threads`; without, in place, or where it
     waits in one of its own."""
     if threads is None and job.slow:
         with Lanes(1, "player") as own:
             return await run_episode(job, complete, own)
     running = _Running(job)
-    answer: Reply | None = None
+    answer: engine.Reply | None = None
     while True:
         if threads is None:
             request = running.advance(answer)
@@ -200,17 +188,17 @@ async def run_episode(
                 request = await asyncio.get_running_loop().run_in_executor(threads, running.advance, answer)
             except InfrastructureError:  # it did not come back (rods.episode.watchdog)
                 request = running.lost()
-        if not isinstance(request, NeedText):
+        if not isinstance(request, engine.NeedText):
             return request
         answer = await complete(request)
 
 
-def played_again(job: Job, trace: Trace) -> Trace:
+def played_again(job: Job, trace: engine.Trace) -> engine.Trace:
     """The episode that the replies of `trace` make of `job`: the same one, where world, user and goal answer as before.
     One that asks for more replies than there were ends as an infrastructure failure."""
     texts = [step.text for turn in trace.turns for step in turn.steps]
-    replies = [Reply(text) for text in texts]
+    replies = [engine.Reply(text) for text in texts]
     if replies and (trace.end == "length" or trace.end == "context"):
-        replies[-1] = Reply(texts[-1], trace.end)
+        replies[-1] = engine.Reply(texts[-1], trace.end)
     left = iter(replies)
-    return run_lockstep([job], lambda waiting: [next(left, Reply("", "infrastructure"))])[0]
+    return run_lockstep([job], lambda waiting: [next(left, engine.Reply("", "infrastructure"))])[0]

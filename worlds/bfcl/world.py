@@ -23,18 +23,7 @@ from rods.environments.base import Features, Instance, Result, Tool
 from rods.environments.workers.worker import Order, Overrun, Worker
 from rods.errors import InfrastructureError
 from rods.tasks import state_json
-from rods.worlds.bfcl import wheel
-from rods.worlds.bfcl.bounds import (
-    IN_PROCESS_DIGITS,
-    MAX_DIGITS,
-    MAX_INTEGER,
-    MAX_RESULT,
-    MAX_TEXT,
-    MIN_INTEGER,
-    digits,
-    over,
-    short,
-)
+from rods.worlds.bfcl import bounds, wheel
 from rods.worlds.bfcl.classes import MODULES, STATELESS, keep_stocks, load
 from rods.worlds.bfcl.copies import ATOMS, copy_plain, decode, encode, same_object, view
 from rods.worlds.bfcl.execution import COMPUTE, PREFIX, BoundTool, answer, bound_tool, kind_of_error, reports_error
@@ -137,11 +126,11 @@ class Bfcl:
         """Few digits in-process, many in the worker, more not at all."""
         if arguments.keys() != set(bound.tool.parameter_names):
             return None  # all are required: the call itself will fail, and say how
-        asked, precision = digits(arguments), arguments.get("precision")
-        if asked is not None and asked <= IN_PROCESS_DIGITS:
+        asked, precision = bounds.digits(arguments), arguments.get("precision")
+        if asked is not None and asked <= bounds.IN_PROCESS_DIGITS:
             return None
-        if isinstance(precision, (int, float)) and precision > MAX_DIGITS:
-            return Result(f"{PREFIX}a precision of {precision}; at most {MAX_DIGITS}", None, "bounds")
+        if isinstance(precision, (int, float)) and precision > bounds.MAX_DIGITS:
+            return Result(f"{PREFIX}a precision of {precision}; at most {bounds.MAX_DIGITS}", None, "bounds")
         request = {"wheel": str(self.file), "name": bound.tool.name, "arguments": dict(arguments)}
         try:
             reply = self._worker.call(request)
@@ -183,18 +172,18 @@ class BfclWorld:
         for value in arguments.values():
             kind = type(value)
             if kind is str:
-                if len(value) <= MAX_TEXT:
+                if len(value) <= bounds.MAX_TEXT:
                     continue
             elif kind is int:
-                if MIN_INTEGER <= value <= MAX_INTEGER:
+                if bounds.MIN_INTEGER <= value <= bounds.MAX_INTEGER:
                     continue
             elif kind is bool:
                 continue
             elif kind not in ATOMS:
                 nested = True
-                if kind is list and short(value):
+                if kind is list and bounds.short(value):
                     continue
-            if (why := over(value)) is not None:
+            if (why := bounds.over(value)) is not None:
                 return Result(f"{PREFIX}{call.name}: {why}", None, "bounds")
         target = self._objects[group]
         if takes is not None:
@@ -233,8 +222,8 @@ class BfclWorld:
             return Result(f"{PREFIX}maximum recursion depth exceeded", None, "bounds")
         except Exception as problem:  # noqa: BLE001 the exception is the tool's answer
             return Result(f"{PREFIX}{problem}", None, kind_of_error(tool, arguments, problem))
-        if len(text) > MAX_RESULT:
-            return Result(f"{PREFIX}a result of {len(text)} characters; at most {MAX_RESULT}", None, "too_large")
+        if len(text) > bounds.MAX_RESULT:
+            return Result(f"{PREFIX}a result of {len(text)} characters; at most {bounds.MAX_RESULT}", None, "too_large")
         return answer((text, None, error, None))
 
     def object(self, name: str) -> Any:

@@ -6,27 +6,20 @@ from typing import Any
 from rods.composing.catalogue import Domain, Scene, Worded
 from rods.environments.base import Results
 from rods.tasks import Task
-from rods.worlds.bfcl.catalogue.scenario import (
-    FIRST_NAMES,
-    LAST_NAMES,
-    ClassCatalogue,
-    ScenarioRequest,
-    object_of,
-    tables,
-)
+from rods.worlds.bfcl.catalogue import scenario
 
 MESSAGE_API, TWITTER_API, TICKET_API = "MessageAPI", "TwitterAPI", "TicketAPI"
-_MESSAGES, _TWEETS, _TICKETS = tables("messages"), tables("tweets"), tables("tickets")
-_workspace, _feed, _queue = map(object_of, (MESSAGE_API, TWITTER_API, TICKET_API))
+_MESSAGES, _TWEETS, _TICKETS = scenario.tables("messages"), scenario.tables("tweets"), scenario.tables("tickets")
+_workspace, _feed, _queue = map(scenario.object_of, (MESSAGE_API, TWITTER_API, TICKET_API))
 _HANDLES: tuple[str, ...] = _TWEETS.pools["handles"]
 _TAGS: tuple[str, ...] = _TWEETS.pools["tags"]
 _TAG_LISTS = [[tag] for tag in _TAGS] + [[tag, other] for tag, other in zip(_TAGS, _TAGS[4:], strict=False)]
 
 
-def make_workspace(request: ScenarioRequest) -> dict[str, Any]:
+def make_workspace(request: scenario.ScenarioRequest) -> dict[str, Any]:
     """Four to six people, some messages; logged in unless a recipe logs in."""
     rng = request.rng
-    people = request.fresh(FIRST_NAMES, rng.randint(4, 6))
+    people = request.fresh(scenario.FIRST_NAMES, rng.randint(4, 6))
     users = {name: f"USR{number:03d}" for number, name in enumerate(people, start=1)}
     ids = list(users.values())
     me = ids[0]
@@ -42,7 +35,7 @@ def make_workspace(request: ScenarioRequest) -> dict[str, Any]:
     }
 
 
-def make_timeline(request: ScenarioRequest) -> dict[str, Any]:
+def make_timeline(request: scenario.ScenarioRequest) -> dict[str, Any]:
     """Some tweets, people to follow; signed in unless a recipe signs in."""
     rng = request.rng
     me, *others = request.fresh(_HANDLES, 5)
@@ -85,10 +78,10 @@ def shared_mentions(task: Task, results: Results) -> Iterator[tuple[int, int, st
                 yield turn, index, "mentions somebody on a tweet posted without mentions (worlds share its list)"
 
 
-def make_queue(request: ScenarioRequest) -> dict[str, Any]:
+def make_queue(request: scenario.ScenarioRequest) -> dict[str, Any]:
     """Some open tickets; logged in unless a recipe logs in."""
     rng = request.rng
-    me = f"{request.fresh(FIRST_NAMES)[0]} {request.fresh(LAST_NAMES)[0]}"
+    me = f"{request.fresh(scenario.FIRST_NAMES)[0]} {request.fresh(scenario.LAST_NAMES)[0]}"
     first = rng.randint(120, 9_000)
     queue = [
         {
@@ -97,7 +90,7 @@ def make_queue(request: ScenarioRequest) -> dict[str, Any]:
             "description": rng.choice(_TICKETS.domains["description"]),
             "status": "Open",
             "priority": rng.randint(1, 4),
-            "created_by": me if place else rng.choice(FIRST_NAMES),
+            "created_by": me if place else rng.choice(scenario.FIRST_NAMES),
         }
         for place, title in enumerate(rng.sample(_TICKETS.domains["title"], rng.randint(2, 3)))
     ]
@@ -170,7 +163,7 @@ MESSAGE_DOMAINS: Mapping[str, Domain] = {
     "colleague_id": _colleague_ids,
     "addressed": lambda scene: [number for number in _colleague_ids(scene) if number in _receivers(scene)],
     "addressed_name": lambda scene: [name for name in _colleagues(scene) if _users(scene)[name] in _receivers(scene)],
-    "stranger": lambda scene: [name for name in FIRST_NAMES if name not in _users(scene)],
+    "stranger": lambda scene: [name for name in scenario.FIRST_NAMES if name not in _users(scene)],
     "keyword": _keywords,
 }
 TWEET_DOMAINS: Mapping[str, Domain] = {
@@ -188,9 +181,10 @@ TICKET_DOMAINS: Mapping[str, Domain] = {
     "ticket_number": _tickets,
     "update": lambda scene: _UPDATES,
     "agent": lambda scene: [
-        f"{first.lower()}.{last.lower()}" for first, last in zip(FIRST_NAMES, LAST_NAMES, strict=False)
+        f"{first.lower()}.{last.lower()}"
+        for first, last in zip(scenario.FIRST_NAMES, scenario.LAST_NAMES, strict=False)
     ],
 }
-MESSAGES = ClassCatalogue(MESSAGE_API, _MESSAGES, MESSAGE_DOMAINS, make_workspace)
-TWEETS = ClassCatalogue(TWITTER_API, _TWEETS, TWEET_DOMAINS, make_timeline)
-TICKETS = ClassCatalogue(TICKET_API, _TICKETS, TICKET_DOMAINS, make_queue)
+MESSAGES = scenario.ClassCatalogue(MESSAGE_API, _MESSAGES, MESSAGE_DOMAINS, make_workspace)
+TWEETS = scenario.ClassCatalogue(TWITTER_API, _TWEETS, TWEET_DOMAINS, make_timeline)
+TICKETS = scenario.ClassCatalogue(TICKET_API, _TICKETS, TICKET_DOMAINS, make_queue)
