@@ -16,14 +16,15 @@ def all_survived(row: Row, least: int) -> None:
     assert (row.lost, row.twice, row.wrong) == (0, 0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "share", "least"),
     [
-        pytest.param("kills", 9, 10, marks=pytest.mark.slow),
+        ("kills", 9, 10),
         ("kills_of_recoveries", 20, 5),
-        pytest.param("full_disk", 11, 5, marks=pytest.mark.slow),
-        pytest.param("failing_fsync", 11, 5, marks=pytest.mark.slow),
-        pytest.param("power_cuts", 16, 8, marks=pytest.mark.slow),
+        ("full_disk", 11, 5),
+        ("failing_fsync", 11, 5),
+        ("power_cuts", 16, 8),
     ],
 )
 def test_the_trainer_survives(trainer: Workload, name: str, share: int, least: int) -> None:

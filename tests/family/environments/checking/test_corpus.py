@@ -16,7 +16,7 @@ from tests.family.environments.checking.small_world import checked, spoilt
 from tests.family.environments.checking.test_worlds import HIDDEN, RUNNING, STATIC, STATIC_TOO
 
 SEEDS = range(10)
-SHARE = 4  # one in so many is tried where not all are
+SHARE = 8  # one in so many is tried where not all are
 CORPUS = tomllib.loads(Path(__file__).with_name("corpus.toml").read_text(encoding="utf-8"))
 # By name, what is to find it, and the changes of the source.
 DEFECTS = {name: (set(world["controls"].split()), world["changes"]) for name, world in CORPUS["defects"].items()}

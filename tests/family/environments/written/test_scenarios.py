@@ -59,9 +59,8 @@ def load(tmp_path: Path) -> Iterator[Callable[[tuple[str, str]], Sandboxed]]:
         yield loaded
 
 
-@pytest.mark.parametrize(
-    "number", [1, *(pytest.param(number, marks=pytest.mark.slow) for number in (2, 3))]
-)  # the agent's own call, the search for what is needless, the controls
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2, 3])  # the agent's own call, the search for what is needless, the controls
 async def test_a_killed_process_is_not_the_fault_of_the_scenario(
     load: Callable[[tuple[str, str]], Sandboxed], monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
