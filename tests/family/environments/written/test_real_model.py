@@ -32,7 +32,7 @@ from rods.prompts import FOLDER
 TEXTS = ["Lend me the book about clouds until friday.", "Move my appointment with the vet to monday.", "Rhyme on blue."]
 STAGES = sorted(path.stem for path in FOLDER.glob("*.txt") if path.stem.startswith(("topic_", "world_", "scenario_")))
 BRIEF = Writing(rounds=2, tries=2, corrections=1, witness_tries=1, witness_calls=12)
-BRIEFER = BRIEF.model_copy(update={"witness_calls": 4})  # for who goes on to the limit
+BRIEFER = BRIEF.model_copy(update={"rounds": 1, "tries": 1, "witness_calls": 4})  # for who goes on to the limit
 SHORT = {"topic_filter": 60, "topic_inference": 80, "world_tester": 120, "scenario_solver": 100}  # tokens
 SANDBOX = Sandbox(workers=1, seconds=20.0)
 
