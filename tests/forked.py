@@ -1,5 +1,5 @@
-"""`python -m rods.<program>` in processes of their own that are forked from one which has imported everything already:
-many starts of the same few programs take their own time, not that of their imports.
+"""`python -m <module>` in processes of their own that are forked from one which has imported everything already: many
+starts of the same few programs take their own time, not that of their imports.
 
 A start differs from one of the interpreter in its imports alone; what tests those uses `subprocess`. Each test process
 has at most one such parent for each set of imports, which ends with it.
@@ -177,7 +177,7 @@ def _become(request: dict, files: list[int]) -> None:
     os.environ.update(request["env"])
     sys.argv[1:] = request["arguments"]
     sys.path[0] = request["cwd"]
-    runpy.run_module(f"rods.{request['program']}", run_name="__main__", alter_sys=True)
+    runpy.run_module(request["program"], run_name="__main__", alter_sys=True)
     sys.exit()
 
 

@@ -52,7 +52,7 @@ class Pair:
     def start(self, name: str) -> None:
         arguments = (self.run, "--config", self.config)
         with (self.run.parent / f"{name}.err").open("ab") as errors, Path(os.devnull).open("r+b") as nothing:
-            self.processes[name] = forked.Process(name, arguments, IMPORTS[name], (nothing, nothing, errors))
+            self.processes[name] = forked.Process(f"rods.{name}", arguments, IMPORTS[name], (nothing, nothing, errors))
 
     def kill(self, name: str) -> None:
         self.processes[name].kill()

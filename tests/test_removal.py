@@ -20,7 +20,7 @@ from rods.errors import EXIT_USER
 from tests.conftest import NEEDED, WHOLE
 from tests.parts import PARTS, ROOT
 
-QUICK = ("bfcl",)
+UP, *LOOKS = (["up", "run", "--config", "run.toml"], ["verify", "run", "--replay"], ["status", "run"])
 NEW = ("new", "refused", "--config", "run.toml")
 # part, what is added to the configuration, what is asked of `rods`, what is said where the part is gone
 ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
@@ -112,10 +112,10 @@ def copied(tree: Path, left_out: tuple[str, ...]) -> None:
     subprocess.run("git init -q && git add .", shell=True, cwd=tree, check=True)  # which pages and files there are
 
 
-def live(folder: Path, path: Path) -> None:
+def live(folder: Path, path: Path, *looks: list[str]) -> None:
     """A run of the core from its configuration to its end, and what is said of it."""
     (folder / "run.toml").write_text(CONFIG)
-    for verb in (["up", "run", "--config", "run.toml"], ["verify", "run", "--replay"], ["status", "run"]):
+    for verb in (UP, *looks):
         done = run(folder, path, "-m", "rods.console", *verb)
         assert done.returncode == 0, done.stdout + done.stderr
     assert list(read(folder / "run" / EXPANDED)), "the daemon has written variants"
@@ -132,17 +132,18 @@ def ask_for(gone: Sequence[str], folder: Path, path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", [part if part in QUICK else pytest.param(part, marks=pytest.mark.slow) for part in PARTS]
+    "parts", [[*PARTS], *(pytest.param([part], marks=pytest.mark.slow) for part in PARTS)], ids="+".join
 )
-def test_a_run_of_the_core_imports_nothing_of_a_part(part: str, tmp_path: Path) -> None:
+def test_a_run_of_the_core_imports_nothing_of_a_part(parts: list[str], tmp_path: Path) -> None:
+    """With one part refused the run is not looked at, since that needs nothing of all of them (WHOLE=1: it is)."""
     hook = tmp_path / "hook"
     hook.mkdir()
-    refused = [f"rods.{folder.replace('/', '.')}" for folder in PARTS[part]]
+    refused = [f"rods.{folder.replace('/', '.')}" for part in parts for folder in PARTS[part]]
     (hook / "sitecustomize.py").write_text(HOOK.format(refused=refused))
     assert "is taken out" in run(tmp_path, hook, "-c", f"import {refused[0]}").stderr
-    live(tmp_path, hook)
-    if PARTS[part][0].startswith("family"):  # worlds and benchmarks are read from their folders, which are still there
-        ask_for([part], tmp_path, hook)
+    live(tmp_path, hook, *(LOOKS if len(parts) > 1 or os.environ.get(WHOLE) else ()))
+    # Worlds and benchmarks are read from their folders, which are still there.
+    ask_for([part for part in parts if len(parts) == 1 and PARTS[part][0].startswith("family")], tmp_path, hook)
 
 
 @pytest.fixture(scope="module")
@@ -169,21 +170,22 @@ def test_the_core_works_where_the_folders_are_gone(
     """What is gone is refused by its name. Without any of them everything else is imported, a run goes from its
     beginning to its end, the story passes, no test that says that it needs a part passes, and all other tests can be
     collected; that no other module needs a part is otherwise the linter's to say. With WHOLE=1 all of that is done
-    without each in turn, and all tests run but for the slow ones: those that need no part where all are gone, the
-    others without each of the parts that they do not need."""
+    without each in turn, with slow tests too where they must not pass, and all other tests run but for the slow ones:
+    those that need no part where all are gone, the others without each of the parts that they do not need."""
     tree = tmp_path / "tree"
     copied(tree, tuple(f"{folder}/" for part in gone for folder in PARTS[part]))
     ask_for(gone, tmp_path, tree)
     if len(gone) == len(PARTS) or os.environ.get(WHOLE):
         done = run(tmp_path, tree, "-c", IMPORTS)
         assert done.returncode == 0 and done.stdout.strip() == str(tree / "rods" / "__init__.py"), done.stderr
-        live(tmp_path, tree)
+        live(tmp_path, tree, *LOOKS)
         tests: tuple[str, ...] = (*PYTEST, "tests/test_story.py")
         if os.environ.get(WHOLE):
             needless: frozenset[str] = request.getfixturevalue("needless")
             asked_for = needless if len(gone) == len(PARTS) else collected(tree, "not slow") - needless
             (tmp_path / "asked").write_text("\n".join(sorted(asked_for)))
             tests = ("-m", "tests.rerun", f"@{tmp_path / 'asked'}")
-        for asked, more in ((tests, {WHOLE: ""}), ((*PYTEST, "-m", "needs"), {NEEDED: "1"})):  # the last collects all
+        needs = "needs" if os.environ.get(WHOLE) else "needs and not slow"
+        for asked, more in ((tests, {WHOLE: ""}), ((*PYTEST, "-m", needs), {NEEDED: "1"})):  # the last collects all
             done = run(tree, tree, *asked, **more)
             assert done.returncode == 0, done.stdout[-3000:] + done.stderr

@@ -69,7 +69,7 @@ def test_it_trains_scores_and_says_how_difficult_it_became(folder: Path, monkeyp
     small = {
         "training": {"steps": 2, "batch_tasks": 2, "checkpoint_steps": 2},
         "policy": {"warm_start_steps": 3},
-        "rollouts": {"rollouts_per_task": 2},
+        "rollouts": {"rollouts_per_task": 2, "max_steps": 3, "max_reply_tokens": 16},
     }
     lines = [
         nano_trustee.measured_with_drawn_tasks(folder / name.replace(" ", "_"), name, 1, values)

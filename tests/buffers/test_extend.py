@@ -105,6 +105,7 @@ def test_a_stage_needs_tasks(tmp_path: Path) -> None:
         extend(run, lasting(100, *STAGES, {"types": ["base"]}))
 
 
+@pytest.mark.slow
 def test_nobody_may_be_at_work_and_who_has_just_started_learns_of_it(tmp_path: Path) -> None:
     run = played(tmp_path / "run", 1)
     before = Run.open(run.path)

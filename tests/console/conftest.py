@@ -40,7 +40,7 @@ Rods = Callable[..., "subprocess.CompletedProcess[str]"]
 def rods(*arguments: str | Path, stdin: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Runs the command line in a process of its own."""
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return forked.run("console", arguments, IMPORTS, stdin=stdin, cwd=cwd, env=env)
+    return forked.run("rods.console", arguments, IMPORTS, stdin=stdin, cwd=cwd, env=env)
 
 
 @pytest.fixture(scope="session")

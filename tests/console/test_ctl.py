@@ -110,6 +110,7 @@ def test_calls_in_flight_and_requests_are_bounded_while_the_daemon_works(
     ]
 
 
+@pytest.mark.slow
 def test_more_workers_begin_at_once(tmp_path: Path, server: Stub, capsys: Capture) -> None:
     server.use(Script(answer=ROLES, latency=0.5))
     server.forget()

@@ -18,6 +18,7 @@ from tests.environments import load
 ENDPOINT = '[[operation.endpoints]]\nmodel = "m"\nurls = ["http://127.0.0.1:9/v1"]\n'
 
 
+@pytest.mark.slow
 def test_steps_without_a_boundary_task_are_considered_without_picks_and_status_says_why(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(CONFIG.replace('kind = "simulated"', 'kind = "simulated"\nskill = 9.0'))
     done = rods("up", tmp_path / "run", "--config", tmp_path / "run.toml")
@@ -29,6 +30,7 @@ def test_steps_without_a_boundary_task_are_considered_without_picks_and_status_s
     assert "no active task is at the boundary (mean reward 0.2 to 0.85)" in note and "[zones]" in note
 
 
+@pytest.mark.slow
 def test_an_environment_without_a_phrase_book_is_named_where_the_run_is_made_and_where_it_is_looked_at(
     tmp_path: Path,
 ) -> None:

@@ -102,7 +102,7 @@ class Daemon:
         self.stderr = os.fdopen(reading)
         with Path(os.devnull).open("r+b") as nothing, os.fdopen(writing, "wb") as errors:
             env = {**os.environ, "OMP_NUM_THREADS": "1"}
-            self.process = forked.Process("daemon", (path, *options), IMPORTS, (nothing, nothing, errors), env=env)
+            self.process = forked.Process("rods.daemon", (path, *options), IMPORTS, (nothing, nothing, errors), env=env)
         if file_bytes:
             resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
 

@@ -136,6 +136,7 @@ def test_each_variant_has_one_backbone_drawn_by_weight(tmp_path: Path, stub: Stu
         assert {record["task"]["provenance"]["model"]} == backbones[f"{record['pick']}#{record['index']}"]
 
 
+@pytest.mark.slow
 def test_a_spent_budget_ends_the_picks_and_not_the_daemon(
     tmp_path: Path, stub: Stub, capsys: pytest.CaptureFixture[str]
 ) -> None:

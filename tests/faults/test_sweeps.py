@@ -20,11 +20,11 @@ def all_survived(row: Row, least: int) -> None:
 @pytest.mark.parametrize(
     ("name", "share", "least"),
     [
-        ("kills", 9, 10),
-        ("kills_of_recoveries", 20, 5),
-        ("full_disk", 11, 5),
-        ("failing_fsync", 11, 5),
-        ("power_cuts", 16, 8),
+        ("kills", 18, 5),
+        ("kills_of_recoveries", 40, 2),
+        ("full_disk", 18, 3),
+        ("failing_fsync", 18, 3),
+        ("power_cuts", 32, 4),
     ],
 )
 def test_the_trainer_survives(trainer: Workload, name: str, share: int, least: int) -> None:
@@ -32,7 +32,7 @@ def test_the_trainer_survives(trainer: Workload, name: str, share: int, least: i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "share", "least"), [("kills", 12, 5), ("full_disk", 23, 3), ("power_cuts", 16, 5)])
+@pytest.mark.parametrize(("name", "share", "least"), [("kills", 24, 2), ("full_disk", 35, 2), ("power_cuts", 32, 2)])
 def test_a_run_is_made_whole_or_not_at_all(new_run: Workload, name: str, share: int, least: int) -> None:
     all_survived(getattr(sweeps, name)(new_run, share), least)
 
@@ -41,11 +41,11 @@ def test_a_run_is_made_whole_or_not_at_all(new_run: Workload, name: str, share: 
 @pytest.mark.parametrize(
     ("name", "share", "least"),
     [
-        ("kills", 33, 4),
+        ("kills", 50, 2),
         ("kills_of_recoveries", 50, 2),
         ("full_disk", 33, 3),
         ("failing_fsync", 33, 2),
-        ("power_cuts", 40, 4),
+        ("power_cuts", 80, 2),
     ],
 )
 def test_the_daemon_survives(daemon: Workload, name: str, share: int, least: int) -> None:
@@ -70,4 +70,4 @@ def test_no_flipped_bit_is_believed(daemon: Workload, scratch: Path) -> None:
 
 @pytest.mark.slow
 def test_random_kills_under_load_take_nothing_back(scratch: Path) -> None:
-    all_survived(random_kills.random_kills(scratch, 20), 21)
+    all_survived(random_kills.random_kills(scratch, 10), 11)

@@ -85,14 +85,14 @@ def _arguments(run: Path, config: Path | None) -> list[str]:
 
 def train(run: Path, config: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
     """`rods-train` from start to end."""
-    return forked.run("trainer", _arguments(run, config), IMPORTS, timeout=600, **options)
+    return forked.run("rods.trainer", _arguments(run, config), IMPORTS, timeout=600, **options)
 
 
 def train_replayed(run: Path, config: Path, drawn: Path, given: Path | None = None) -> subprocess.CompletedProcess[str]:
     """`rods-train` in a process that writes the tokens which it draws to `drawn`, and draws those in `given`
     (tests.trainer.replayed)."""
-    command = [sys.executable, "-m", "tests.trainer.replayed", *_arguments(run, config)]
-    return subprocess.run(command, env=replaying(drawn, given), capture_output=True, text=True, timeout=600)
+    arguments, env = _arguments(run, config), replaying(drawn, given)
+    return forked.run("tests.trainer.replayed", arguments, IMPORTS, timeout=600, env=env)
 
 
 def replaying(drawn: Path, given: Path | None = None) -> dict[str, str]:
@@ -103,7 +103,7 @@ def replaying(drawn: Path, given: Path | None = None) -> dict[str, str]:
 def start(run: Path, config: Path, errors: IO[bytes] | None = None) -> forked.Process:
     """`rods-train` as a process, to be watched and killed. What it says goes to `errors`."""
     with Path(os.devnull).open("r+b") as nothing:
-        return forked.Process("trainer", _arguments(run, config), IMPORTS, (nothing, nothing, errors or nothing))
+        return forked.Process("rods.trainer", _arguments(run, config), IMPORTS, (nothing, nothing, errors or nothing))
 
 
 def complaint(done: subprocess.CompletedProcess[str]) -> str:

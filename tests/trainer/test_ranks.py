@@ -67,7 +67,7 @@ def ranks_of(run: Path, config: Path, processes: int = 2) -> tuple[set[int], str
         started = []
         for rank in range(processes):
             env = {**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"}
-            child = forked.Process("trainer", arguments, IMPORTS, (nothing, said, said), env=env)
+            child = forked.Process("rods.trainer", arguments, IMPORTS, (nothing, said, said), env=env)
             started.append(stack.enter_context(child))
         codes = {child.wait(600) for child in started}
         said.seek(0)

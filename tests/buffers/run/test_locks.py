@@ -154,6 +154,7 @@ def test_a_lock_that_outlived_its_machine_is_told_apart(tmp_path: Path, monkeypa
             Ownership(tmp_path, "pool.jsonl", "trainer")
 
 
+@pytest.mark.slow
 def test_an_owner_that_was_given_up_for_dead_notices_it(tmp_path: Path) -> None:
     """As a machine does that slept while another one took over."""
     with Ownership(tmp_path, "pool.jsonl", "trainer") as held:

@@ -81,6 +81,7 @@ def reported(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
     return found
 
 
+@pytest.mark.slow
 def test_two_endpoints_on_a_world_of_one_s_own_are_compared_in_pairs(
     library: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,9 +29,9 @@ from tests.family.simulation.conversations import DONE, TAGS, expected, one_draw
 
 SMALL = Levels(tools=1, calls=1, turns=1, system=3, persona=1, ambiguity=0, criteria=2)
 BRIEF = Roles(
-    simulated_tool=Role(reason=60, tokens=400),
-    simulated_user=Role(reason=60, tokens=700),
-    simulated_verifier=Role(reason=60, tokens=160),
+    simulated_tool=Role(reason=30, tokens=300),
+    simulated_user=Role(reason=30, tokens=300),
+    simulated_verifier=Role(reason=30, tokens=160),
 )
 ASK = TAGS.answer("Is there anything that I should know?")
 
@@ -69,7 +69,7 @@ def test_conversations_that_a_small_model_plays_end_in_every_way_and_are_judged(
         (0, [Reply("", "infrastructure")], "infrastructure"),
     ]
     used: list[Usage] = []
-    played = {"tools": "model", "user": "model", "verifier": "model", "tries": 4}
+    played = {"tools": "model", "user": "model", "verifier": "model", "tries": 2}
     config = parse_config({"simulation": played, "roles": BRIEF.model_dump(mode="json")}, where="test")
     players, gone = Players(ENVIRONMENTS, config), Players(ENVIRONMENTS, config)
     served = served.model_copy(update={"thinking_tokens": 0})  # no thoughts, no more room for an answer that was cut

@@ -128,6 +128,7 @@ def test_a_player_that_breaks_ends_its_own_episode(driver: Driver, error: Except
     assert well.resolved == 2 and (lost.end, lost.outcome) == ("infrastructure", None)
 
 
+@pytest.mark.slow
 def test_only_time_that_is_spent_on_computing_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drivers, "Lanes", partial(Lanes, patience=0.8))
     over = threading.Event()

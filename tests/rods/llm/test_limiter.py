@@ -127,6 +127,7 @@ async def test_the_stub_sees_at_most_the_bound(stub: Stub) -> None:
     assert stub.counts()["connections"] <= 10
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 async def test_the_queue_of_a_full_server_is_seen_and_kept_short(stub: Stub) -> None:
     stub.use(Script(latency=0.05, slots=8))

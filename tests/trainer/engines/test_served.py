@@ -204,6 +204,7 @@ def test_slow_environments_do_not_hold_up_the_other_episodes() -> None:
     assert len(found[0].spans) > 1 and all(one == found[0] for one in found)
 
 
+@pytest.mark.slow
 def test_a_call_that_never_comes_back_costs_its_rollout_and_not_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     local, never, lanes = engine(), threading.Event(), []
 

@@ -263,6 +263,7 @@ def test_a_world_that_is_garbage_ends_though_the_collector_interrupts_whoever_st
     until_gone(server)
 
 
+@pytest.mark.slow
 def test_a_server_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     from rods.worlds.mcp.description import Description
     from rods.worlds.mcp.sessions import Session

@@ -251,6 +251,7 @@ if frame.f_locals['do'] == 'replay':
 """
 
 
+@pytest.mark.slow
 def test_a_request_keeps_to_its_total_time_whatever_has_to_be_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     require_tier("landlock")
     monkeypatch.setattr(module, "WORLD_REMADE", 2.0)

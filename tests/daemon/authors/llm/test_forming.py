@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -121,9 +122,9 @@ async def test_what_can_be_served_without_what_is_missing_is_dropped(stub: Stub,
     ],
 )
 async def test_a_model_chooses_among_the_functions_that_may_go_and_another_goes_when_the_first_is_not_missed(
-    stub: Stub, calls: str, habit: str, asked: list[str]
+    stub: Stub, two_to_choose_from: tuple[Task, list[str]], calls: str, habit: str, asked: list[str]
 ) -> None:
-    root, choices = await two_to_choose_from()
+    root, choices = two_to_choose_from
     async with later(stub, habit, of=root, calls=calls) as it:
         variant = await it.bench.variant(root, it.author)
     check_form(variant)
@@ -131,13 +132,14 @@ async def test_a_model_chooses_among_the_functions_that_may_go_and_another_goes_
     assert list(variant.held_out.values()) == [(choices[habit == "searches_elsewhere"],)]
 
 
-async def two_to_choose_from() -> tuple[Task, list[str]]:
+@pytest.fixture(scope="module")
+def two_to_choose_from() -> tuple[Task, list[str]]:
     """A seed with two functions of which one is to be taken away, the first of them search_mail."""
     for task in desk.generate(5, 120, 0):
         with contextlib.suppress(LookupError):
             if task.type != "miss_func":
                 continue
-            draft = (await steady(task)).draft
+            draft = asyncio.run(steady(task)).draft
             turn = next(turn for turn, calls in enumerate(draft.turns) if not calls)
             choices = task_types.removable(catalogue_for(load("desk")), draft, turn + 1)
             if len(choices) == 1 and choices[0][0] == "search_mail" and len(choices[0]) == 2:
@@ -146,8 +148,10 @@ async def two_to_choose_from() -> tuple[Task, list[str]]:
 
 
 @pytest.mark.parametrize(("habit", "told"), [("telling", "must not say"), ("dropping", "must still say")])
-async def test_a_value_left_open_is_gone_and_the_others_stay(stub: Stub, habit: str, told: str) -> None:
-    root = await one_call_of_two_values()
+async def test_a_value_left_open_is_gone_and_the_others_stay(
+    stub: Stub, one_call_of_two_values: Task, habit: str, told: str
+) -> None:
+    root = one_call_of_two_values
     async with later(stub, habit, of=root) as it:
         assert await it.bench.write(root, it.author) == "query_verify_failed"
     (rejection,) = it.bench.rejections
@@ -155,11 +159,12 @@ async def test_a_value_left_open_is_gone_and_the_others_stay(stub: Stub, habit: 
     assert it.stages() == ["rewrite", "judge", *["adversarial"] * 3]
 
 
-async def one_call_of_two_values() -> Task:
+@pytest.fixture(scope="module")
+def one_call_of_two_values() -> Task:
     """A miss_param seed whose variant has a call of two said values in the turn that is asked for in vain, alone."""
     for task in desk.generate(5, 120, 0):
         with contextlib.suppress(LookupError):
-            if task.type == "miss_param" and tells((await steady(task)).draft, values=2, calls=1):
+            if task.type == "miss_param" and tells(asyncio.run(steady(task)).draft, values=2, calls=1):
                 return task
     raise AssertionError("no seed has such a call")
 
