@@ -69,7 +69,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
     return {record["kind"]: record for log in logs for record in read(run.path / log)} | {"run": {"path": run.path}}
 
 
-@pytest.mark.needs("simulation")
+@pytest.mark.needs("simulation", "feedback")
 def test_example_lines_are_records_with_right_checksums_seqs_and_ids() -> None:
     for block in EXAMPLES:
         for seq, line in enumerate(block.splitlines(), start=1):

@@ -84,6 +84,7 @@ def test_a_careless_teacher_spoils_every_kind_of_turn_but_never_the_form(tasks):
     assert all(sum(of_kind) <= 0.2 * len(of_kind) for of_kind in resolved.values()), resolved
 
 
+@pytest.mark.needs("seal")
 @pytest.mark.needs("feedback")
 def test_recoveries_are_failures_that_a_hint_answers_and_a_right_step_follows(tasks):
     """Of a teacher who is always careless and always recovers: whatever turn expects calls fails once and is resolved,
@@ -105,6 +106,7 @@ def test_recoveries_are_failures_that_a_hint_answers_and_a_right_step_follows(ta
     assert kinds == {"tool", "unknown_tool", "bad_arguments", "bounds"} and {"need", "no", "look"} <= words
 
 
+@pytest.mark.needs("seal")
 @pytest.mark.needs("feedback")
 def test_other_demonstrations_have_no_hints_and_end_a_turn_that_went_wrong(tasks):
     teacher = _teacher(0.5)

@@ -359,6 +359,7 @@ def test_precision_is_put_back(bfcl):
     assert (getcontext().prec, mpmath.mp.prec) == before
 
 
+@pytest.mark.needs("seal")
 def test_values_that_descriptions_list_are_known_and_shown_as_bfcl_has_them(bfcl, tasks):
     """BFCL's schemas have no `enum`: what calls are held against, and SEAL's cue, come from the words."""
     tools = bfcl.tools()
