@@ -82,7 +82,7 @@ def staged(name: str) -> tuple[list[tuple[Any, ...]], list[str], set[str]]:
     return stages, [stage["interface"] for stage in found["curriculum"]["stages"]], others
 
 
-@pytest.mark.needs("feedback", "seal")
+@pytest.mark.needs("feedback")
 def test_a_condition_of_the_feedback_study_is_what_its_name_says() -> None:
     study = nano_feedback.STUDY
     static, whole = [(ALL, "progress", "plain", True, 24)], list(STAGES.values())
