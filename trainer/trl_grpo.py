@@ -34,16 +34,7 @@ from rods.buffers.run.run import Run
 from rods.canonical import keyed_random
 from rods.errors import InfrastructureError
 from rods.observations import Update
-from rods.trainer import batches, sharding, torch_settings
-from rods.trainer.advantages import (
-    AdvantageEstimate,
-    Array,
-    advantages,
-    load_hook,
-    most_varied,
-    reweighted,
-    with_advantages,
-)
+from rods.trainer import advantages, batches, sharding, torch_settings
 from rods.trainer.engines.base import Sample
 from rods.trainer.engines.choose import compare, rollout_engine, vllm_arguments
 from rods.trainer.engines.local import LocalEngine
@@ -114,10 +105,10 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         self.config, self.training, self.ranks, self.engine = run.config, training, ranks, engine
         self.loaded, self.players = run.environments, run.players  # TRL has an attribute `environments` of its own
         settings = run.config.training
-        self.hook = load_hook(settings.advantage_hook)
+        self.hook = advantages.load_hook(settings.advantage_hook)
         self.batch: Batch | None = None
         self.samples: list[Sample] = []  # of this process, as are their advantages
-        self.earned: list[Array] = []
+        self.earned: list[advantages.Array] = []
         self.kept: list[bool] = []  # which of them are trained on
         self.broken = 0  # batches in a row of which no rollout came to its end
         self.gradient_norm: float | None = None  # of the last update, before clipping
@@ -206,7 +197,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         self.earned, self.kept = earned[mine], kept[mine]
         return torch.tensor(rewards.reshape(-1, 1), dtype=torch.float32, device=self.accelerator.device)
 
-    def _recorded(self, samples: Sequence[Sample]) -> tuple[Array, list[Array], list[bool]]:
+    def _recorded(self, samples: Sequence[Sample]) -> tuple[advantages.Array, list[advantages.Array], list[bool]]:
         """Makes the groups of the whole batch durable; its rewards [groups, rollouts], every rollout's advantages
         (rods.trainer.advantages.reweighted), and whether it is trained on."""
         batch, settings = self.batch, self.config.training
@@ -221,14 +212,14 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
                 "what is logged above says where; then start the same command again"
             )
         rewards = np.array([[rollout.reward for rollout in group.rollouts] for group in groups], dtype=np.float64)
-        kept = most_varied(rewards, settings.update_rollouts or rewards.shape[1])
+        kept = advantages.most_varied(rewards, settings.update_rollouts or rewards.shape[1])
         compared = rewards[kept].reshape(len(rewards), -1)
         estimates = np.zeros_like(rewards)
-        estimates[kept] = advantages(compared, settings.advantage_baseline, settings.advantage_scale).ravel()
+        estimates[kept] = advantages.advantages(compared, settings.advantage_baseline, settings.advantage_scale).ravel()
         views = batches.rollout_views(batch, groups, samples) if self.hook else ()
-        earned = reweighted(AdvantageEstimate(rewards, estimates, views), self.hook)
+        earned = advantages.reweighted(advantages.AdvantageEstimate(rewards, estimates, views), self.hook)
         if self.config.selection.order == "advantage":
-            groups = with_advantages(groups, earned)
+            groups = advantages.with_advantages(groups, earned)
         require_rank0(self.training).record(batch, groups, batches.traces(batch, samples) if batch.traced else ())
         return rewards, earned, kept.ravel().tolist()
 

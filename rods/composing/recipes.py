@@ -17,22 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from rods.canonical import keyed_random
-from rods.composing.catalogue import (
-    Catalogue,
-    Constant,
-    Domain,
-    FromEarlierRecipe,
-    FromResult,
-    FromUser,
-    PhraseBook,
-    ProducedEntity,
-    Recipe,
-    RecipeStep,
-    Source,
-    Story,
-    Worded,
-    Words,
-)
+from rods.composing import catalogue
 from rods.errors import UserError
 from rods.files import read_toml
 
@@ -57,13 +42,13 @@ class RecipeTables:
     `pools` whatever lists and tables the environment's own code draws from."""
 
     file: str
-    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    recipes: Mapping[str, catalogue.Recipe] = field(default_factory=dict)
     domains: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     pools: Mapping[str, Any] = field(default_factory=dict)
     frames: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     links: tuple[str, ...] = ()
-    stories: tuple[Story, ...] = ()
-    things: Mapping[str, Words] = field(default_factory=dict)
+    stories: tuple[catalogue.Story, ...] = ()
+    things: Mapping[str, catalogue.Words] = field(default_factory=dict)
     vague: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     supply: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     again: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -78,11 +63,13 @@ class RecipeTables:
     common: frozenset[str] = frozenset()
 
     @property
-    def book(self) -> PhraseBook:
-        said = {entry.name: getattr(self, entry.name) for entry in fields(PhraseBook)}
-        return PhraseBook(**{**said, "longest": self.longest or LONGEST})
+    def book(self) -> catalogue.PhraseBook:
+        said = {entry.name: getattr(self, entry.name) for entry in fields(catalogue.PhraseBook)}
+        return catalogue.PhraseBook(**{**said, "longest": self.longest or LONGEST})
 
-    def catalogue(self, environment: str, *, domains: Mapping[str, Domain], **rest: Any) -> Catalogue:
+    def catalogue(
+        self, environment: str, *, domains: Mapping[str, catalogue.Domain], **rest: Any
+    ) -> catalogue.Catalogue:
         """The catalogue of `environment`: these tables, `domains` besides the fixed ones, and `rest`, the other fields
         of `Catalogue` (`make_state`, `patch`, `pad` and `topics` at least). Raises UserError for a domain that both
         the tables and `domains` define, and for a thing without the noun that its words hold."""
@@ -93,20 +80,20 @@ class RecipeTables:
             for kind, gift in recipe.gives.items():
                 explicit = self.things[kind].explicit if kind in self.things else ()
                 if not gift.noun and any("{noun}" in words for words in explicit):
-                    slot = f"/{gift.value.kind}" if isinstance(gift.value, FromEarlierRecipe) else "/slot"
+                    slot = f"/{gift.value.kind}" if isinstance(gift.value, catalogue.FromEarlierRecipe) else "/slot"
                     what = f"gives a {kind} without a noun, and the words of things.{kind} hold {{noun}}"
                     remedy = f"end its source with {slot}, or write words without {{noun}}"
                     raise UserError(what, where=f"{self.file}, recipes.{name}.gives.{kind}", remedy=remedy)
-        shared = {entry.name for entry in fields(Catalogue)}.intersection(TABLES) - {"domains"}
+        shared = {entry.name for entry in fields(catalogue.Catalogue)}.intersection(TABLES) - {"domains"}
         own = {name: getattr(self, name) for name in shared}
         fixed = {name: _fixed(values) for name, values in self.domains.items()}
-        return Catalogue(environment, domains={**domains, **fixed}, book=self.book, **{**own, **rest})
+        return catalogue.Catalogue(environment, domains={**domains, **fixed}, book=self.book, **{**own, **rest})
 
 
 TABLES = tuple(entry.name for entry in fields(RecipeTables)[1:])
 
 
-def _fixed(values: tuple[Any, ...]) -> Domain:
+def _fixed(values: tuple[Any, ...]) -> catalogue.Domain:
     return lambda scene: values
 
 
@@ -135,17 +122,17 @@ def merged(tables: Sequence[RecipeTables]) -> RecipeTables:
     return RecipeTables(", ".join(table.file for table in tables), **whole)
 
 
-def source(text: str) -> FromUser | FromResult | FromEarlierRecipe:
+def source(text: str) -> catalogue.FromUser | catalogue.FromResult | catalogue.FromEarlierRecipe:
     """A source in short notation: `slot:domain`, `0.address` or `0.mails.0`, `^event`. Raises ValueError for others."""
     if text.startswith("^"):
-        return FromEarlierRecipe(text[1:])
+        return catalogue.FromEarlierRecipe(text[1:])
     slot, colon, domain = text.partition(":")
     if colon:
-        return FromUser(slot, domain)
+        return catalogue.FromUser(slot, domain)
     number, *path = text.split(".")
     if not number.isdigit() or not path:
         raise ValueError(f"{text!r} is neither slot:domain, step.path nor ^kind")
-    return FromResult(int(number), tuple(int(key) if key.isdigit() else key for key in path))
+    return catalogue.FromResult(int(number), tuple(int(key) if key.isdigit() else key for key in path))
 
 
 def alternatives(line: str, most: int = MOST_PHRASES) -> list[str]:
@@ -190,8 +177,8 @@ class TableReader:
 
     # --- recipes
 
-    def _recipes(self) -> dict[str, Recipe]:
-        recipes: dict[str, Recipe] = {}
+    def _recipes(self) -> dict[str, catalogue.Recipe]:
+        recipes: dict[str, catalogue.Recipe] = {}
         for key, name, entry in self._written(self._table("recipes"), "recipes", {}):
             if name in recipes:
                 self._fault(key, f"there are two recipes {name!r}", "give one of them another name")
@@ -254,7 +241,7 @@ class TableReader:
             value = value.replace(f"<{name}>", member[name])
         return value
 
-    def _recipe(self, name: str, entry: Table, key: str) -> Recipe:
+    def _recipe(self, name: str, entry: Table, key: str) -> catalogue.Recipe:
         for needed in ("steps", "phrases"):
             if not entry[needed]:
                 self._fault(key, f"has no {needed}", f'write {needed} = ["…"]')
@@ -265,7 +252,7 @@ class TableReader:
         gives = entry.get("gives", {})
         if not isinstance(gives, dict):
             self._fault(f"{key}.gives", "must be a table", 'write gives = { kind = "source/noun" }')
-        return Recipe(
+        return catalogue.Recipe(
             name,
             tuple(self._step(text, f"{key}.steps") for text in entry["steps"]),
             tuple(phrase for line in entry["phrases"] for phrase in alternatives(line)),
@@ -274,9 +261,9 @@ class TableReader:
             short=short,
         )
 
-    def _step(self, text: str, key: str) -> RecipeStep:
+    def _step(self, text: str, key: str) -> catalogue.RecipeStep:
         tool, _, rest = text.strip().partition(" ")
-        sources: dict[str, Source] = {}
+        sources: dict[str, catalogue.Source] = {}
         while rest := rest.strip():
             name, equals, rest = rest.partition("=")
             if not equals or not name.isidentifier() or name in sources:
@@ -286,20 +273,20 @@ class TableReader:
                     value, end = _JSON.raw_decode(rest, 1)
                 except ValueError:
                     self._fault(key, f"{name}={rest} is no JSON", 'write a constant as !1, !true or !"text"')
-                sources[name], rest = Constant(value), rest[end:]
+                sources[name], rest = catalogue.Constant(value), rest[end:]
             else:
                 short, _, rest = rest.partition(" ")
                 sources[name] = self._source(short, key)
-        return RecipeStep(tool, sources)
+        return catalogue.RecipeStep(tool, sources)
 
-    def _gift(self, text: Any, key: str) -> ProducedEntity:
+    def _gift(self, text: Any, key: str) -> catalogue.ProducedEntity:
         if not isinstance(text, str):
             self._fault(key, "must be a text", 'write "source/noun", or "source" for a thing without a noun')
         value, _, noun = text.partition("/")
         if "{" in noun or "}" in noun:
             remedy = "name one slot without braces, or write words without any"
             self._fault(key, f"the noun {noun!r} holds a slot", remedy)
-        return ProducedEntity(self._source(value, key), noun)
+        return catalogue.ProducedEntity(self._source(value, key), noun)
 
     def _source(self, text: str, key: str) -> Any:
         try:
@@ -314,18 +301,18 @@ class TableReader:
             self._fault(f"frames.{size}", "is no number of requests", "write frames.1, frames.2, …")
         return int(size)
 
-    def _story(self, story: Any, key: str) -> Story:
+    def _story(self, story: Any, key: str) -> catalogue.Story:
         self._only(story, key, ("opening", "later", "closing", "groups"))
         parts = ("opening", "later", "closing")
         opening, later, closing = (self._lines(story.get(part, []), f"{key}.{part}") for part in parts)
         if not (opening and later and closing):
             self._fault(key, "misses opening, later or closing", "give it a line of each")
         groups = frozenset(self._texts(story.get("groups", []), f"{key}.groups"))
-        return Story(key.removeprefix("stories."), opening, later, closing, groups)
+        return catalogue.Story(key.removeprefix("stories."), opening, later, closing, groups)
 
-    def _words(self, words: Any, key: str) -> Words:
+    def _words(self, words: Any, key: str) -> catalogue.Words:
         self._only(words, key, ("explicit", "back"))
-        return Words(*(self._texts(words.get(part, []), f"{key}.{part}") for part in ("explicit", "back")))
+        return catalogue.Words(*(self._texts(words.get(part, []), f"{key}.{part}") for part in ("explicit", "back")))
 
     def _longest(self) -> int:
         longest = self.content.get("longest", 0)
@@ -364,7 +351,8 @@ class TableReader:
         if not isinstance(value, list) or not value:
             self._fault(key, "must be a list of values", "write [value, …], or { value = …, text = … } in it")
         return tuple(
-            Worded(**item) if isinstance(item, dict) and item.keys() == {"value", "text"} else item for item in value
+            catalogue.Worded(**item) if isinstance(item, dict) and item.keys() == {"value", "text"} else item
+            for item in value
         )
 
     def _texts(self, value: Any, key: str) -> tuple[str, ...]:

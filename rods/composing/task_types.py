@@ -17,7 +17,7 @@ The plan decides which turns have no calls. The provenance of the task:
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rods.analysis.containment import Text
@@ -26,6 +26,7 @@ from rods.analysis.plausible_calls import shows
 from rods.calls import Call
 from rods.composing import wording
 from rods.composing.catalogue import Catalogue, Slot
+from rods.composing.lexicon import sought
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.environments.base import Environment, reference
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
@@ -53,7 +54,8 @@ def apply(
     for turn in blanks(draft, texts, type):
         script[turn] = script[turn + 1]
         if type == "miss_func":
-            choices = removable(catalogue, draft, turn + 1) if fair else [missable(catalogue, draft, turn + 1)]
+            told = sought(environment, script[turn], (bound.call.name for bound in draft.turns[turn + 1]))
+            choices = removable(catalogue, draft, turn + 1, told) if fair else [missable(catalogue, draft, turn + 1)]
             held_out[turn + 1] = tuple(rng.choice(tools) for tools in choices)
             script[turn + 1] = RETURN_SENTENCE
             missing += [{"turn": turn, "tool": tool} for tool in held_out[turn + 1]]
@@ -129,12 +131,13 @@ def missable(catalogue: Catalogue, draft: Draft, turn: int) -> list[str]:
     return [tool for tool in tools if tool not in catalogue.lookups] or tools
 
 
-def removable(catalogue: Catalogue, draft: Draft, turn: int) -> list[list[str]]:
+def removable(catalogue: Catalogue, draft: Draft, turn: int, told: Collection[str] = frozenset()) -> list[list[str]]:
     """The tools to hold out until `turn` so that nothing of it can be done before, one of each list. A recipe whose
     first acting call takes a result that is not to be had, or needs a tool that is held out already, has no list.
 
-    The tool is that of the recipe's first acting call, else of a look-up before it, or of any where all only look up;
-    no earlier turn uses it. Raises ComposeError("no_pattern") when a recipe has none.
+    The tool is that of the recipe's first acting call, else of a look-up before it, or of any where all only look up,
+    and besides each look-up before it that is `told`: that the request asks for by itself; no earlier turn uses it.
+    Raises ComposeError("no_pattern") when a recipe has none.
     """
     before = {bound.call.name for calls in draft.turns[:turn] for bound in calls}
     calls, idle = draft.turns[turn], catalogue.lookups | catalogue.common
@@ -145,6 +148,10 @@ def removable(catalogue: Catalogue, draft: Draft, turn: int) -> list[list[str]]:
         acting = next((place for place in places if calls[place].call.name not in idle), None)
         needed = places if acting is None else range(request.start, acting + 1)
         names = list(dict.fromkeys(calls[place].call.name for place in needed))
+        looking = [name for name in names if name in told and name in idle]
+        if not before.isdisjoint(looking):
+            detail = f"{' and '.join(looking)} can be done before, and {request.recipe.name} asks for it"
+            raise ComposeError("no_pattern", detail, function=request.recipe.name, turn=turn)
         held = {tool for tools in choices if len(tools) == 1 for tool in tools}
         origins = [flow.origin for place in needed for flow in calls[place].flows.values() if flow.origin is not None]
         if held.isdisjoint(names) and not any(number == turn and index in lost for number, index in origins):
@@ -152,7 +159,9 @@ def removable(catalogue: Catalogue, draft: Draft, turn: int) -> list[list[str]]:
             if not tools:
                 detail = f"every tool of {request.recipe.name} is needed earlier"
                 raise ComposeError("no_pattern", detail, function=request.recipe.name, turn=turn)
-            choices.append([tool for tool in tools if tool not in idle] or tools)
+            chosen = [tool for tool in tools if tool not in idle] or ([] if looking else tools)
+            choices += [chosen] if chosen else []
+        choices += [[name] for name in looking if [name] not in choices]
         lost.update(places if acting is None else range(acting, places.stop))
     return choices
 
@@ -194,6 +203,9 @@ def _blurred(
         choices = hidden or (choices if len(usable) > catalogue.shown else [])  # the tool may not be among those shown
         earliest = min((slot.fills[0][0] for slot, _, _ in choices), default=0)
         choices = [choice for choice in choices if choice[0].fills[0][0] == earliest]
+        first_calls = [bound.call.name for bound in draft.turns[turn][asked[0].start :][:earliest]]
+        if first_calls and sought(environment, request, first_calls):
+            raise ComposeError("no_pattern", f"{first_calls} is asked for and can be done", turn=turn)
     if not choices:
         first = draft.turns[turn][0].recipe if fair else None
         raise ComposeError("no_pattern", "no value of the request can be blurred", function=first, turn=turn)

@@ -4,6 +4,7 @@ reasons, none when the task passed. `check` asks them all, in the paper's order,
 
 from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
+from rods.composing.lexicon import lexicon
 from rods.config import Gates
 from rods.environments.base import Environment
 from rods.extension import extensions
@@ -13,7 +14,7 @@ from rods.gates.grounding import grounding
 from rods.gates.leaks import leaks
 from rods.gates.missing import missing
 from rods.gates.records import Checked, GateRejection, Reason
-from rods.gates.requests import lexicon, requests
+from rods.gates.requests import requests
 from rods.gates.similarity import SimilarityIndex, contamination, duplicates
 from rods.tasks import AnyTask, Task
 

@@ -8,10 +8,10 @@ would type (`order_id`). What a call has as a value may be said whatever it look
 import re
 from collections.abc import Iterator, Set
 
+from rods.composing.lexicon import lexicon
 from rods.conversations import Persona
 from rods.environments.base import Environment
 from rods.gates.records import Reason
-from rods.gates.requests import lexicon
 from rods.tasks import RETURN_SENTENCE, AnyTask, OpenTask
 
 ARTEFACTS = re.compile(

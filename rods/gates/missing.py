@@ -15,9 +15,9 @@ from rods.analysis.containment import Text, is_small, key_of, leaves, stems
 from rods.analysis.flows import Output
 from rods.analysis.plausible_calls import KnownValues, Tried, attempts, plausible, shows, visible, world_before
 from rods.calls import Call
+from rods.composing.lexicon import lexicon, sought
 from rods.environments.base import Environment, Instance, Result, Results
 from rods.gates.records import Reason
-from rods.gates.requests import lexicon
 from rods.tasks import RETURN_SENTENCE, Task
 
 FIRST, NEAR, SECOND = 24, 4, 12
@@ -87,9 +87,9 @@ class AbstentionTurn:
         return [Reason(f"{self.calls[at]} can be done without it: {way}", self.turn) for at, way in ways if way]
 
     def possible(self) -> list[int]:
-        """The calls of this turn that a policy can make in the turn without calls, and that its text asks for. Whatever
-        only prepares a call that it cannot make is left out: it leaves the world as it is, and that call takes
-        something from its result or does not go through without it."""
+        """The calls of this turn that a policy can make in the turn without calls, and that its text asks for. What
+        only prepares a call that it cannot make is asked for where a clause says so (`sought`): it leaves the world as
+        it is, and that call takes something from its result or does not go through without it."""
         world = world_before(self.environment, self.task, self.turn)
         stopped: list[int] = []
         made: list[tuple[int, bool]] = []  # and whether it left the world as it was
@@ -105,7 +105,9 @@ class AbstentionTurn:
         for index, reads in reversed(made):
             if reads and any(self._prepares(index, other) for other in preparing):
                 preparing.add(index)
-        return [index for index, _ in made if index not in preparing and self._asked_before(index)]
+        told = sought(self.environment, self.task.script[self.turn - 1], (call.name for call in self.calls))
+        spared = {index for index in preparing if self.calls[index].name not in told}
+        return [index for index, _ in made if index not in spared and (index in preparing or self._asked_before(index))]
 
     def _supplied(self, call: Call) -> Iterator[str]:
         """How each value of `call` that this turn is the first to say could be had before; "" where it could not."""

@@ -6,10 +6,7 @@ without it. A turn whose calls the environment's phrase book explains (`parse_wo
 request that no call of its own turn serves is read together with the turn that serves it.
 """
 
-import math
-import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, leaves, stems, things
@@ -17,62 +14,14 @@ from rods.analysis.flows import Output
 from rods.analysis.plausible_calls import world_before
 from rods.analysis.profile import profile
 from rods.calls import Call
-from rods.composing.catalogue import known_catalogue
+from rods.composing.lexicon import CLAUSE, lexicon
 from rods.composing.parse_wording import read
-from rods.environments.base import Environment, Result, Results, kept
+from rods.environments.base import Environment, Result, Results
 from rods.gates.records import Reason
 from rods.tasks import RETURN_SENTENCE, Task
 
 ENOUGH = 0.8  # of a lexicon's weight: about one telling word of a document, or a share of the phrases
-CLAUSE = re.compile(r"[.;:?!,]|\b(?:and|then|afterwards|before|after)\b")  # what stands between clauses
-NAME, DOCUMENT, PHRASES = 3.0, 1.0, 3.0  # how much a word counts by where it comes from
 LITTLE = 0.05  # where the request also says a value of the call, or it takes up what was shown: any word at all
-
-
-class Lexicon:
-    """Which words ask for which tool: those of its name, of its document, and of the phrases whose recipes call it. A
-    word that many tools share says little. `weight[tool][stem]`: how strongly the word asks for the tool; 0 where it
-    stands nowhere. `catalogue`: the environment's own, with the phrase book, if it has one."""
-
-    def __init__(self, environment: Environment) -> None:
-        self.catalogue = known_catalogue(environment)
-        tools = environment.tools()
-        strength: dict[str, dict[str, float]] = {name: {} for name in tools}
-
-        def strengthen(name: str, word: str, amount: float) -> None:
-            strength[name][word] = max(amount, strength[name].get(word, 0.0))
-
-        for name, tool in tools.items():
-            for word in stems(" ".join([tool.description, *(parameter.description for parameter in tool.parameters)])):
-                strengthen(name, word, DOCUMENT)
-            for word in stems(name):
-                strengthen(name, word, NAME)
-        for recipe in self.catalogue.recipes.values() if self.catalogue is not None else ():
-            # by the share of the recipe's phrases that hold the word
-            counts = Counter(word for phrase in recipe.phrases for word in set(stems(re.sub(r"\{\w*\}", " ", phrase))))
-            for name in tools.keys() & set(recipe.tools):
-                for word, count in counts.items():
-                    strengthen(name, word, PHRASES * (count / len(recipe.phrases) / len(set(recipe.tools))))
-        owners = Counter(word for words in strength.values() for word in words)
-        rarity = {word: math.log(len(tools) / count) / math.log(max(2, len(tools))) for word, count in owners.items()}
-        self.weight: dict[str, dict[str, float]] = {
-            name: {word: amount * rarity[word] for word, amount in words.items()} for name, words in strength.items()
-        }
-
-    def asks(self, words: Iterable[str], called: Iterable[str]) -> dict[str, float]:
-        """How strongly `words` ask for each of the `called` tools; a word counts for those that it means most."""
-        names = list(dict.fromkeys(called))
-        score = dict.fromkeys(names, 0.0)
-        for word in set(words):
-            amounts = [self.weight[name].get(word, 0.0) for name in names]
-            best = max(amounts, default=0.0)
-            for name, amount in zip(names, amounts, strict=True):
-                if best and amount >= 0.6 * best:
-                    score[name] += amount
-        return score
-
-
-lexicon = kept(Lexicon)  # of an environment
 
 
 def requests(environment: Environment, task: Task, results: Results) -> list[Reason]:

@@ -155,7 +155,7 @@ def test_an_update_reads_the_rollouts_that_are_trained_on_and_no_others(
         return estimate(rewards, *settings)
 
     monkeypatch.setattr(trl_grpo, "score_tokens", scored)
-    monkeypatch.setattr("rods.trainer.trl_grpo.advantages", estimated)
+    monkeypatch.setattr("rods.trainer.advantages.advantages", estimated)
     for update_rollouts in (0, 2):
         train(home / f"run{update_rollouts}", update_rollouts=update_rollouts, passes=1)
     assert rows == [TASKS * ROLLOUTS - 1, TASKS * 2]  # a broken rollout has the advantage 0

@@ -21,6 +21,7 @@ from rods.analysis.containment import is_small
 from rods.answers import AnswerForm, Unreadable
 from rods.composing import task_types
 from rods.composing.catalogue import Catalogue
+from rods.composing.lexicon import sought
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.daemon.authors.base import Assignment, Texts
 from rods.daemon.authors.llm import showing, wording
@@ -116,7 +117,8 @@ class PartialTask:
     def removable_functions(self) -> list[Gap]:
         """What the functions leave behind that may be taken away together. Raises ComposeError("no_pattern") when there
         are none."""
-        choices = task_types.removable(self.catalogue, self.draft, self.turn + 1)
+        told = sought(self.given.environment, self.request, (bound.call.name for bound in self.calls))
+        choices = task_types.removable(self.catalogue, self.draft, self.turn + 1, told)
         gaps = [
             Gap(self.request, RETURN_SENTENCE, tuple({"turn": self.turn, "tool": tool} for tool in tools), tools)
             for tools in islice(product(*choices), TOGETHER)

@@ -17,30 +17,12 @@ from rods.environments.base import Environment, Result
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
 from rods.errors import BrokenEnvironment
-from rods.family.environments.checking.scenarios import (
-    Scenario,
-    ScenarioProfile,
-    Validated,
-    WitnessCall,
-    as_task,
-    carried_out,
-    played,
-    reasons,
-    validate,
-)
+from rods.family.environments.checking import scenarios
 from rods.family.environments.checking.worlds import TOLD_IMPORTS
 from rods.family.environments.procedural.scenarios import Mode
 from rods.family.environments.programs import WorldProgram
+from rods.family.environments.written import building
 from rods.family.environments.written.asking import Asking, Question, beginning, together
-from rods.family.environments.written.building import (
-    STATES,
-    Dropped,
-    as_json,
-    code_of,
-    control_of,
-    the_function,
-    write_state,
-)
 from rods.prompts import load
 from rods.tasks import OpenTask, Split
 
@@ -65,10 +47,10 @@ class WrittenScenario:
     checks: Mapping[str, str]
     guards: Mapping[str, str]
 
-    def asking(self, witness: Sequence[WitnessCall]) -> Scenario:
+    def asking(self, witness: Sequence[scenarios.WitnessCall]) -> scenarios.Scenario:
         """As the controls want it."""
         checks, guards = (tuple(Call(name, {}) for name in names) for names in (self.checks, self.guards))
-        return Scenario(self.state, (self.task,), tuple(witness), checks, guards)
+        return scenarios.Scenario(self.state, (self.task,), tuple(witness), checks, guards)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +58,8 @@ class DoneScenario:
     """A scenario with the witness that an agent found, and what the controls found."""
 
     written: WrittenScenario
-    scenario: Scenario
-    validated: Validated
+    scenario: scenarios.Scenario
+    validated: scenarios.Validated
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +68,7 @@ class Likeness:
     to change things by certain tools, `tools` names them. `problem` is what the last try was refused for."""
 
     task: str
-    profile: ScenarioProfile
+    profile: scenarios.ScenarioProfile
     tools: tuple[str, ...] = ()
     problem: str = ""
 
@@ -131,10 +113,10 @@ async def write_scenario(
         return [*((text, False) for text in conditions), *((text, True) for text in keep)]
 
     try:
-        state = await write_state(authors, program, environments, place, STATES + 1 + number, shape)
+        state = await building.write_state(authors, program, environments, place, building.STATES + 1 + number, shape)
         environment = environments.load(place)
-        tools = "\n".join(as_json(tool.schema()) for tool in environment.tools().values())
-        told = {"documentation": documentation, "state": as_json(state)}
+        tools = "\n".join(building.as_json(tool.schema()) for tool in environment.tools().values())
+        told = {"documentation": documentation, "state": building.as_json(state)}
         asked = {**told, "tools": tools, **resembling}
         said = await authors.ask(Question("scenario_task", topic, asked, read_task, sections=(*variant, *mend)))
         task = said["task"].strip()
@@ -144,9 +126,9 @@ async def write_scenario(
         names = [f"scenario_{number}_{'keeps' if kept else 'wants'}_{at}" for at, (_, kept) in enumerate(conditions, 1)]
         wishes = [{"task": task, "condition": text, "when": WHEN[kept]} for text, kept in conditions]
         named = zip(names, wishes, strict=True)
-        codes = await together([_check(authors, program, name, wish, as_json(state)) for name, wish in named])
+        codes = await together([_check(authors, program, name, wish, building.as_json(state)) for name, wish in named])
     except Unanswered as unanswered:
-        raise Dropped("scenario", [control_of(unanswered)], [unanswered.why]) from None
+        raise building.Dropped("scenario", [building.control_of(unanswered)], [unanswered.why]) from None
     sources = dict(zip(names, codes, strict=True))
     return WrittenScenario(
         number=number,
@@ -181,35 +163,39 @@ async def find_witness(
             continue
         except BrokenEnvironment as error:
             name = "pure_checks" if "changed the state" in str(error) else "errors"
-            raise Dropped("scenario", [name], [str(error)[:300]]) from None
+            raise building.Dropped("scenario", [name], [str(error)[:300]]) from None
         if witness is not None:
             return await asyncio.to_thread(_controlled, environment, scenario, witness)
-    raise Dropped("scenario", [why], [f"no way was found in {authors.settings.writing.witness_tries} tries"])
+    raise building.Dropped("scenario", [why], [f"no way was found in {authors.settings.writing.witness_tries} tries"])
 
 
-def _controlled(environment: Environment, scenario: WrittenScenario, witness: tuple[WitnessCall, ...]) -> DoneScenario:
+def _controlled(
+    environment: Environment, scenario: WrittenScenario, witness: tuple[scenarios.WitnessCall, ...]
+) -> DoneScenario:
     """Leaves out guards that no call breaks, which guard nothing. Raises Dropped."""
-    validated = validate(environment, scenario.asking(witness))
-    if set(reasons(validated)) == {"guard_without_mutant"}:
+    validated = scenarios.validate(environment, scenario.asking(witness))
+    if set(scenarios.reasons(validated)) == {"guard_without_mutant"}:
         idle = {fault.where for fault in validated.faults}
         guards = {name: code for name, code in scenario.guards.items() if str(Call(name, {})) not in idle}
         scenario = replace(scenario, guards=guards)
-        validated = validate(environment, scenario.asking(witness))
+        validated = scenarios.validate(environment, scenario.asking(witness))
     if validated.faults:
-        raise Dropped("scenario", list(reasons(validated)), [str(fault) for fault in validated.faults])
+        raise building.Dropped(
+            "scenario", list(scenarios.reasons(validated)), [str(fault) for fault in validated.faults]
+        )
     return DoneScenario(scenario, scenario.asking(witness), validated)
 
 
 def shortest(
-    environment: Environment, scenario: WrittenScenario, calls: Sequence[WitnessCall]
-) -> tuple[WitnessCall, ...] | None:
+    environment: Environment, scenario: WrittenScenario, calls: Sequence[scenarios.WitnessCall]
+) -> tuple[scenarios.WitnessCall, ...] | None:
     """Those of `calls` without which not all checks would hold; None where they do not hold after all of them."""
     asked = [Call(name, {}) for name in (*scenario.checks, *scenario.guards)]
 
-    def done(kept: Sequence[WitnessCall], without: int | None = None) -> list[Result | None] | None:
+    def done(kept: Sequence[scenarios.WitnessCall], without: int | None = None) -> list[Result | None] | None:
         """The results, where all checks hold then."""
         instance = environment.reset(dict(scenario.state))
-        results = played(instance, kept, without)
+        results = scenarios.played(instance, kept, without)
         return results if all(holds(instance, check) for check in asked) else None
 
     kept = tuple(calls)
@@ -235,7 +221,9 @@ def written_task(
         user = Persona(written.task, written.query, written.knows, written.manner, len(written.knows) + 4)
     prompts = {"prompts": {name: load(name).hash for name in TEMPLATES}}
     told = {"source": "written", "topic": plan.topic, "scenario": written.number, "models": list(models)}
-    return as_task(environment, done.scenario, done.validated, user, split, plan.documentation, told | prompts)
+    return scenarios.as_task(
+        environment, done.scenario, done.validated, user, split, plan.documentation, told | prompts
+    )
 
 
 async def _check(authors: Asking, program: WorldProgram, name: str, asked: Mapping[str, str], example: str) -> str:
@@ -244,8 +232,8 @@ async def _check(authors: Asking, program: WorldProgram, name: str, asked: Mappi
     fields = {**told, "example": example, **asked}
 
     def read(said: Mapping[str, Any]) -> str:
-        code = code_of(said["code"])
-        imports, function = the_function(code, "check", (), program.state)
+        code = building.code_of(said["code"])
+        imports, function = building.the_function(code, "check", (), program.state)
         first = function.body[0]
         body = function.body[1:] if ast.get_docstring(function) else function.body
         if not body:
@@ -272,7 +260,7 @@ async def _solved(
     )
     fields = {
         "documentation": program.plan.documentation,
-        "tools": "\n".join(as_json(tool.schema()) for tool in tools.values()),
+        "tools": "\n".join(building.as_json(tool.schema()) for tool in tools.values()),
         "task": scenario.task,
     }
     calls, results, told = list[Call](), list[Result](), list[str]()
@@ -286,17 +274,19 @@ async def _solved(
         call = await authors.ask(question)
         if call is None:
             break
-        result = await asyncio.to_thread(carried_out, instance, call)
-        told.append(f"{as_json(call.as_json())} → {'refused: ' if result.error else ''}{beginning(result.text, SHOWN)}")
+        result = await asyncio.to_thread(scenarios.carried_out, instance, call)
+        told.append(
+            f"{building.as_json(call.as_json())} → {'refused: ' if result.error else ''}{beginning(result.text, SHOWN)}"
+        )
         if result.error is None:
             calls.append(call)
             results.append(result)
     return calls, results
 
 
-def linked(task: str, calls: Sequence[Call], results: Sequence[Result]) -> list[WitnessCall]:
+def linked(task: str, calls: Sequence[Call], results: Sequence[Result]) -> list[scenarios.WitnessCall]:
     """The calls, each with those of its arguments that the task does not tell and that an earlier result has shown."""
-    heard, witness = Text.of(task), list[WitnessCall]()
+    heard, witness = Text.of(task), list[scenarios.WitnessCall]()
     shown: dict[Any, int] = {}  # value → the first call that showed it
     for number, (call, result) in enumerate(zip(calls, results, strict=True)):
         takes = {
@@ -305,17 +295,19 @@ def linked(task: str, calls: Sequence[Call], results: Sequence[Result]) -> list[
             for _, leaf in leaves(value)
             if leaf in shown and not isinstance(leaf, bool) and not heard.contains_any_form(leaf)
         }
-        witness.append(WitnessCall(call, takes))
+        witness.append(scenarios.WitnessCall(call, takes))
         for _, leaf in leaves(result.value, keys=True):
             if leaf is not None:
                 shown.setdefault(leaf, number)
     return witness
 
 
-def _only(calls: Sequence[WitnessCall], numbers: Sequence[int]) -> tuple[WitnessCall, ...]:
+def _only(calls: Sequence[scenarios.WitnessCall], numbers: Sequence[int]) -> tuple[scenarios.WitnessCall, ...]:
     """The calls with these numbers; what is taken from another one is forgotten."""
     place = {number: at for at, number in enumerate(numbers)}
     return tuple(
-        WitnessCall(calls[number].call, {name: place[at] for name, at in calls[number].takes.items() if at in place})
+        scenarios.WitnessCall(
+            calls[number].call, {name: place[at] for name, at in calls[number].takes.items() if at in place}
+        )
         for number in numbers
     )

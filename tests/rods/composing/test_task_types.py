@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
@@ -45,10 +46,11 @@ def test_miss_func_withholds_a_needed_tool_until_the_fixed_sentence() -> None:
     for seed in range(15):
         task, _ = made(planned(["see_day"], [], ["pay_vendor"], ["see_team"]), "miss_func", seed)
         assert task.script[2] == RETURN_SENTENCE and task.calls[1] == ()
-        assert task.held_out == {2: ("pay_bill",)}  # rather what acts than what reads
+        looking = ("find_bill",) if re.search(r"\b(find|look|check)\b", task.script[1], re.IGNORECASE) else ()
+        assert task.held_out == {2: ("pay_bill", *looking)}  # what acts, and what reads where it is asked for by itself
         assert "pay_bill" not in task.tools_at(1) and "pay_bill" in task.tools_at(2)
         assert Text.of(task.script[1]).contains_exact(task.calls[2][0].arguments["vendor"])
-        assert task.provenance["missing"] == [{"turn": 1, "tool": "pay_bill"}]
+        assert task.provenance["missing"] == [{"turn": 1, "tool": tool} for tool in ("pay_bill", *looking)]
 
 
 def test_miss_param_blurs_one_value_and_supplies_it_in_the_next_turn() -> None:
@@ -75,8 +77,9 @@ def test_miss_func_holds_out_a_tool_for_each_request_that_could_be_served_withou
     for seed in range(8):
         task, draft = made(planned(["see_day"], [], ["pay_vendor", "see_team"]), "miss_func", seed)
         assert task_types.removable(desk(), draft, 2) == [["pay_bill"], ["list_team"]]
-        assert task.held_out == {2: ("pay_bill", "list_team")}
-        assert task.provenance["missing"] == [{"turn": 1, "tool": "pay_bill"}, {"turn": 1, "tool": "list_team"}]
+        held = ("pay_bill", *(tool for tool in task.held_out[2] if tool == "find_bill"), "list_team")
+        assert task.held_out == {2: held}
+        assert task.provenance["missing"] == [{"turn": 1, "tool": tool} for tool in held]
     task, draft = made(planned(["see_day"], [], ["plan_event", "invite_to_it"]), "miss_func")
     assert task_types.removable(desk(), draft, 2) == [["create_event"]]  # nobody can be invited to what is not there
     texts = wording.rewrite(desk(), draft, narrative=True, rng=random.Random(0))

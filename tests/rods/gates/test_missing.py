@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from bench.blanks import unfair
+from bench.gates import accepted
 from rods.calls import Call
 from rods.config import Gates
 from rods.environments.base import reference
@@ -35,21 +37,40 @@ LITERS, AUTO = Call("gallon_to_liter", {"gallon": 21}), Call("setHeadlights", {"
 SPEED = Call("get_current_speed")
 ADDRESS, CANCEL = Call("find_contact", {"name": "ada"}), Call("cancel_event", {"event": "e1"})
 FIND = Call("find_event", {"title": "picnic"})
+TRADE = (
+    Call("get_stock_info", {"symbol": "AAPL"}),
+    Call("place_order", {"order_type": "Buy", "symbol": "AAPL", "price": 227.16, "amount": 40}),
+)
+STOCKS = {"AAPL": {"price": 227.16, "percent_change": 0.17, "volume": 2.552, "MA(5)": 227.11, "MA(20)": 227.09}}
+ACCOUNT = {"account_id": 12345, "balance": 10000.0, "binding_card": 1974202140965533}
+MARKET: dict[str, Any] = {
+    "classes": ["TradingBot"],
+    "config": {"TradingBot": {"authenticated": True, "account_info": ACCOUNT, "stocks": STOCKS}},
+    "long_context": False,
+}
+SERVED = {
+    r"look it up first|check (its|the) price|look up symbol and price": "get_stock_info",
+    r"(go|switch) (in)?to the \w+ folder|open the \w+ folder": "cd",
+    r"(find|look up) the (ticker|stock symbol)": "get_symbol_by_name",
+    r"look up the id of": "get_user_id",
+    r"find the tweet": "search_tweets",
+}
+MISS_FUNC: TaskType = "miss_func"
 HEADLIGHTS = "set the headlights to auto"
 
 
 def task(type: TaskType, texts: tuple[str, str], calls: Sequence[Call], held: Sequence[str] = ()) -> Task:
     """The first turn asks in vain for what the second serves."""
     name = "bfcl" if calls[0].name in environment().tools() else "desk"
-    world = load(name)
+    world, state = load(name), MARKET if calls[0].name == "get_stock_info" else CAR
     return Task(
         environment=reference(world),
         type=type,
         script=texts,
         calls=((), tuple(calls)),
-        tools=environment().tools_of(CAR["classes"]) if name == "bfcl" else tuple(world.tools()),
+        tools=environment().tools_of(state["classes"]) if name == "bfcl" else tuple(world.tools()),
         held_out={1: tuple(held)} if held else {},
-        state=CAR if name == "bfcl" else DESK,
+        state=state if name == "bfcl" else DESK,
     )
 
 
@@ -102,6 +123,36 @@ def test_a_look_up_that_only_serves_what_cannot_be_done_is_none_of_the_user_s_re
     for_itself = ("Cancel the picnic. Find out where ada gets mail.", RETURN_SENTENCE)
     (reason,) = found(task("miss_func", for_itself, (FIND, CANCEL, ADDRESS), ("cancel_event",)))
     assert reason.startswith("find_contact(")
+
+
+@pytest.mark.parametrize(
+    ("asked", "calls", "held", "sought"),
+    [
+        ("Buy 40 shares of AAPL at the current price, look it up first.", TRADE, "place_order", True),
+        ("Check the price of AAPL and buy 40 shares at that price.", TRADE, "place_order", True),
+        ("Buy 40 shares of AAPL at the current price.", TRADE, "place_order", False),
+        ("Find the picnic and cancel it.", (FIND, CANCEL), "cancel_event", True),
+        ("I have to go, so cancel the picnic.", (FIND, CANCEL), "cancel_event", False),
+    ],
+)
+def test_a_look_up_that_the_turn_itself_asks_for_is_one_of_its_requests(
+    asked: str, calls: Sequence[Call], held: str, sought: bool
+) -> None:
+    one = task("miss_func", (asked, RETURN_SENTENCE), calls, (held,))
+    reasons = found(one)
+    assert bool(reasons) == sought
+    assert all("can be made in the turn that is to be declined" in reason for reason in reasons)
+    assert unfair(load(one.environment.name), one, run(load(one.environment.name), one)) == [sought]
+
+
+@pytest.mark.slow
+def test_no_request_of_forty_blank_turns_can_be_carried_out() -> None:
+    """What the texts ask for is read here without the gate: phrases of BFCL's catalogue, and the tool that serves."""
+    for variant in accepted("bfcl", 40, types=(MISS_FUNC,)):
+        for turn in (turn for turn, calls in enumerate(variant.calls) if not calls):
+            following = {call.name for call in variant.calls[turn + 1]} & set(variant.tools_at(turn))
+            asked = {tool for phrase, tool in SERVED.items() if re.search(phrase, variant.script[turn])}
+            assert not asked & following, variant.script[turn]
 
 
 def test_what_takes_its_value_from_a_call_that_cannot_be_made_cannot_be_made_either() -> None:

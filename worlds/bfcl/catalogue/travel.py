@@ -5,19 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.composing.catalogue import Domain, Scene, Worded
-from rods.worlds.bfcl.catalogue.scenario import (
-    FIRST_NAMES,
-    LAST_NAMES,
-    ClassCatalogue,
-    ScenarioRequest,
-    day_of,
-    object_of,
-    tables,
-)
+from rods.worlds.bfcl.catalogue import scenario
 
 GROUP = "TravelAPI"
-_TABLES = tables("travel")
-_account = object_of(GROUP)
+_TABLES = scenario.tables("travel")
+_account = scenario.object_of(GROUP)
 AIRPORTS: Mapping[str, str] = _TABLES.pools["airports"]
 _IN_ORDER: tuple[str, ...] = _TABLES.pools["airports_in_order"]
 _CURRENCIES: Mapping[str, Any] = _TABLES.pools["currencies"]
@@ -36,10 +28,10 @@ ROUTES: Mapping[str, tuple[str, ...]] = {
 TOKENS = ("tkn", "trv", "pass", "key", "acc", "sess")
 
 
-def make(request: ScenarioRequest) -> dict[str, Any]:
+def make(request: scenario.ScenarioRequest) -> dict[str, Any]:
     """An account with cards and bookings; signed in unless a recipe signs in."""
     rng = request.rng
-    first, last = request.fresh(FIRST_NAMES)[0], request.fresh(LAST_NAMES)[0]
+    first, last = request.fresh(scenario.FIRST_NAMES)[0], request.fresh(scenario.LAST_NAMES)[0]
     signed_in = not request.calls("authenticate_travel")
     cards = _cards(f"{first} {last}", rng.randint(2, 3), rng)
     bookings = _bookings(list(cards), rng.randint(1, 2), rng)
@@ -57,13 +49,13 @@ def make(request: ScenarioRequest) -> dict[str, Any]:
     }
 
 
-def pad(scenario: dict[str, Any], spoken: frozenset[str], rng: random.Random) -> None:
+def pad(config: dict[str, Any], spoken: frozenset[str], rng: random.Random) -> None:
     """Adds cards and bookings to the scenario."""
-    cards = scenario["credit_card_list"]
+    cards = config["credit_card_list"]
     holder = next(iter(cards.values()))["cardholder_name"]
     cards |= {name: card for name, card in _cards(holder, 6, rng).items() if name not in cards and name not in spoken}
     more = _bookings(list(cards), 8, rng)
-    scenario["booking_record"] |= {number: booking for number, booking in more.items() if number not in spoken}
+    config["booking_record"] |= {number: booking for number, booking in more.items() if number not in spoken}
 
 
 def _cards(holder: str, count: int, rng: random.Random) -> dict[str, Any]:
@@ -96,9 +88,9 @@ def _bookings(cards: Sequence[str], count: int, rng: random.Random) -> dict[str,
     return bookings
 
 
-_DATES = [day_of(2026, month, day) for month in range(4, 13) for day in (2, 7, 11, 14, 18, 21, 26, 28)]
+_DATES = [scenario.day_of(2026, month, day) for month in range(4, 13) for day in (2, 7, 11, 14, 18, 21, 26, 28)]
 _BIRTHDAYS = [
-    day_of(year, month, day)
+    scenario.day_of(year, month, day)
     for year in range(1958, 2001, 3)
     for month, day in ((1, 17), (3, 4), (5, 22), (8, 9), (10, 30), (12, 6))
 ]
@@ -153,8 +145,10 @@ DOMAINS: Mapping[str, Domain] = {
     "birthday": lambda scene: _BIRTHDAYS,
     "passport": lambda scene: [f"US{number}" for number in range(204_117, 990_000, 31_813)],
     "new_card": lambda scene: [str(4_000_000_000_000_000 + 7_919_237_711 * number) for number in range(1, 60)],
-    "holder": lambda scene: [f"{first} {last}" for first in FIRST_NAMES[:12] for last in LAST_NAMES[:5]],
+    "holder": lambda scene: [
+        f"{first} {last}" for first in scenario.FIRST_NAMES[:12] for last in scenario.LAST_NAMES[:5]
+    ],
     "expiry": lambda scene: [f"{month:02d}/{year}" for month in range(1, 13) for year in (2028, 2029, 2030)],
     "cvv": lambda scene: range(214, 990, 13),
 }
-TRAVEL = ClassCatalogue(GROUP, _TABLES, DOMAINS, make, pad)
+TRAVEL = scenario.ClassCatalogue(GROUP, _TABLES, DOMAINS, make, pad)

@@ -71,7 +71,8 @@ def good_fields(request: dict[str, Any]) -> Fields:
     name = role(request)
     if name == "rewrite_turns":
         asking = zip(doings(asked), must_say(asked), strict=True)
-        return {"queries": [sentence(values, f"Please see to this matter ({doing})") for doing, values in asking]}
+        matters = ((re.sub(r"\b(check|find|look|search)\b", "see", doing), values) for doing, values in asking)
+        return {"queries": [sentence(values, f"Please see to this matter ({doing})") for doing, values in matters]}
     if name == "refine_rewrite":
         return {"query": sentence(must_say(asked)[0], f"Kindly look after this ({doings(asked)[0]})")}
     if name == "judge_quality":
@@ -127,6 +128,15 @@ def written(request: dict[str, Any], fields: Fields) -> str:
 
 def good(request: dict[str, Any]) -> str:
     return written(request, good_fields(request))
+
+
+def seeking(request: dict[str, Any]) -> str:
+    """A rewriter in whose requests look-ups are asked for by themselves."""
+    fields = good_fields(request)
+    if role(request) == "rewrite_turns":
+        asking = zip(doings(question(request)), must_say(question(request)), strict=True)
+        fields = {"queries": [sentence(values, f"Please look after this ({doing})") for doing, values in asking]}
+    return written(request, fields)
 
 
 def _first(request: dict[str, Any]) -> bool:

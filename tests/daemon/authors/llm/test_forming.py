@@ -132,6 +132,20 @@ async def test_a_model_chooses_among_the_functions_that_may_go_and_another_goes_
     assert list(variant.held_out.values()) == [(choices[habit == "searches_elsewhere"],)]
 
 
+async def test_a_look_up_that_is_asked_for_by_itself_goes_with_what_it_prepares(stub: Stub) -> None:
+    """Where it is needed earlier, and so cannot go, the draft is given up."""
+    held: dict[str, set[str]] = {}
+    for habit in ("good", "seeking"):
+        async with later(stub, habit, of=seed("miss_func", 1)) as it:
+            variant = await it.bench.variant(seed("miss_func", 1), it.author)
+        held[habit] = {tool for tools in variant.held_out.values() for tool in tools}
+    assert held["seeking"] - held["good"] == {"find_event"} and held["good"] < held["seeking"]
+    async with later(stub, "seeking", of=seed("miss_func")) as it:
+        assert await it.bench.write(seed("miss_func"), it.author) == "no_pattern"
+    (rejection,) = it.bench.rejections
+    assert "search_mail can be done before" in rejection.evidence["detail"]
+
+
 @pytest.fixture(scope="module")
 def two_to_choose_from() -> tuple[Task, list[str]]:
     """A seed with two functions of which one is to be taken away, the first of them search_mail."""
