@@ -1,4 +1,4 @@
-"""Chooses and equips the author of a variant: the procedural one of its environment, or one on a language model.
+"""Holds the kinds of tasks, which name the author of a variant, and what an author on a language model needs.
 
 With `pipeline.author = "llm"` this holds the client, the budget, and the log of calls. Each variant has an account and
 one backbone (endpoint), drawn by weight under a key of its own, so that a restart draws the same one.

@@ -119,8 +119,7 @@ class StagedAuthor(Author, Protocol):
         self, given: Assignment[Task], plan: Plan | None, state: Mapping[str, Any], error: ComposeError
     ) -> dict[str, Any] | None:
         """The error critic: `state` with the smallest change that may mend `error`, or None. Without a `plan` the
-        planner failed: `state` is that of the last plan, or the seed's, and what is changed holds for states to
-        come."""
+        planner failed: `state` is the seed's, and what is changed holds for states to come."""
 
     async def queries(self, given: Assignment[Task], draft: Draft) -> Texts:
         """Stage II: one query a turn, each written for itself; what is used where the rewrite is switched off."""

@@ -118,7 +118,7 @@ class Stage(Section):
     # what the policy is shown: empty: all as it is; seal-active, seal-full: SEAL's cues, or all of its components (002
     # §3.3, Appendix D); package.module:factory: your own (rods/interfaces); never in validation and evaluation
     interface: str = ""
-    expand: bool = True  # selection, staging and retirement run only where true
+    expand: bool = True  # selection, injection and retirement run only where true
     # what ends it: its epochs, or a plateau of the validation score with stable gradient norms (000 Remark 3.1)
     until: Literal["epochs", "plateau"] = "epochs"
     epochs: int = Field(0, ge=0)  # until=epochs: how many, 0: until the run ends; until=plateau: at most, 0: no limit
