@@ -46,10 +46,10 @@ PAPER_TAIL = """
 
 The paper's text lost most of its numbers: "second-hand" marks those that a third party reports. Where it says nothing
 at all, or nobody reports what was lost, our default stays: how many groups a window holds, how many observations and
-groups boundary drift reads, after how many epochs an unsampled variant is pruned, how seeds are shared out among groups
-of types beyond an equal quota, how often an unreadable answer is asked for again, temperatures, how large a mini-batch
-is (`training.passes`), how long replies, texts and lists may be, how far a variant's shape may lie from its root's
-(`[gates]`). Further,
+groups boundary drift reads, after how many epochs an unsampled variant is pruned, how seeds are shared out among
+groups of types beyond an equal quota, how often an unreadable answer is asked for again, temperatures, how large a
+mini-batch is (here a batch is one update, and no key divides it; `training.passes` repeats it), how long replies,
+texts and lists may be, how far a variant's shape may lie from its root's (`[gates]`). Further,
 
 - the writers' own thinking is left as their server has it (`thinking` of `[roles]`; the recipes switch it off): in its
   place the paper asks for `<reason>` tags (Appendix B.3), and so do the prompts;
@@ -73,20 +73,22 @@ is (`training.passes`), how long replies, texts and lists may be, how far a vari
   was picked;
 - wording is held to rules before any judge sees it (names of functions and parameters, artefacts, doubled words,
   length); a model's wording that breaks one is worded anew, whatever `gates.leaks` says;
-- the judge answers on each of the five criteria of Appendix G, and names a turn at fault; prompts are our own
-  throughout (the paper's stand in its Appendix C);
+- the judge answers on each of the five criteria of Appendix G, and the fail classifier of Appendix C.5 also names the
+  turn at fault; prompts are our own throughout (the paper's stand in its Appendix C);
 - equation 5, the reward of stage 1, was lost: `format_codes` follows its description; and so was the number of epochs
   of each stage (Appendix J): the first two stages end at a plateau alone, the last one with the run; how much gradient
   norms may vary there (`curriculum.gradient_variation`) is our number.
 
 ## PPO (Appendix K)
 
-The paper holds that its probe carries over to PPO, whose advantages vary most at the boundary. There is no critic here:
-no value network, no GAE, no clipped value loss; every estimator compares a reward with those of other rollouts
+The paper holds that its probe carries over to PPO, whose advantages vary most at the boundary. There is no critic
+here: no value network, no GAE, no clipped value loss; every estimator compares a reward with those of other rollouts
 ([training.md](training.md#ppo-004-appendix-k)). Both of the paper's probes are there: `zones.probe = "window"` reads
 zone and variance from all rollouts of a task's window, the "raw reward variance inside the PPO rollout buffer", and
-`selection.order = "advantage"` ranks seeds by the variance of their advantage estimates. With the estimators that are
-there this is the order of `variance`, unless a hook or a trainer of your own says more.
+`selection.order = "advantage"` ranks seeds by the variance of their advantage estimates. It needs
+`training.advantage_scale = "batch"` or `"none"`, or a hook: divided by their group's deviation, as the preset has it,
+all groups that disagree vary alike. Then it is the order of `variance`, unless a hook, a trainer of your own, or
+another reward than the one that finds the boundary says more.
 """
 _PRESET = re.compile(r"^(\w+) = .*?  # (.+)$")
 _COMMENT = re.compile(r"^    (\w+): .*?  #:? (.+)$")

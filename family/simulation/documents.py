@@ -1,7 +1,7 @@
 """A tool repository: documents of tools by category, without code (001 §2.2.1, D.2).
 
-It is read from a folder of JSON files, from an environment's own tools, or from an MCP server's `tools/list` answer. A
-folder holds `categories.json`, {category: what it is about}, and files of this form:
+It is read from a folder of JSON files, or from an environment's own tools. A folder holds `categories.json`, {category:
+what it is about}, and files of this form:
 
     {"category": "library",
      "entities": {"loan": "loan_id"},                  kinds of things, and the field that names one of them

@@ -1,4 +1,4 @@
-"""A repository of tools is read from folders, environments and MCP listings; what is wrong with one is told."""
+"""A repository of tools is read from folders and environments; what is wrong with one is told."""
 
 from __future__ import annotations
 
