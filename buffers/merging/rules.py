@@ -162,7 +162,7 @@ class _Merge:
         room = self.rules.max_generated - len(generated)
         if self.rules.static:
             return room
-        most = math.floor(share(self.rules.inject_fraction, len(self.pool.active)))
+        most = max(self.rules.inject_fraction > 0, math.floor(share(self.rules.inject_fraction, len(self.pool.active))))
         if not self.rules.retirement:
             return most
         if self.rules.capacity:

@@ -210,7 +210,7 @@ class Selection(Section):
 class PoolRules(Section):
     """Injection and retirement (004 §3.4, Appendices B.1 and J)."""
 
-    inject_fraction: float = Field(0.20, ge=0, le=1)  # of the active pool, an epoch
+    inject_fraction: float = Field(0.20, ge=0, le=1)  # of the active pool, an epoch; one variant at least, unless 0
     max_generated: int = Field(400, ge=0)  # active generated tasks
     staging_epochs: float = Field(2.0, ge=0)  # sync=free: picking pauses above so many injections in staging; 0: never
     retirement: bool = True  # false: none of the rules below; injection goes on past max_generated (004 Appendix R)

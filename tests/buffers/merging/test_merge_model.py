@@ -89,7 +89,7 @@ class Model:
                     self.retire(task, "unsampled", step)
         observed = [task for task in self.variants() if self.window(task, self.active[task][1])]
         budget = min(
-            int(Fraction(str(rules.inject_fraction)) * len(self.active)),
+            max(1, int(Fraction(str(rules.inject_fraction)) * len(self.active))),
             rules.max_generated - len(self.variants()) + len(observed),
         )
         while self.waiting and budget > 0:

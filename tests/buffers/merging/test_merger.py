@@ -99,6 +99,14 @@ def test_injection_is_capped_by_the_share_of_the_active_pool_and_the_rest_waits_
     assert [record["expanded"] for record in decisions(players.run) if "expanded" in record][2:4] == [3, 4]
 
 
+@pytest.mark.parametrize(("fraction", "injected"), [(0.02, 1), (0.0, 0)])
+def test_a_share_of_a_small_pool_is_one_variant_at_least_unless_none_is_asked_for(
+    tmp_path: Path, fraction: float, injected: int
+) -> None:
+    players = play(tmp_path / "run", 1, half, pool={"inject_fraction": fraction, "max_generated": 9})
+    assert players.trainer.merge(1, 1).counts["injected"] == injected  # of 12; three were written
+
+
 def test_shares_are_exact_decimals() -> None:
     assert share(0.29, 100) == 29
     assert share(0.07, 100) == 7
