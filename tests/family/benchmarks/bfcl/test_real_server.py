@@ -13,7 +13,18 @@ from tests.family.benchmarks.bfcl.runs import evaluate
 
 @pytest.mark.timeout(1_500)
 def test_a_real_model_s_outputs_are_judged_as_officially(served: Endpoint, bfcl: Bfcl, tmp_path: Path) -> None:
-    arguments = ("--types", "base,miss_param", "--tasks-per-type", 1, "--documents", "signatures", "--max-tokens", 64)
+    arguments = (
+        "--types",
+        "base",
+        "--types",
+        "miss_param",
+        "--tasks-per-type",
+        1,
+        "--documents",
+        "signatures",
+        "--max-tokens",
+        64,
+    )
     found = evaluate("run", tmp_path / "e", "--url", served.urls[0], "--model", served.model, *arguments)
     assert found["complete"] and found["episodes"] == 2
     assert set(found["scores"]["held-out"]) == {"base", "miss_param", "all"}
