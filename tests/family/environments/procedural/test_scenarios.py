@@ -46,7 +46,7 @@ def test_every_topic_has_twelve_labels_of_each_kind_and_keys_that_tell_kinds_apa
         assert state == draw_state(skeleton, 0, 1) != draw_state(skeleton, 0, 2)
 
 
-SCENARIOS = 1  # in each world
+SCENARIOS = 2  # in each world, one told and one asked
 
 
 @pytest.fixture(scope="module")
