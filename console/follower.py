@@ -28,6 +28,7 @@ from rods.buffers.usage import Spent, callers
 from rods.console.columns import Columns, Latest, Spread
 from rods.console.events import GRAVE, PROCESSES, Event, Events
 from rods.console.progress import (
+    STEPS,
     InterfaceVersions,
     News,
     Progress,
@@ -267,7 +268,7 @@ class Follower(Progress):
             self._listed = time.monotonic()
             for process in callers(self.path):
                 self._usages.setdefault(process, self.state.follow(usage(process)))
-        news = [] if self.complete else [self.daemon_news(), pieces(self._observed.groups(), self._observe)]
+        news = [] if self.complete else [self.daemon_news(), pieces(self._observed.groups(), self._observe, STEPS)]
         if pool != self._pool.seq:
             news.append(pieces(self._pool.records(), self._decide))
         if expanded != self._expanded.seq:

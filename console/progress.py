@@ -32,7 +32,7 @@ from rods.observations import Dynamics, Group, Update, dynamics, label_counts, s
 from rods.rules.curriculum import stage_rules
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
 
-CHUNK = 100  # records, or groups of them, that are taken at once
+CHUNK, STEPS = 100, 4  # records, and steps with all their groups, that are taken at once
 News = Iterator[tuple[Callable[[list[Any]], None], list[Any]]]  # records, and what takes them
 RECENT = 10  # steps that the running mean of the reward covers
 EXAMPLE = 300  # characters of a failure that are shown
@@ -360,8 +360,8 @@ class Progress:
         return (end - begin) / (last - first) if last > first else None
 
 
-def pieces(records: Iterator[Any], take: Callable[[list[Any]], None]) -> News:
-    while some := list(islice(records, CHUNK)):
+def pieces(records: Iterator[Any], take: Callable[[list[Any]], None], most: int = CHUNK) -> News:
+    while some := list(islice(records, most)):
         yield take, some
 
 

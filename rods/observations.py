@@ -58,17 +58,19 @@ class Rollout:
         return self.end not in INVALID_ENDS
 
     def as_json(self) -> dict[str, Any]:
-        return {
+        record: dict[str, Any] = {
             "resolved": self.resolved,
             "expected": self.expected,
             "binary": self.binary,
             "format": self.format,
             "reward": self.reward,
             "end": self.end,
-            **known(advantage=self.advantage),
             **self.added,
-            **known(labels=list(self.labels) or None, calling=self.calling, replies=self.replies),
         }
+        for name in ("advantage", "labels", "calling", "replies"):
+            if (value := getattr(self, name)) is not None and value != ():
+                record[name] = list(value) if name == "labels" else value
+        return record
 
     @staticmethod
     def from_json(record: Any) -> "Rollout":

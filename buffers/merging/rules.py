@@ -147,25 +147,24 @@ class _Merge:
             self.by_rule("retired", retirement.drift(member.task_id, self.standing(member), self.rules))
         if not self.rules.unsampled_epochs or self.epoch < self.rules.unsampled_epochs:
             return
-        first_step = self.pool.epochs[self.epoch - self.rules.unsampled_epochs].step + 1
+        since = self.pool.epochs[self.epoch - self.rules.unsampled_epochs].step + 1
         for member in self.pool.generated:
-            last = self.tracker.last_step(member.task_id)
-            standing = self.standing(member)
+            task, standing = member.task_id, self.standing(member)
+            last = self.tracker.last_step(task)
             self.by_rule(
-                "retired",
-                retirement.unsampled(member.task_id, standing, member.epoch, last, self.epoch, first_step, self.rules),
+                "retired", retirement.unsampled(task, standing, member.epoch, last, self.epoch, since, self.rules)
             )
 
     def budget(self) -> int:
         """How many variants may be injected."""
-        generated = self.pool.generated
-        room = self.rules.max_generated - len(generated)
-        if self.rules.static:
+        rules, generated = self.rules, self.pool.generated
+        room = rules.max_generated - len(generated)
+        if rules.static:
             return room
-        most = max(self.rules.inject_fraction > 0, math.floor(share(self.rules.inject_fraction, len(self.pool.active))))
-        if not self.rules.retirement:
+        most = math.floor(share(rules.inject_fraction, len(self.pool.active))) or int(rules.inject_fraction > 0)
+        if not rules.retirement:
             return most
-        if self.rules.capacity:
+        if rules.capacity:
             room += sum(self.standing(member).groups > 0 for member in generated)
         return min(most, room)
 
@@ -175,9 +174,8 @@ class _Merge:
         for position, candidate in enumerate(candidates):
             if admitted >= budget:
                 return candidates[position:]
-            content = candidate.content
+            content, where = candidate.content, {"expanded": candidate.seq, "pick": candidate.pick}
             judged = self.admission.refuse(content)
-            where = {"expanded": candidate.seq, "pick": candidate.pick}
             if isinstance(judged, Refusal):
                 name = str(content.get("id", "")) if isinstance(content, dict) else ""
                 self.decide("refused", name, **where, rule=judged.reason, detail=judged.detail)
@@ -190,9 +188,8 @@ class _Merge:
     def evict(self) -> None:
         """Layer 3. Variants without an observation are not touched."""
         generated = self.pool.generated
-        observed = [(member.task_id, self.standing(member)) for member in generated]
-        excess = len(generated) - self.rules.max_generated
-        for decision in retirement.capacity([pair for pair in observed if pair[1].groups], excess):
+        observed = [(member.task_id, standing) for member in generated if (standing := self.standing(member)).groups]
+        for decision in retirement.capacity(observed, len(generated) - self.rules.max_generated):
             self.by_rule("retired", decision)
 
     def retests(self, active: int, types: Container[TaskType]) -> list[str]:

@@ -205,7 +205,7 @@ def _blurred(
         choices = [choice for choice in choices if choice[0].fills[0][0] == earliest]
         first_calls = [bound.call.name for bound in draft.turns[turn][asked[0].start :][:earliest]]
         if first_calls and sought(environment, request, first_calls):
-            raise ComposeError("no_pattern", f"{first_calls} is asked for and can be done", turn=turn)
+            raise ComposeError("no_pattern", f"{', '.join(first_calls)}: asked for, and can be done", turn=turn)
     if not choices:
         first = draft.turns[turn][0].recipe if fair else None
         raise ComposeError("no_pattern", "no value of the request can be blurred", function=first, turn=turn)
