@@ -13,9 +13,8 @@ from cyclopts import App
 
 from rods import commands
 from rods.environments.registry import having
-from rods.errors import EXIT_REQUEUE
 from rods.extension import extensions
-from rods.signals import Interrupted, ignore, interrupt, on_signal
+from rods.signals import ignore, interrupt, on_signal
 
 OWN = tomllib.loads(Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8"))
 
@@ -57,10 +56,6 @@ def main() -> None:
 
 def run(arguments: list[str], app: App | None = None) -> int:
     """Runs one verb and returns the exit code (rods.commands.run). Without arguments: the help."""
-
-    def interrupted(stopped: Interrupted) -> tuple[str, int]:
-        if arguments[:1] == ["up"]:  # while it creates the run: nothing has been started
-            return "stopped; start the same command again", EXIT_REQUEUE
-        return "interrupted", 128 + stopped.number
-
-    return commands.run(app or application(), arguments or ["--help"], interrupted)
+    early = arguments[:1] == ["up"]  # while it creates the run: nothing has been started
+    stopped = "stopped; start the same command again" if early else "interrupted"
+    return commands.run(app or application(), arguments or ["--help"], stopped, requeue=early)

@@ -116,6 +116,7 @@ class Service:
         self.life = TrainerLife(run.path)
         self.reading = asyncio.Lock()  # held while the watch reads on, so that nobody sees a pool half folded
         self.in_flight = 0
+        self.owed = 0  # the variants that picks which were not finished when the logs were read may bring
         self.barren = 0  # seeds in a row that gave no variant
         self.paused = False
         self.picking = True  # no word against it from `rods ctl`
@@ -161,6 +162,7 @@ class Service:
             if asked := await asyncio.to_thread(self.control.read):
                 await asyncio.to_thread(self.control.tell, self.control.apply(asked))
             async with self.reading:
+                self.owed = len(self.log.state.unfinished) * self.config.pipeline.variants_per_seed
                 await self._read_on()
                 if first:
                     self._resume()
@@ -195,35 +197,40 @@ class Service:
                 group.create_task(self.log.finished(pick.pick, accepted(pick), 0, dropped_stale=why))
 
     async def _consider(self) -> None:
-        """Picks the seeds of every step that is due; none while picks could not be served (sync=free only)."""
-        may = not self.lockstep and not self.static
+        """Picks the seeds of every step that is due. While picks could not be served no step is considered in
+        sync=free; in lockstep a step has no seed where what was picked before it has filled staging."""
+        state, may = self.log.state, not self.lockstep and not self.static
         self.paused = may and (not self.picking or self._full() or self.writers.spent)
         if self.paused:
             return
-        state = self.log.state
         # in lockstep the next merge knows all that was due by then
         before = min((work.open_at for work in self.works), default=math.inf) if self.lockstep else math.inf
-        while (step := self.watch.due(state.last_considered, before)) is not None:
+        while not self.lockstep or self._full() or not self._full(self.owed):  # no pick of lockstep depends on a clock
+            if (step := self.watch.due(state.last_considered, before)) is None:
+                break
             began = time.perf_counter()
             candidates = self.watch.candidates(step)
+            self.paused = self.lockstep and self._full()
             if self.static:
                 picks = choose(step.step, candidates, self.watch.active, self.config)
                 if candidates and not picks:
                     log.warning("static pool empty", why="no task of the opening epoch lies at the boundary")
             else:
+                candidates = [] if self.paused else candidates
                 picks = select(step.step, candidates, self.watch.active, state.last_picked, self.config)
             self.log.read_epoch(step.epoch)
             told = [{"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why} for pick in picks]
             await self.log.picked(step.step, step.epoch, told)
             self.queue.add(state.unfinished[pick.id] for pick in picks)
+            self.owed += len(picks) * self.config.pipeline.variants_per_seed
             milliseconds = round((time.perf_counter() - began) * 1000, 2)
             log.info("considered", step=step.step, epoch=step.epoch, picks=len(picks), milliseconds=milliseconds)
 
-    def _full(self) -> bool:
-        """Whether staging holds more than `staging_epochs` injections."""
+    def _full(self, more: int = 0) -> bool:
+        """Whether staging, with so many `more`, holds more than `staging_epochs` injections."""
         rules = self.config.pool
         most = rules.staging_epochs * rules.inject_fraction * len(self.watch.active)
-        return bool(rules.staging_epochs) and self.watch.staged() > most
+        return bool(rules.staging_epochs) and not self.static and self.watch.staged() + more > most
 
     @property
     def waiting(self) -> int:

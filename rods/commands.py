@@ -3,7 +3,7 @@ program builds its `App` with `application`, registers its commands and answers 
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 from cyclopts import App, CycloptsError, Parameter
 
 import rods
-from rods.errors import EXIT_OK, EXIT_USER, RodsError, UserError, complain, disk_error
+from rods.errors import EXIT_OK, EXIT_REQUEUE, EXIT_USER, RodsError, UserError, complain, disk_error
 from rods.signals import Interrupted
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
@@ -36,14 +36,10 @@ def application(name: str, text: str) -> App:
     return app
 
 
-def _plain(stopped: Interrupted) -> tuple[str, int]:
-    return "interrupted", 128 + stopped.number
-
-
-def run(app: App, arguments: Sequence[str], interrupted: Callable[[Interrupted], tuple[str, int]] = _plain) -> int:
+def run(app: App, arguments: Sequence[str], interrupted: str = "interrupted", requeue: bool = False) -> int:
     """Parses `arguments`, calls the command that they name, and returns the exit code. A wrong command line, a
-    RodsError and an OSError, alone or in an exception group, are one line on standard error each. `interrupted` gives
-    that line and the code when the command raises Interrupted. Anything else is a bug and passes."""
+    RodsError and an OSError, alone or in an exception group, are one line on standard error each; so is Interrupted,
+    `interrupted` and the signal's code, or (`requeue`) EXIT_REQUEUE. Anything else is a bug and passes."""
     program, code = app.name[0], EXIT_OK
     try:
         _check_names(arguments)
@@ -57,7 +53,10 @@ def run(app: App, arguments: Sequence[str], interrupted: Callable[[Interrupted],
         error = _first(group)
         code = _said(program, str(error), error.exit_code)
     except* Interrupted as group:
-        code = _said(program, *interrupted(_first(group)))
+        stopped = _first(group)
+        code = _said(
+            program, stopped.why or interrupted, EXIT_REQUEUE if requeue or stopped.why else 128 + stopped.number
+        )
     except* BrokenPipeError:  # the reader of our output has left (`rods status … | head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = BROKEN_PIPE

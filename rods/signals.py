@@ -20,6 +20,7 @@ class Interrupted(BaseException):
     `latest` is the last one that was made, for who meets an error that it was turned into."""
 
     latest: "ClassVar[Interrupted | None]" = None
+    why = ""  # what is said in place of the command's own words
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -29,6 +30,8 @@ class Interrupted(BaseException):
 
 class GraceOver(Interrupted):
     """The step has not ended within `operation.grace_seconds` of the signal."""
+
+    why = "stopped inside a step, which outlasted the grace period; the last checkpoint stands"
 
 
 def on_signal(action: Callable[[int], None]) -> None:

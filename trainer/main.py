@@ -29,7 +29,7 @@ from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError, plain
 from rods.extension import extensions
 from rods.logs import log
 from rods.players import Players
-from rods.signals import GraceOver, Interrupted, StopRequest, ignore
+from rods.signals import StopRequest, ignore
 from rods.trainer.plan import split
 from rods.trainer.policy import TrainingStopped
 from rods.trainer.training_run import TrainingRun
@@ -45,7 +45,8 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """One start of the trainer; returns the exit code (rods.commands.run)."""
-    return commands.run(application(), arguments, _interrupted)
+    interrupted = "interrupted inside a step; the same command continues from the last checkpoint"
+    return commands.run(application(), arguments, interrupted)
 
 
 def application() -> App:
@@ -56,12 +57,6 @@ def application() -> App:
         for name, (target, text) in extension.training_verbs.items():
             app.command(f"{folder}.{target}", name=name, help=text)
     return app
-
-
-def _interrupted(stopped: Interrupted) -> tuple[str, int]:
-    if isinstance(stopped, GraceOver):
-        return "stopped inside a step, which outlasted the grace period; the last checkpoint stands", EXIT_REQUEUE
-    return "interrupted inside a step; the same command continues from the last checkpoint", 128 + stopped.number
 
 
 def _start(

@@ -43,7 +43,7 @@ from rods.family.benchmarks.benchmarks import Benchmark, named, opened
 from rods.family.benchmarks.folder import COLDEST, EPISODES, SETTINGS, Episode, Journal, open_folder
 from rods.family.benchmarks.output_sources import Options, Source
 from rods.llm import Budget, Client
-from rods.signals import Interrupted, StopRequest
+from rods.signals import StopRequest
 from rods.tasks import AnyTask, read_tasks, scripted
 
 Folder = Annotated[Path, Parameter(help="the evaluation's folder")]
@@ -53,7 +53,8 @@ SAY_SECONDS = 10.0  # between two lines about progress
 
 def run(arguments: list[str]) -> int:
     """One verb; returns the exit code (rods.commands.run). Without arguments: the help."""
-    return commands.run(application(), arguments or ["--help"], _interrupted)
+    interrupted = "interrupted; the same command goes on with the episodes that are left"
+    return commands.run(application(), arguments or ["--help"], interrupted)
 
 
 def application() -> App:
@@ -63,10 +64,6 @@ def application() -> App:
     app.command(_compare, name="compare", help="Pair two evaluations of the same tasks, task by task.")
     app.command(_check, name="check", help="Compare with the verdicts of the benchmark's own scorer.")
     return app
-
-
-def _interrupted(stopped: Interrupted) -> tuple[str, int]:
-    return "interrupted; the same command goes on with the episodes that are left", 128 + stopped.number
 
 
 def _run(

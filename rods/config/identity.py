@@ -187,7 +187,7 @@ class Selection(Section):
     order: Literal["proxy", "variance", "advantage", "random", "rising", "forgetting"] = "proxy"
     boundary: Literal["progress", "binary"] = "progress"  # which reward finds the boundary (004 Appendix R)
     skip_zero_variance: bool = True  # a group that always earns 0.5 teaches nothing; false is the paper
-    # types that share a quota
+    # types that share a quota; random has none
     groups: tuple[tuple[TaskType, ...], ...] = (("base", "long_context"), ("miss_func",), ("miss_param",))
     quota: int = Field(0, ge=0)  # seeds a group of types; 0: ceil(seeds_per_step / groups)
     pass_on_quota: bool = False  # unused quota goes to the other groups
@@ -212,7 +212,7 @@ class PoolRules(Section):
 
     inject_fraction: float = Field(0.20, ge=0, le=1)  # of the active pool, an epoch; one variant at least, unless 0
     max_generated: int = Field(400, ge=0)  # active generated tasks
-    staging_epochs: float = Field(2.0, ge=0)  # sync=free: picking pauses above so many injections in staging; 0: never
+    staging_epochs: float = Field(2.0, ge=0)  # nothing is picked while staging holds more injections; 0: picks go on
     retirement: bool = True  # false: none of the rules below; injection goes on past max_generated (004 Appendix R)
     burn_in: bool = True  # layer 1
     burn_in_below: float = Field(0.20, ge=0, le=1)  # mean reward of a new variant below which it goes

@@ -24,11 +24,11 @@ class Environments(AbstractContextManager["Environments"]):
     Those that `sandbox` names, and generated ones (`addressed`, looked for below `folders`, then from the current one),
     run in confined worker processes (docs/sandbox.md), of which there are no more at a time than `sandbox` says: the
     environment that was asked the longest ago gives up its own. As a context manager it ends their processes.
+    `hash_seed` is that of Python in them.
     """
 
-    def __init__(self, sandbox: Sandbox | None = None, *folders: Path) -> None:
-        self.folders: tuple[Path, ...] = folders
-        self._sandbox = sandbox
+    def __init__(self, sandbox: Sandbox | None = None, *folders: Path, hash_seed: int = 0) -> None:
+        self.sandbox, self.folders, self._hash_seed = sandbox, folders, hash_seed
         self._confiner: Any = None  # runs environments in processes that can do no harm
         self._made: dict[str, Environment] = {}
 
@@ -71,7 +71,7 @@ class Environments(AbstractContextManager["Environments"]):
             raise UserError(what, where=where, remedy=remedy)
         if addressed.address_of(name) is not None:
             return self._confine(name, factory, addressed.text_of(addressed.source_of(name, self.folders)))
-        if self._sandbox is not None and name in self._sandbox.environments:
+        if self.sandbox is not None and name in self.sandbox.environments:
             return self._confine(name, factory)
         made: Environment = made_by(factory, Environment, where=where)
         return made
@@ -90,6 +90,6 @@ class Environments(AbstractContextManager["Environments"]):
             if not (confiners := list(registry.having("confiner").values())):
                 remedy = "install the folder of rods/worlds that declares `confiner`"
                 raise UserError("nothing here can confine an environment", where=where, remedy=remedy)
-            self._confiner = named_function(confiners[0], where=where)(self._sandbox or Sandbox())
+            self._confiner = named_function(confiners[0], where=where)(self.sandbox or Sandbox(), self._hash_seed)
         confined: Environment = self._confiner.confine(factory, source)
         return confined

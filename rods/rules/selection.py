@@ -82,7 +82,7 @@ def reachable_maximum(rules: Selection, types: Iterable[TaskType]) -> int:
     """The most seeds that a step can yield when the tasks have these `types` (the configuration check shows it)."""
     present = set(types)
     reached = sum(bool(present.intersection(group)) for group in rules.groups)
-    if rules.pass_on_quota and reached:
+    if (rules.pass_on_quota or rules.order == "random") and reached:
         return rules.seeds_per_step
     return min(rules.seeds_per_step, reached * rules.quota_per_group())
 
@@ -133,7 +133,8 @@ def _why(signal: TaskSignal, facts: TaskFacts, rules: Selection) -> dict[str, An
 
 
 def _within_quotas(ranked: Sequence[Pick], rules: Selection) -> list[Pick]:
-    """The best of each group of types up to its quota, then the best of all up to `seeds_per_step`."""
+    """The best of each group of types up to its quota, then the best of all up to `seeds_per_step`. Random seeds are
+    drawn uniformly (004 Appendix R): they have no quotas."""
     quota = rules.quota_per_group()
     room = [quota] * len(rules.groups)
     chosen: list[Pick] = []
@@ -142,7 +143,7 @@ def _within_quotas(ranked: Sequence[Pick], rules: Selection) -> list[Pick]:
         places = [place for place, types in enumerate(rules.groups) if pick.type in types]
         if not places:
             continue  # a type without a group is never picked
-        if room[places[0]]:
+        if rules.order == "random" or room[places[0]]:
             room[places[0]] -= 1
             chosen.append(pick)
         else:

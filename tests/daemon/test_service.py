@@ -18,7 +18,7 @@ from rods.buffers.audit.verify import verify
 from rods.buffers.log.tail import read
 from rods.buffers.run.heartbeat import heartbeat_path
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import OBSERVATIONS
+from rods.buffers.run.runfolder import OBSERVATIONS, POOL
 from rods.calls import Call
 from rods.environments.base import reference
 from rods.rules.tracker import Tracker
@@ -165,6 +165,31 @@ def test_when_the_trainer_is_faster_older_picks_are_dropped_with_a_reason(tmp_pa
     assert any(record["accepted"] for record in finished)
     last = seeds(run.path, "considered")[-1]["step"]
     assert {record["step"] for record in finished if record["accepted"] and record["step"] >= last - 1}
+
+
+def test_in_lockstep_a_step_that_finds_staging_full_has_no_seed_however_fast_variants_are_written(
+    tmp_path: Path,
+) -> None:
+    rules = {"staging_epochs": 0.5, "inject_fraction": 0.2}
+    many = {"seeds_per_step": 4, "groups": [ALL], "exclusion_steps": 0, "max_generation": 0}
+    told = []
+    for workers in (1, 4):
+        values = {"sync": "lockstep", "pool": rules, "selection": many, "operation": {"workers": workers}}
+        run = make_run(tmp_path / str(workers), values)
+        with Daemon(run.path), Trainer(run) as trainer:
+            trainer.play(12)
+            until(lambda: idle(run.path, 12))  # noqa: B023
+        written = [record["step"] for record in variants(run.path)]
+        decided = [record["step"] for record in read(run.path / POOL) if "expanded" in record]
+        full = []
+        for step in range(1, 13):
+            staged = sum(at < step for at in written) - sum(at < step for at in decided)
+            active = next(record["counts"]["active"] for record in reversed(epochs(run.path)) if record["step"] < step)
+            full.append(staged > 0.5 * 0.2 * active)
+        considered = [record["picks"] for record in seeds(run.path, "considered")]
+        assert [picks == 0 for picks in considered] == full and 2 < sum(full) < 10
+        told.append([(record["pick"], record["score"]) for record in seeds(run.path, "picked")])
+    assert told[0] == told[1]
 
 
 @pytest.mark.slow

@@ -175,14 +175,14 @@ def _repeats(probe: Probe, state: State, calls: list[Call]) -> None:
         probe.note("declared not deterministic: results of two runs cannot be compared")
         return
     second = probe.replies(probe.fresh(state), calls)
-    if (at := _differs(first, second)) is not None:
+    if (at := differs(first, second)) is not None:
         what = f"gave {first[at][0][:80]!r} and then {second[at][0][:80]!r} for the same history"
         remedy = "remove chance, clock and whatever instances share, or declare deterministic=False"
         probe.fault(calls[at].name, "", what, remedy)
         return
     probe.comparable = True
     turned = probe.replies(probe.reset(_reversed(state)), calls)
-    if (at := _differs(first, turned)) is not None:
+    if (at := differs(first, turned)) is not None:
         probe.note(f"{calls[at].name} answers differently when the state's keys are in another order: keep that order")
 
 
@@ -196,7 +196,7 @@ def _isolation(probe: Probe, state: State, calls: list[Call]) -> None:
     for call, opposite in zip(calls, reversed(calls), strict=True):
         probe.call(second, opposite)
         beside += probe.replies(first, [call])
-    if (at := _differs(alone, beside)) is not None:
+    if (at := differs(alone, beside)) is not None:
         what = f"gave {beside[at][0][:80]!r} beside another instance, {alone[at][0][:80]!r} alone"
         probe.fault(calls[at].name, "", what, "keep all state in the instance, none in the module or class")
 
@@ -330,7 +330,8 @@ def _refuses(probe: Probe, ability: str, action: Callable[[], Any]) -> None:
     probe.fault(ability, "", "answers although Features says that it is lacking", "raise Unsupported, or declare it")
 
 
-def _differs(first: list[tuple[str, str | None]], second: list[tuple[str, str | None]]) -> int | None:
+def differs(first: list[tuple[str, str | None]], second: list[tuple[str, str | None]]) -> int | None:
+    """The first place in which the replies of two runs differ."""
     return next((at for at, (a, b) in enumerate(zip(first, second, strict=True)) if a != b), None)
 
 

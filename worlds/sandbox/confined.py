@@ -23,6 +23,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
@@ -53,14 +54,14 @@ _PAUSE = 0.001  # seconds between answers: who asks without end takes no more th
 class Confiner:
     """Confines the environments of one program or run as `settings` say; their processes share one pool."""
 
-    def __init__(self, settings: Sandbox) -> None:
-        self._settings, self._pool = settings, Pool(settings.processes)
+    def __init__(self, settings: Sandbox, hash_seed: int = 0) -> None:
+        self._settings, self._hash_seed, self._pool = settings, hash_seed, Pool(settings.processes)
         self._spares = Spares(settings.workers, self._pool, ahead=True)  # for generated worlds, whichever is next
 
     def confine(self, factory: str, source: str | None = None) -> Sandboxed:
         """See `confined`; a `source` is the text of a generated world."""
         spares = Spares(self._settings.workers, self._pool) if source is None else self._spares
-        return confined(factory, self._settings, source=source, spares=spares)
+        return confined(factory, self._settings, source=source, spares=spares, hash_seed=self._hash_seed)
 
 
 def confined(
@@ -70,10 +71,11 @@ def confined(
     source: str | None = None,
     spares: Spares | None = None,
     tier: Tier | None = None,
+    hash_seed: int = 0,
 ) -> Sandboxed:
     """The environment made by `factory` ("package.module:function"), locked in as well as this machine can, or just
-    as well as `tier` says. With `source`, the text of its file, no such file is read. Raises UserError when the tier is
-    below the lowest of the `settings`, or there is no such module."""
+    as well as `tier` says. With `source`, the text of its file, no such file is read. `hash_seed`: as in Confinement.
+    Raises UserError when the tier is below the lowest of the `settings`, or there is no such module."""
     offer = offered()
     tier = tier or offer.tier
     if not reaches(tier, settings.lowest_tier):
@@ -82,7 +84,7 @@ def confined(
         remedy = f"install bubblewrap, or accept that the code can do what this user can: lowest_tier = {tier!r}"
         raise UserError(what, where=f"environment {factory!r}", remedy=remedy)
     kept_in = confinement(factory if source is None else None, tier, settings.readable)
-    return Sandboxed(factory, kept_in, settings, source=source, spares=spares)
+    return Sandboxed(factory, replace(kept_in, hash_seed=hash_seed), settings, source=source, spares=spares)
 
 
 def confinement(factory: str | None, tier: Tier, readable: Sequence[str] = ()) -> Confinement:

@@ -6,6 +6,7 @@ that succeeds changes something; it refuses instead of raising; every tool succe
 no call runs away."""
 
 import ast
+import copy
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,15 +17,17 @@ from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, tool_faults
 from rods.canonical import canonical, keyed_random
 from rods.environments import addressed
-from rods.environments.base import Tool, checks
+from rods.environments.base import Environment, Tool, checks
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
 from rods.worlds.checking import CheckReport, Fault
-from rods.worlds.checking.environments import Probe, probe_state, script
+from rods.worlds.checking.environments import Probe, differs, probe_state, script
 from rods.worlds.checking.runaway import LONGEST, attempts
 
 ROUNDS = 6  # sampled calls a tool in every state
 GROWING = 30  # calls of each tool that changes something, after which the state is still small
+HASH_SEEDS = (1, 2, 3, 4)  # of other processes, which are to answer the same
+SETS = 30  # sampled calls a tool in every state that they are asked
 REACH = 100  # further calls of a tool that has not succeeded yet
 
 
@@ -70,6 +73,11 @@ def check_world(
         with probe.guarded(name, "reset"):
             calls = script(probe, state, random_seed=random_seed + number, rounds=rounds)
             probe_state(probe, state, calls)
+    for hash_seed in HASH_SEEDS if probe.comparable else ():
+        others = Environments(environments.sandbox, *environments.folders, hash_seed=hash_seed)
+        with others, probe.guarded(name):
+            for state in (None, *states):
+                _set_order(probe, others.load(name), state, hash_seed)
     for state in states:
         with probe.guarded(name):
             _checks(probe, state, random_seed)
@@ -81,6 +89,19 @@ def check_world(
         _runaways(probe)
     facts = {"tools": len(environment.tools()), "checks": len(checks(environment)), "calls": probe.calls}
     return CheckReport(name, tuple(probe.faults), tuple(probe.notes), facts)
+
+
+def _set_order(probe: Probe, other: Environment, state: Mapping[str, Any] | None, hash_seed: int) -> None:
+    """The same calls give the same results, messages and state where Python goes through its sets in another order."""
+    probe.control, remedy = "set_order", "sort sets before their order is seen, or keep a dict or list instead"
+    calls = script(probe, state, random_seed=hash_seed, rounds=SETS)
+    here, there = probe.fresh(state), other.reset(copy.deepcopy(state))
+    first, second = probe.replies(here, calls), probe.replies(there, calls)
+    if (at := differs(first, second)) is not None:
+        what = f"gave {first[at][0][:80]!r}, and {second[at][0][:80]!r} in a process with another order of sets"
+        probe.fault(calls[at].name, "", what, remedy)
+    elif canonical(here.snapshot()) != canonical(there.snapshot()):
+        probe.fault("snapshot", "", "differs in a process with another order of sets", remedy)
 
 
 def _signatures(offered: Mapping[str, Tool], plan: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, str]]:
@@ -161,7 +182,7 @@ ALLOWED = {module: names.split() for module, names in _TABLES["allowed"].items()
 TOLD_IMPORTS = ", ".join(f"{module} ({', '.join(names)})" for module, names in OFFERED.items())  # in prompts
 NAMED = {module: control for control, modules in _TABLES["named"].items() for module in modules.split()}
 FORBIDDEN = frozenset(_TABLES["forbidden"].split())
-_MAKERS, _CHANGERS, _ORDERLESS, _ORDERED, _SETS = (set(names.split()) for names in _TABLES["collections"].values())
+_MAKERS, _CHANGERS = (set(names.split()) for names in _TABLES["collections"].values())
 _REMEDIES = {"imports": f"import no more than {TOLD_IMPORTS}", **_TABLES["remedies"]}
 _MUTABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -177,7 +198,7 @@ def program_faults(source: str, where: str) -> list[Fault]:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         place = f"{where}:{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else where
         return [Fault(place, "", f"is no Python: {error}", "correct it", "syntax")]
-    faults = sorted({*_imports(tree), *_names(tree), *_shared(tree), *_sets(tree)})
+    faults = sorted({*_imports(tree), *_names(tree), *_shared(tree)})
     return [Fault(f"{where}:{line}", "", what, _REMEDIES[control], control) for line, control, what in faults]
 
 
@@ -280,103 +301,3 @@ def _given_names(node: ast.AST) -> set[str]:
 def _is_mutable(value: ast.expr | None) -> bool:
     made = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in _MAKERS
     return made or isinstance(value, _MUTABLE)
-
-
-def _sets(tree: ast.Module) -> Iterator[Found]:
-    """Sets whose order is seen: iterated, listed, or given away."""
-    kept = [
-        node
-        for definition in ast.walk(tree)
-        if isinstance(definition, ast.ClassDef)
-        for node in definition.body
-        if isinstance(node, ast.AnnAssign) and _says_set(node.annotation)
-    ]
-    for node in kept:
-        yield node.lineno, "set_order", "keeps a set in the state, which is written in any order"
-    fields = set[str]().union(*map(_given_names, kept))
-    for function in ast.walk(tree):
-        if isinstance(function, Function):
-            yield from _Sets(function, fields).faults()
-
-
-def _says_set(annotation: ast.expr | None) -> bool:
-    return annotation is not None and any(
-        isinstance(node, ast.Name) and node.id in ("set", "frozenset") for node in ast.walk(annotation)
-    )
-
-
-def _are_keys(node: ast.expr) -> bool:
-    """Whether it is `….keys()` or `….items()`: two of them joined by an operator are a set."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("keys", "items")
-
-
-def _counts(loop: ast.For | ast.AsyncFor) -> bool:
-    """Whether a loop does nothing but count, in whatever order."""
-    inner = [node for part in loop.body for node in ast.walk(part) if isinstance(node, ast.stmt)]
-    steps = [node for node in inner if not isinstance(node, (ast.If, ast.Continue, ast.Pass))]
-    return all(isinstance(step, ast.AugAssign) and type(getattr(step.value, "value", "")) is int for step in steps)
-
-
-class _Sets:
-    """The sets of one function."""
-
-    def __init__(self, function: Function, fields: set[str]) -> None:
-        self.function, self.fields = function, fields
-        self.names: set[str] = {parameter.arg for parameter in ast.walk(function) if isinstance(parameter, ast.arg)
-                                and _says_set(parameter.annotation)}  # fmt: skip
-        size = -1
-        while size != (size := len(self.names)):  # names that are given names
-            for node in ast.walk(function):
-                said = isinstance(node, ast.AnnAssign) and _says_set(node.annotation)
-                if said or (isinstance(node, (ast.Assign, OneTarget)) and self.is_set(node.value)):
-                    self.names |= _given_names(node)
-
-    def is_set(self, node: ast.expr | None) -> bool:
-        if isinstance(node, ast.Name):
-            return node.id in self.names
-        if isinstance(node, ast.Attribute):
-            return node.attr in self.fields
-        if isinstance(node, ast.BinOp):
-            return any(self.is_set(side) or _are_keys(side) for side in (node.left, node.right))
-        if isinstance(node, ast.IfExp):
-            return self.is_set(node.body) or self.is_set(node.orelse)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            return node.func.attr in _SETS and self.is_set(node.func.value)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            return node.func.id in ("set", "frozenset")
-        return isinstance(node, (ast.Set, ast.SetComp))
-
-    def faults(self) -> Iterator[Found]:
-        nodes = list(ast.walk(self.function))
-        harmless = {  # what nobody sees the order of: comprehensions, and lists that are sorted where they are
-            id(argument)
-            for node in nodes
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ORDERLESS
-            for argument in node.args
-        }
-        ordered = {
-            getattr(node.value, "id", "") for node in nodes if isinstance(node, ast.Attribute) and node.attr == "sort"
-        }
-        harmless |= {id(node.value) for node in nodes if isinstance(node, ast.Assign) and _given_names(node) & ordered}
-        for node in nodes:
-            what = ""
-            if isinstance(node, (ast.For, ast.AsyncFor)) and self.is_set(node.iter):
-                what = "" if _counts(node) else "goes through a set"
-            elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.DictComp)) and id(node) not in harmless:
-                what = "goes through a set" if any(self.is_set(loop.iter) for loop in node.generators) else ""
-            elif isinstance(node, ast.Call):
-                what = "" if id(node) in harmless else self._call(node)
-            elif isinstance(node, (ast.Starred, ast.FormattedValue)) and self.is_set(node.value):
-                what = "spreads a set"
-            elif isinstance(node, ast.Return) and self.is_set(node.value):
-                what = "gives a set"
-            if what:
-                yield _line(node), "set_order", f"{self.function.name} {what}, whose order is no one's"
-
-    def _call(self, node: ast.Call) -> str:
-        listed = any(map(self.is_set, node.args))
-        if isinstance(node.func, ast.Attribute):
-            if node.func.attr == "pop" and self.is_set(node.func.value):
-                return "takes one of a set"
-            return "lists a set" if node.func.attr in ("join", "fromkeys", "extend") and listed else ""
-        return "lists a set" if isinstance(node.func, ast.Name) and node.func.id in _ORDERED and listed else ""

@@ -40,13 +40,14 @@ class Gone(RodsError):
 class Confinement:
     """How a child is confined: the command in front of its own (empty: none), the entries of its `sys.path`, and the
     files for the function `by` ("package.module:function"), which takes its rights away (None: only limits). `handover`
-    makes, for each child, a socket that `by` gets as "threads"."""
+    makes, for each child, a socket that `by` gets as "threads". `hash_seed`: its PYTHONHASHSEED."""
 
     command: tuple[str, ...]
     path: tuple[str, ...]
     files: Mapping[str, Sequence[str]] | None
     by: str = ""
     handover: Callable[[], socket.socket] | None = None
+    hash_seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,8 @@ class Child:
         if confinement is not None and confinement.files is not None and confinement.handover is not None:
             handed.append(confinement.handover())
             told["confinement"] = {"by": confinement.by, **confinement.files, "threads": handed[0].fileno()}
-        environment = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONHASHSEED": "0", "LANG": "C.UTF-8"}
+        hash_seed = str(confinement.hash_seed if confinement else 0)
+        environment = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONHASHSEED": hash_seed, "LANG": "C.UTF-8"}
         if confinement is None:
             path = [entry or str(Path.cwd()) for entry in sys.path]
             command, elsewhere = [sys.executable], None

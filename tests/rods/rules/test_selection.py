@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -216,6 +217,19 @@ def test_random_selection_ignores_rewards_and_depends_on_nothing_but_its_key() -
     assert any(picked(groups, active, rules, step) != picked(groups, active, other, step) for step in range(1, 9))
 
 
+def test_random_seeds_have_the_types_of_the_pool_and_no_quotas() -> None:
+    kinds: list[TaskType] = ["base", "base", "long_context", "long_context", "miss_func"]
+    active = {f"t{number}": TaskFacts(kinds[number % 5]) for number in range(100)}
+    active |= {f"never{number}": TaskFacts("miss_param") for number in range(100)}
+    unseen = [TaskSignal(task, None) for task in active]
+    rules = config(
+        order="random", candidates="pool", seeds_per_step=10, groups=[["base", "long_context"], ["miss_func"]]
+    )
+    drawn = Counter(pick.type for step in range(200) for pick in select(step, unseen, active, {}, rules))
+    assert sum(drawn.values()) == 2000 and drawn["miss_param"] == 0
+    assert abs(drawn["miss_func"] / 2000 - 0.2) < 0.03, "a fifth of the tasks, half of them by quotas"
+
+
 def test_forgetting_picks_what_was_mastered_before_and_is_not_now_the_deepest_fall_first() -> None:
     def signal(task: str, now: float, best: float | None) -> TaskSignal:
         return TaskSignal(task, Moments(now, 0.0), best=best)
@@ -315,6 +329,7 @@ def test_a_pick_says_why() -> None:
         (["base", "miss_func"], {"quota": 4}, 8),
         (["base"], {"seeds_per_step": 0}, 0),
         ([], {"pass_on_quota": True}, 0),
+        (["base", "miss_func"], {"order": "random"}, 16),
     ],
 )
 def test_the_reachable_maximum_is_what_full_batches_of_these_types_yield(
