@@ -43,7 +43,7 @@ def measure(quick: bool) -> list[Figure]:
             return figures + sided
         with LlmServer(Path(folder) / "server.log") as server:
             endpoint = {"model": NAME, "urls": [server.url], "concurrency": 32, "slow_seconds": 600.0}
-            return _measured(NAME, Path(folder) / "model", count, {**endpoint, "read_seconds": 600.0}) + figures
+            return _measured(NAME, Path(folder) / "model", count, {**endpoint, "read_seconds": 600.0}) + figures + sided
 
 
 def _side_by_side(folder: Path, count: int) -> list[Figure]:

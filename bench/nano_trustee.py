@@ -7,16 +7,17 @@ Command: `python -m bench.nano_trustee` (all conditions, ten random seeds, two r
 `python -m bench.nano_loop`, whose runs it makes.
 
 Tools are two categories of the shipped repository, eight tools each, whose identifiers are words: nano does not learn
-to copy five digits. Both are shown by the careless teacher of the warm start, on drawn tasks of all difficulties; only
-the first is trained with, the second is held out. User, tools and verifier are played without a model, or, in *behind
-HTTP*, by the rules of the stub behind an endpoint. Differences are paired by random seed, with intervals of 95 %
-(Student's t).
+to copy five digits, nor to write a date in another form, so the categories have none. Both are shown by the teacher of
+the warm start: first carefully and on the harder half of the difficulties, which copy most and whose system texts are
+short, since nano learns to copy from replies that are right; then carelessly and on all, so that there is something
+left to learn. Only the first is trained with, the second is held out. User, tools and verifier are played without a
+model, or, in *behind HTTP*, by the rules of the stub behind an endpoint. Differences are paired by random seed, with
+intervals of 95 % (Student's t).
 """
 
 from __future__ import annotations
 
 import fcntl
-import itertools
 import json
 import os
 import random
@@ -53,10 +54,10 @@ from rods.players import Players
 from rods.tasks import OpenTask
 from rods.worlds.desk.generator import data_set
 
-TRAINED, OTHERS = "library", "lodging"  # categories; the tools of the second are in no task of a run's steps
+TRAINED, OTHERS = "library", "support"  # categories; the tools of the second are in no task of a run's steps
 TOOLS = 8  # of each
 HELD_OUT = 40  # tasks of each
-PORT = 8123  # of the stub, as behind HTTP has it
+PORT = 8123  # and the random seed: the stub's
 SHIPPED = ROOT / "family" / "simulation" / "repository"
 # fmt: off
 WORDS = (
@@ -71,7 +72,8 @@ WORDS = (
 # fmt: on
 DONE = "done"
 FLAWS = ("idle", "short", "guess")
-DEMONSTRATIONS, ENTRIES = 2_400, 1_500  # of the warm start; entries of its tokenizer, at most
+ENTRIES = 1_500  # of the tokenizer, at most
+CAREFUL = 0.6  # share of the steps of the warm start whose demonstrations have no flaw; they come first
 
 
 class TrusteeStudy(Study):
@@ -82,6 +84,9 @@ class TrusteeStudy(Study):
         data = {**values["data"], "tasks": f"held-out-{seed}.jsonl"}
         policy = {**values["policy"], "model": f"nano-{values['policy']['warm_start_steps']}"}
         seeds = {**values["random_seeds"], "drawn": seed}
+        own = [f"http://127.0.0.1:{PORT + seed}/v1"]  # runs are made side by side
+        players = [{**endpoint, "urls": own} for endpoint in values["operation"].get("players", ())]
+        values["operation"] = {**values["operation"], "players": players}
         return {**values, "data": data, "policy": policy, "random_seeds": seeds}
 
 
@@ -98,11 +103,11 @@ def tools_with_words(category: str, folder: Path) -> None:
     (folder / f"{category}.json").write_bytes(orjson.dumps({**entry, "tools": entry["tools"][:TOOLS]}))
 
 
-def drawn(environments: Environments, category: str, random_seed: int, number: int) -> OpenTask:
-    """A task over the tools of one category, of a difficulty drawn evenly from all."""
+def drawn(environments: Environments, category: str, random_seed: int, number: int, lowest: int = LOWEST) -> OpenTask:
+    """A task over the tools of one category, of a difficulty drawn evenly from `lowest` to the highest."""
     environment = drawn_from(f"{category}/", environments)
     rng = keyed_random(random_seed, "trustee", category, number)
-    given = levels(DifficultyRules(), rng.randint(LOWEST, HIGHEST), rng.getrandbits(32), 0, number)
+    given = levels(DifficultyRules(), rng.randint(lowest, HIGHEST), rng.getrandbits(32), 0, number)
     task = draw_task(environment.repository, given, rng.getrandbits(32), 0, number)
     region = "trained tools" if category == TRAINED else "other tools"
     return open_task(task, reference(environment), provenance={"region": region})
@@ -143,13 +148,16 @@ def careless(task: OpenTask, dialect: Dialect, carelessness: float, rng: random.
         yield dialect.answer(DONE)
 
 
-def demonstrations(random_seed: int, dialect: Dialect, carelessness: float, count: int) -> list[Trace]:
-    """Conversations of the teacher, over both categories and all difficulties; of no task that a run has."""
+def demonstrations(
+    random_seed: int, dialect: Dialect, carelessness: float, count: int, lowest: int = LOWEST
+) -> list[Trace]:
+    """Conversations of the teacher, over both categories and the difficulties from `lowest`; of no task that a run
+    has."""
     rng = keyed_random(random_seed, "careless teacher")
     shown = rng.getrandbits(60)
     with Environments() as environments:
         players = Players(environments)
-        tasks = [drawn(environments, (TRAINED, OTHERS)[number % 2], shown, number) for number in range(count)]
+        tasks = [drawn(environments, (TRAINED, OTHERS)[number % 2], shown, number, lowest) for number in range(count)]
         left = [careless(task, dialect, carelessness, rng) for task in tasks]
 
         def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
@@ -173,18 +181,22 @@ def warm_start(values: Values, folder: Path) -> None:
             return
         config = parse_config({"policy": {"dialect": values["policy"]["dialect"]}}, where="the warm start")
         torch_settings.settle_threads(config.operation, otherwise=1)
-        traces = demonstrations(
-            0, load(config.policy.dialect), config.policy.carelessness, min(DEMONSTRATIONS, 16 * steps)
-        )
+        dialect, careful = load(config.policy.dialect), round(CAREFUL * steps)
+        parts = ((0.0, careful, HIGHEST // 2), (config.policy.carelessness, steps - careful, LOWEST))
+        shown = [
+            demonstrations(part, dialect, carelessness, recipe.SEQUENCES * count, lowest)
+            for part, (carelessness, count, lowest) in enumerate(parts)
+        ]
         texts = [
             ("" if message.role == "assistant" else " ") + message.content
+            for traces in shown
             for trace in traces
             for message in trace.messages
         ]
         chat = Chat(network.build_tokenizer(texts, network.PARTS, ENTRIES), folder)
-        encoded = [encode(chat, trace) for trace in traces]
+        encoded = [[encode(chat, trace) for trace in traces] for traces in shown]
         fresh = network.fresh(chat.tokenizer, 0)
-        batches = in_batches(chat.pad, itertools.repeat(encoded), recipe.SEQUENCES, keyed_random(0, "batches"))
+        batches = in_batches(chat.pad, encoded, recipe.SEQUENCES, keyed_random(0, "batches"))
         optimizer = torch_settings.make_optimizer("muon", fresh, recipe.LEARNING_RATE, recipe.REST)
         fit(fresh, batches, optimizer, steps=steps, warm_up=recipe.WARM_UP)
         making = Path(f"{folder}.making")
@@ -205,10 +217,12 @@ def measured_with_drawn_tasks(path: Path, condition: str, seed: int, values: Val
     tasks = folder / values["data"]["tasks"]
     tasks.write_bytes(b"".join(orjson.dumps(task.as_json()) + b"\n" for task in held_out(seed)))
     http = values.get("simulation", {}).get("tools") == "model"
-    with Stub(Script(answer="bench.fixtures.llm_stub.roles:answer"), port=PORT) if http else nullcontext():
+    with Stub(Script(answer="bench.fixtures.llm_stub.roles:answer"), port=PORT + seed) if http else nullcontext():
         line = measured(place, condition, seed, values)
     met = [record["difficulty"] for record in read(place / DRAWN)]
-    groups = [group for step in RunState(Run.open(place)).steps() for group in step.groups]  # drawn ones are no pool's
+    groups = [
+        group for step in RunState(Run.open(place), every_step=True).steps() for group in step.groups
+    ]  # drawn ones are no pool's
     varied = _mean(len({one.resolved for one in group.rollouts}) > 1 for group in groups)
     return {**line, "varied": round(varied, 4), "difficulty": {"last": met[-1], "highest": max(met)}}
 
