@@ -176,7 +176,7 @@ def measured(path: Path, condition: str, seed: int, values: Values) -> Line:
         "stages": dict(Counter(str(step.stage) for step in steps)),
         "originals": {zone: int((first == index).sum()) for index, zone in enumerate(ZONES)},
         "groups": len(groups),
-        "varied": round(float(np.nanmean(groups.variance > 0)), 4),
+        "varied": round(float(np.nanmean(groups.variance > 0)), 4) if len(groups) else None,  # none is of the pool
         "variants": {name: found[name] for name in ("picks", "accepted", "injected", "retired", "first_reward")},
         "seconds": {"training": round(trained - began, 1), "scoring": round(time.monotonic() - trained, 1)},
     }
