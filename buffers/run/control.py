@@ -178,7 +178,7 @@ def ask(run: Run, setting: str, value: Value | None, endpoint: str = "") -> Reco
 def _check(run: Run, setting: str, endpoint: str) -> None:
     where, config = str(run.path), run.config
     if setting == "picking" and config.sync == "lockstep":
-        raise RefusedError("in lockstep nothing is paused: the trainer waits for every pick", where=where)
+        raise RefusedError("in lockstep nobody stops picking: the trainer waits for every pick", where=where)
     if setting == "picking" and config.pool.static:
         raise RefusedError("a static pool has its seeds picked once, and the trainer waits for it", where=where)
     asked = config.pipeline.author == "llm" and writes(config)

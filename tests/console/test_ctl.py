@@ -159,7 +159,7 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(tmp_path: Path, capsys: Ca
         (free, ["log_level", "loud"], 2, "debug or info"),
         (free, ["requests", "-1"], 2, "unlimited"),
         (free, ["concurrency", "4"], 3, "no language model writes in this run"),
-        (lockstep, ["pause"], 3, "in lockstep nothing is paused"),
+        (lockstep, ["pause"], 3, "in lockstep nobody stops picking"),
     ):
         assert rods(["ctl", str(path), *arguments]) == code, arguments
         assert says in capsys.readouterr().err
