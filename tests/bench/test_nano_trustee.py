@@ -63,6 +63,21 @@ def test_held_out_tasks_are_of_both_kinds_of_tools(folder: Path) -> None:
     assert regions.count("trained tools") == regions.count("other tools") == nano_trustee.HELD_OUT
 
 
+def test_recorded_runs_spent_the_same_and_began_alike_and_the_page_has_their_table() -> None:
+    lines = STUDY.recorded()
+    seeds = {name: sorted(line["seed"] for line in lines if line["condition"] == name) for name in CONDITIONS}
+    assert seeds["no curriculum"] == seeds["curriculum"] == list(range(1, 11)) and seeds["behind HTTP"]
+    training, rollouts = (STUDY.configuration("curriculum", 1)[section] for section in ("training", "rollouts"))
+    spent = training["steps"] * training["batch_tasks"] * rollouts["rollouts_per_task"]
+    assert {(line["rollouts"], line["updates"]) for line in lines} == {(spent, training["steps"])}
+    # behind HTTP the users of held-out tasks are others, too
+    starts = {(line["seed"], str(line["start"])) for line in lines if line["condition"] != "behind HTTP"}
+    assert len(starts) == len({seed for seed, _ in starts}), "one policy, one set of held-out tasks a random seed"
+    assert all(line["difficulty"]["highest"] > 50 for line in lines)
+    page = (nano_trustee.ROOT / "docs" / "trustee.md").read_text(encoding="utf-8")
+    assert "\n".join(nano_trustee.table(lines, STUDY)) in page
+
+
 @pytest.mark.slow
 def test_it_trains_scores_and_says_how_difficult_it_became(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nano_trustee, "HELD_OUT", 3)
