@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import nano_trustee
+from bench.nano_loop import ROOT
 from bench.nano_trustee import OTHERS, STUDY, TOOLS, TRAINED, WORDS, careless, drawn, held_out, tools_with_words
 from rods.config import parse_config
 from rods.dialects import load
@@ -74,7 +75,7 @@ def test_recorded_runs_spent_the_same_and_began_alike_and_the_page_has_their_tab
     starts = {(line["seed"], str(line["start"])) for line in lines if line["condition"] != "behind HTTP"}
     assert len(starts) == len({seed for seed, _ in starts}), "one policy, one set of held-out tasks a random seed"
     assert all(line["difficulty"]["highest"] > 50 for line in lines)
-    page = (nano_trustee.ROOT / "docs" / "trustee.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "trustee.md").read_text(encoding="utf-8")
     assert "\n".join(nano_trustee.table(lines, STUDY)) in page
 
 
