@@ -239,8 +239,10 @@ class Service:
 
     @property
     def finished(self) -> bool:
-        """Whether the trainer has taken its last step, and all that was picked is done."""
-        return self.watch.newest >= self.config.training.steps and not self.waiting and not self.in_flight
+        """Whether the trainer has taken its last step, and all that was picked is done; in lockstep every step is
+        considered first."""
+        last = self.log.state.last_considered if self.lockstep else self.watch.newest
+        return last >= self.config.training.steps and not self.waiting and not self.in_flight
 
     def _beat(self) -> None:
         written = self.log.written + sum(work.written for work in self.works)

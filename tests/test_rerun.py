@@ -10,6 +10,13 @@ from tests.rerun import TOGETHER, run
 
 pytestmark = pytest.mark.slow
 
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is run again here is no test of the runs that this one is a part of."""
+    monkeypatch.delenv(TOGETHER, raising=False)
+
+
 PROJECT = """
 from pathlib import Path
 

@@ -95,10 +95,10 @@ def test_a_model_that_is_to_write_and_is_not_named_is_refused(tmp_path: Path) ->
 @pytest.mark.needs("trials")
 @pytest.mark.slow
 def test_a_model_that_writes_needs_no_catalogue(tmp_path: Path) -> None:
-    """Seeds enough that the note could come, and few enough that what the stub writes of the toy's eight things does
-    not begin to repeat itself."""
+    """Seeds enough that the note could come, by the merge after step 5, which waits for them, and few enough that what
+    the stub writes of the toy's eight things does not begin to repeat itself."""
     toy_run(tmp_path)
-    (tmp_path / "run.toml").write_text((tmp_path / "run.toml").read_text().replace("steps = 14", "steps = 5"))
+    (tmp_path / "run.toml").write_text((tmp_path / "run.toml").read_text().replace("steps = 14", "steps = 6"))
     done, shown, status = written(tmp_path, "bench.fixtures.llm_stub.roles:answer")
     assert "no variants" not in done + shown and "NO VARIANTS" not in done + shown
     assert status["accepted"] > 0 and sum(status["outcomes"].values()) >= BARREN

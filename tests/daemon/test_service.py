@@ -175,10 +175,11 @@ def test_in_lockstep_a_step_that_finds_staging_full_has_no_seed_however_fast_var
     told = []
     for workers in (1, 4):
         values = {"sync": "lockstep", "pool": rules, "selection": many, "operation": {"workers": workers}}
-        run = make_run(tmp_path / str(workers), values)
+        run = make_run(tmp_path / str(workers), {**values, "training": {"steps": 12}})
         with Daemon(run.path), Trainer(run) as trainer:
             trainer.play(12)
-            until(lambda: idle(run.path, 12))  # noqa: B023
+            until(lambda: state(run.path) == "run finished")  # noqa: B023
+            assert idle(run.path, 12), "no step waits for what was written before it"
         written = [record["step"] for record in variants(run.path)]
         decided = [record["step"] for record in read(run.path / POOL) if "expanded" in record]
         full = []
