@@ -72,7 +72,7 @@ def trial_run(home: Path, endpoint: Endpoint, seeds: int, config: Config | None,
             "curriculum": Curriculum(),
             **{key: default for ext in extensions() if ext.slots(config) for key, default in ext.sections.items()},
             "selection": Selection(seeds_per_step=size, groups=(TASK_TYPES,)),
-            "pool": PoolRules(),
+            "pool": PoolRules(staging_epochs=0),  # nothing is merged, and all are to be tried
             "pipeline": config.pipeline.model_copy(update={"author": "llm"}),
             "operation": config.operation.model_copy(update={"endpoints": (endpoint,), "log_level": "error"}),
         }

@@ -48,10 +48,15 @@ class Sampler:
             self.learn("", dict(call.arguments))
             self.learn("", result.text if result.value is None else result.value)
 
-    def call(self, tool: Tool) -> Call:
-        """A call within the declared bounds; optional arguments are given half of the time."""
+    def call(self, tool: Tool, *, highest: bool = False) -> Call:
+        """A call within the declared bounds; optional arguments are given half of the time. `highest`: numbers are as
+        large as they may be."""
         chosen = [parameter for parameter in tool.parameters if parameter.required or self.rng.random() < 0.5]
-        return Call(tool.name, {parameter.name: self.value(parameter.name, limits(parameter)) for parameter in chosen})
+        values = {parameter.name: self.value(parameter.name, limits(parameter)) for parameter in chosen}
+        if highest:
+            bounds = {parameter.name: limits(parameter).get("maximum") for parameter in chosen}
+            values |= {name: bound for name, bound in bounds.items() if bound is not None}
+        return Call(tool.name, values)
 
     def value(self, name: str, schema: Mapping[str, Any]) -> Any:
         if "enum" in schema:

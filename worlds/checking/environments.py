@@ -147,8 +147,8 @@ def _catalogue(probe: Probe, name: str) -> None:
 def script(
     probe: Probe, state: State, tasks: Sequence[Task] = (), random_seed: int = 0, rounds: int = ROUNDS
 ) -> list[Call]:
-    """Calls worth repeating: the tasks' own, then `rounds` sampled ones of every tool that use what the world has
-    shown."""
+    """Calls worth repeating: the tasks' own, `rounds` sampled ones of every tool that use what the world has shown, and
+    one of each with its numbers at their highest."""
     rng = keyed_random(random_seed, "env check")
     sampler = Sampler(rng)
     sampler.learn("", state)
@@ -157,8 +157,8 @@ def script(
     wanted: list[Call | Tool] = [call for task in tasks[:2] for turn in task.calls for call in turn]
     wanted += [tool for _ in range(rounds) for tool in rng.sample(tools, len(tools))]
     calls: list[Call] = []
-    for given in wanted:
-        call = given if isinstance(given, Call) else sampler.call(given)
+    for number, given in enumerate([*wanted, *tools]):
+        call = given if isinstance(given, Call) else sampler.call(given, highest=number >= len(wanted))
         calls.append(call)
         sampler.heard(call, probe.call(instance, call))
     return calls

@@ -42,16 +42,14 @@ def tool_options(
         open_value = given.seed.type == "miss_param" and turn > 0 and not given.profile.turns[turn - 1]
         places = []
         for node in nodes:
-            options = [node.tool]
-            if not given.same:
-                options = [name for name, tool in tools.items() if tool.group == node.group]
-                if open_value:  # something has to be said in it, so that it can be left open before
-                    options = [name for name in options if any(map(_only_said, tools[name].parameters))]
-                if node.position not in linked:  # few tools find things out
-                    options = [name for name in options if name not in avoided] or options
+            options = [node.tool] if given.same else [name for name, tool in tools.items() if tool.group == node.group]
             options = [
                 name for name in options if name not in given.blocked and is_single_tool(catalogue.recipes[name])
             ]
+            if open_value and not given.same:  # something has to be said in it, so that it can be left open before
+                options = [name for name in options if any(map(_only_said, tools[name].parameters))]
+            if node.position not in linked:  # few tools find things out
+                options = [name for name in options if name not in avoided or given.same] or options
             if not options:
                 detail = f"no function of {node.group} is left for turn {node.turn + 1}"
                 raise ComposeError("no_pattern", detail, turn=node.turn)

@@ -19,6 +19,7 @@ from rods.buffers.audit.verify import verify
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, SEEDS, usage
+from rods.config.identity import PoolRules
 from rods.family.trials.synthesis import REFERENCES, SynthesisTrial, yield_table
 from tests.console.conftest import rods
 
@@ -37,6 +38,16 @@ def asked(stub: Stub, folder: Path, *options: str | Path, seeds: int = 8) -> lis
     (folder / "c.toml").write_text(DESK)
     keep = ("--seeds", str(seeds), "--keep", folder / "kept")
     return ["doctor", "--synthesis", stub.url, "stub", "--config", folder / "c.toml", *keep, *options]
+
+
+def test_every_seed_is_tried_where_staging_would_be_full_before(writer: Stub, tmp_path: Path) -> None:
+    done = rods(*asked(writer, tmp_path, "--json", seeds=24))
+    assert done.returncode == 0, done.stderr
+    found = orjson.loads(done.stdout)
+    assert (found["seeds"], found["finished"]) == (24, 24)
+    (kept,) = (tmp_path / "kept").iterdir()
+    rules = PoolRules()
+    assert found["accepted"] > rules.staging_epochs * rules.inject_fraction * len(Run.open(kept).training)
 
 
 @pytest.mark.slow

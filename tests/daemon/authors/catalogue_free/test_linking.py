@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bench.fixtures.llm_stub import Stub
@@ -41,6 +43,17 @@ def test_where_the_root_s_calls_feed_each_other_only_tools_that_can_are_offered(
     givers, takers = found.turns[one][place], found.turns[two][other]
     assert list(linking.pairs(prober(given), givers, takers))
     assert "add_contact" not in givers and "list_team" not in takers
+
+
+def test_a_place_is_left_to_the_seed_s_own_tools_where_all_others_are_blocked() -> None:
+    given = assignment(bare_environment.moved(seed("base")), load(bare_environment.NAME))
+    own = {call.name for calls in given.seed.calls for call in calls}
+    linked = {position for origin, taker, _ in given.profile.edges for position in (origin, taker)}
+    (node, *_) = (node for node in given.profile.nodes if node.position not in linked)
+    alike = {name for name, tool in given.environment.tools().items() if tool.group == node.group}
+    given = replace(given, blocked=frozenset(alike - own))
+    turns, _ = linking.tool_options(prober(given), given, given.rng("pattern"))
+    assert set(turns[node.turn][node.index]) == alike & own
 
 
 async def test_a_plan_whose_calls_cannot_feed_each_other_is_refused_before_anything_else_is_asked(

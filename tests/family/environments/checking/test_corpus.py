@@ -24,6 +24,7 @@ DEFECTS |= {f"running: {name}": ({name, "errors"}, change) for name, change in R
 DEFECTS |= {f"hidden: {name}": ({"snapshots"}, changes) for name, changes in HIDDEN.items()}
 DEFECTS |= {f"a set: {name}": ({"set_order"}, changes) for name, changes in SETS.items()}
 DEFECTS = {name: (told, [given] if isinstance(given[0], str) else given) for name, (told, given) in DEFECTS.items()}
+MISSED = [("a refusal after the change", 6), ("a refusal after a note", 7)]  # once, by sampled calls alone
 SOUND = {name: world["changes"] for name, world in CORPUS["sound"].items()}
 
 
@@ -45,7 +46,7 @@ def test_the_source_of_a_sound_world_shows_nothing() -> None:
 
 @pytest.mark.slow
 @pytest.mark.needs("sandbox")
-@pytest.mark.parametrize(("name", "random_seed"), some(DEFECTS))
+@pytest.mark.parametrize(("name", "random_seed"), dict.fromkeys([*some(DEFECTS), *MISSED]))
 def test_a_defect_is_found(name: str, random_seed: int, tmp_path: Path) -> None:
     controls, changes = DEFECTS[name]
     seconds = 1.0 if "runaway" in controls else 10.0
