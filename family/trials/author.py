@@ -42,6 +42,7 @@ TURN = re.compile(r"^Turn (\d+):\n?", re.MULTILINE)
 MUST_SAY = re.compile(r"^must say: (.*)$", re.MULTILINE)
 NEVER_SAY = re.compile(r"^never say: (.*)$", re.MULTILINE)
 SENTENCES = re.compile(r"(?<=[.!?]) (?=Please |What matters here )")
+LISTING = "What matters here is "
 NAMED = re.compile(r"[A-Z][^\W\d_]+|[^\W\d_]+(?:['’]?[^\W\d_]* [^\W\d_]+)+")  # a name, or several words
 
 Shown = dict[str, Any]  # {"call", "arguments", "result"} as prompts show a call
@@ -158,7 +159,7 @@ def _request(asked: Asked, part: str) -> str:
         sentences.append(f"Please {clause[0].lower()}{clause[1:]}.")
     text = " ".join(sentences)
     unsaid = [_words(value) for value in values if not Text.of(text).contains_exact(value)]
-    return text if not unsaid else f"{text} What matters here is {'; and '.join(unsaid)}."
+    return text if not unsaid else f"{text} {LISTING}{'; and '.join(unsaid)}."
 
 
 # Stage IV: verification, judge, diagnosis.
@@ -183,8 +184,9 @@ def classify(asked: Asked) -> Answer:
 
 
 def leave_open(asked: Asked) -> Answer:
-    """The first value that can be cut out of its sentences without a trace; the others follow the supply."""
-    sentences = SENTENCES.split(asked.fields["query"])
+    """The first value that can be cut out of its sentences without a trace; the others follow the supply, of a list of
+    values each of the others."""
+    sentences = [part for each in SENTENCES.split(asked.fields["query"]) for part in _apart(each)]
     choices = [(int(number), json.loads(value)) for number, value in CHOICE.findall(asked.fields["choices"])]
     for number, value in choices:
         words = _words(value)
@@ -196,6 +198,12 @@ def leave_open(asked: Asked) -> Answer:
             return {"choice": number, "request": request, "supply": " ".join((f"I mean {words}, of course.", *rest))}
     number, value = choices[0]
     return {"choice": number, "request": "Please do what I have in mind.", "supply": f"I mean {value}, of course."}
+
+
+def _apart(sentence: str) -> list[str]:
+    """A sentence that lists values as one for each of them, any other as it is."""
+    listing = sentence.startswith(LISTING)
+    return [f"{LISTING}{value}." for value in sentence[len(LISTING) : -1].split("; and ")] if listing else [sentence]
 
 
 def _changes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:

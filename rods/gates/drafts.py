@@ -76,11 +76,8 @@ def structure(task: Task, draft: Draft) -> list[DraftFault]:
         reasons.append("a request is made in vain and nothing follows")
     if bool(blanks) != (task.type in ("miss_func", "miss_param")):
         reasons.append(f"{len(blanks)} turns without calls in a {task.type} task")
-    if task.type == "long_context" and _size(task.state) <= _size(draft.state):
-        # a world may be padded by a flag: then its results are longer
-        drafted_texts = sum(len(bound.result.text) for calls in draft.turns for bound in calls)
-        if sum(len(text) for texts in task.provenance.get("results", ()) for text in texts) <= drafted_texts:
-            reasons.append("neither the state nor a result of a long context is longer than the draft's")
+    if task.type == "long_context" and not lengthened(task, draft):
+        reasons.append("neither the state nor a result of a long context is longer than the draft's")
     if task.type == "miss_func":
         if returns != [turn + 1 for turn in blanks] or sorted(task.held_out) != returns:
             reasons.append("tools must return, with the fixed sentence, right after each turn without calls")
@@ -94,6 +91,15 @@ def structure(task: Task, draft: Draft) -> list[DraftFault]:
     if task.type == "miss_param" and not reasons and not all(_missing(task, draft, turn) for turn in blanks):
         reasons.append("a turn without calls lacks nothing that the next one supplies")
     return [DraftFault(reason, "calls") for reason in reasons]
+
+
+def lengthened(task: Task, draft: Draft) -> bool:
+    """Whether a long context is longer than its draft, by its state or, where a flag pads the world, by its results."""
+    drafted = sum(len(bound.result.text) for calls in draft.turns for bound in calls)
+    return (
+        _size(task.state) > _size(draft.state)
+        or sum(len(text) for texts in task.provenance.get("results", ()) for text in texts) > drafted
+    )
 
 
 def _missing(task: Task, draft: Draft, turn: int) -> bool:

@@ -41,6 +41,7 @@ FREE = {"text", "body", "message", "content", "comment", "query", "reason", "ans
 WORD = re.compile(r"\w+")
 QUOTED = re.compile(r"""["'`]([\w /.-]{1,30})["'`]""")  # in a description: often an option
 PADDED_MAPS, PADDING = 4, 8  # collections that padding fills up, and entries for each
+PADDABLE = 16  # collections that it tries to fill up, the largest first
 NAMING = {"name", "title", "subject", "label", "path"}
 
 
@@ -154,7 +155,7 @@ def fitting_values(parameter: Parameter, scene: Scene) -> list[Any]:
         value for whole in (scene.state, *(value_of(result) for _, result in scene.calls)) for value in _names(whole)
     ]
     told = (parameter.default, *QUOTED.findall(parameter.description))
-    fitting = [value for value in (*told, *held) if value is not None and checker.fits(value)]
+    fitting = [value for value in (*told, *held) if value not in (None, "") and checker.fits(value)]
     return [[value] if listed else value for value in dict.fromkeys(fitting)]
 
 
@@ -232,7 +233,8 @@ def padded(environment: Environment, draft: Draft, spoken: frozenset[str], rng: 
     state = copy.deepcopy(dict(draft.state))
     meant = frozenset(map(stem, spoken))
     maps = [(path, value) for path, _, value in walk(state) if isinstance(value, Mapping) and "*" not in path]
-    for path, _ in sorted(maps, key=lambda held: -len(held[1]))[:PADDED_MAPS]:
+    filled = 0
+    for path, _ in sorted(maps, key=lambda held: -len(held[1]))[:PADDABLE]:
         longer = copy.deepcopy(state)
         entries, before = (reduce(getitem, path, whole) for whole in (longer, state))
         words = {key: _stems(key, entry) for key, entry in entries.items()}
@@ -244,8 +246,10 @@ def padded(environment: Environment, draft: Draft, spoken: frozenset[str], rng: 
             new = str(max(taken) + 1) if key.isdecimal() else f"{key}_{number + 2}"
             if new not in entries and new.lower() not in spoken:
                 entries[new] = _renamed(before[key], key, new)
-        if _holds(environment, draft, longer):
-            state = longer
+        if longer != state and _holds(environment, draft, longer):
+            state, filled = longer, filled + 1
+        if filled == PADDED_MAPS:
+            break
     return state
 
 

@@ -50,12 +50,22 @@ def tool_options(
                 options = [name for name in options if any(map(_only_said, tools[name].parameters))]
             if node.position not in linked:  # few tools find things out
                 options = [name for name in options if name not in avoided or given.same] or options
+            if not turns and not places:  # nothing before the first call can make it possible
+                options = [name for name in options if name not in refused(prober, options)] or options
             if not options:
                 detail = f"no function of {node.group} is left for turn {node.turn + 1}"
                 raise ComposeError("no_pattern", detail, turn=node.turn)
             rng.shuffle(options)
             places.append(options[: catalogue.shown])
         turns.append(places)
+    for turn, places in enumerate(turns):  # what a blank turn asks for before, no call until then can do
+        if given.seed.type == "miss_func" and turn and not given.profile.turns[turn - 1] and not given.same:
+            withheld = {name for place in places for name in place[: (len(place) + 1) // 2]}
+            places[:] = [[name for name in place if name in withheld] for place in places]
+            turns[:turn] = [
+                [[name for name in place if name not in withheld] or place for place in earlier]
+                for earlier in turns[:turn]
+            ]
     found = dict[tuple[Position, Position], Pairs]()
     for (turn, place), (later_turn, later_place), _ in () if given.same else given.profile.edges:
         if able := list(pairs(prober, turns[turn][place], turns[later_turn][later_place])):

@@ -28,6 +28,7 @@ from rods.daemon.authors.llm import showing, wording
 from rods.daemon.authors.llm.asking import Context
 from rods.daemon.authors.llm.wording import UserValue
 from rods.gates import missing
+from rods.gates.drafts import lengthened
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 
 CHOICES = 2  # so many are tried in a turn
@@ -172,14 +173,17 @@ async def check_form(context: Context, given: Assignment[Task], draft: Draft) ->
     """Raises ComposeError("no_pattern") for a draft of which the form of the seed's type cannot be made, before
     anybody words it: what will be said is taken to be what must be said."""
     type, tools = given.seed.type, given.environment.tools()
-    if type not in ("miss_func", "miss_param"):
+    if type == "base":
         return
     texts = tuple(
         ", ".join(value.slot.text for value in wording.user_values(tools, calls)) + "." if calls else ""
         for calls in draft.turns
     )
     partial = PartialTask(context.catalogue, given, draft, type, texts)
-    partial = replace(partial, shown=(await context.compute(partial.task)).tools)
+    task = await context.compute(partial.task)
+    if type == "long_context" and not lengthened(task, draft):
+        raise ComposeError("no_pattern", "its world cannot be made longer around these calls: choose others")
+    partial = replace(partial, shown=task.tools)
     for turn in task_types.blanks(draft, texts, type):
         at = replace(partial, turn=turn)
         await context.compute(at.removable_functions if type == "miss_func" else at.omissible_values)
