@@ -37,10 +37,10 @@ def tool_options(
     catalogue, tools = prober.catalogue, given.environment.tools()
     avoided = {call.name for calls in given.seed.calls for call in calls} - catalogue.common
     linked = {position for producer, consumer, _ in given.profile.edges for position in (producer, consumer)}
-    turns = []
+    turns = list[list[list[str]]]()
     for turn, nodes in enumerate(given.profile.turns):
         open_value = given.seed.type == "miss_param" and turn > 0 and not given.profile.turns[turn - 1]
-        places = []
+        places = list[list[str]]()
         for node in nodes:
             options = [node.tool] if given.same else [name for name, tool in tools.items() if tool.group == node.group]
             options = [
@@ -58,14 +58,6 @@ def tool_options(
             rng.shuffle(options)
             places.append(options[: catalogue.shown])
         turns.append(places)
-    for turn, places in enumerate(turns):  # what a blank turn asks for before, no call until then can do
-        if given.seed.type == "miss_func" and turn and not given.profile.turns[turn - 1] and not given.same:
-            withheld = {name for place in places for name in place[: (len(place) + 1) // 2]}
-            places[:] = [[name for name in place if name in withheld] for place in places]
-            turns[:turn] = [
-                [[name for name in place if name not in withheld] or place for place in earlier]
-                for earlier in turns[:turn]
-            ]
     found = dict[tuple[Position, Position], Pairs]()
     for (turn, place), (later_turn, later_place), _ in () if given.same else given.profile.edges:
         if able := list(pairs(prober, turns[turn][place], turns[later_turn][later_place])):

@@ -13,7 +13,7 @@ from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm.planning import pattern
-from rods.tasks import Task
+from rods.tasks import TASK_TYPES, Task, TaskType
 from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.catalogue_free.test_own_environment import TOY, root
 from tests.daemon.authors.llm.early import early, planned
@@ -54,6 +54,18 @@ def test_a_place_is_left_to_the_seed_s_own_tools_where_all_others_are_blocked() 
     given = replace(given, blocked=frozenset(alike - own))
     turns, _ = linking.tool_options(prober(given), given, given.rng("pattern"))
     assert set(turns[node.turn][node.index]) == alike & own
+
+
+@pytest.mark.parametrize("type", TASK_TYPES)
+def test_nothing_is_offered_first_that_the_world_refuses_at_the_start(type: TaskType) -> None:
+    given = assignment(bare_environment.moved(seed(type)), load(bare_environment.NAME))
+    given = replace(given, seed=replace(given.seed, state={**(given.seed.state or {}), "contacts": {}}, id=""))
+    trying, (turn, *_) = prober(given), (turn for turn, nodes in enumerate(given.profile.turns) if nodes)
+    never = linking.refused(trying, given.environment.tools())
+    assert never, "without contacts some tools cannot be called"
+    for number in range(20):
+        turns, _ = linking.tool_options(trying, given, given.rng(f"pattern {number}"))
+        assert turns[turn][0] and not never.keys() & set(turns[turn][0])
 
 
 async def test_a_plan_whose_calls_cannot_feed_each_other_is_refused_before_anything_else_is_asked(

@@ -77,6 +77,15 @@ def test_a_collection_that_feeds_a_later_call_stays_as_it_is_and_others_grow(fir
     assert task.state is not None and len(task.state["counters"]) > len(STATE["counters"])
 
 
+def test_collections_behind_those_that_may_not_grow_are_tried_too() -> None:
+    names = ["nails", "hooks", "bolts", "screws", "brads", "tacks", "rivets", "washers", "pegs"]
+    pages = {name: {"pieces": number} for number, name in enumerate(names)}
+    state = {**STATE, "notes": {**STATE["notes"], **{str(id): {"title": f"a{id}", "pages": pages} for id in range(5)}}}
+    draft = drafted("find", "read", "note_id", {"title": "attic", "note_id": 202}, state)
+    task = longer(draft, f"Find my note titled attic and read what it says of {', '.join(names)}.", 1)
+    assert task.state is not None and len(task.state["counters"]) > len(STATE["counters"])
+
+
 def test_a_world_that_breaks_while_it_is_padded_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     draft = drafted("find", "read", "note_id", {"title": "attic", "note_id": 202})
     monkeypatch.setattr(Shelf, "call", lambda self, call: Result("the worker died", error="infrastructure"))

@@ -11,7 +11,7 @@ from rods.analysis.schemas import fits
 from rods.calls import Call
 from rods.composing.bind import Choice
 from rods.composing.catalogue import LEFT_OUT, FromUser, Recipe, RecipeStep, Scene
-from rods.daemon.authors.catalogue_free import single_tools
+from rods.daemon.authors.catalogue_free import fitting_values, single_tools
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm.executing import Answers, UnboundArgument, ValueChooser
 from rods.environments.base import Environment, Parameter, Result, Tool
@@ -99,3 +99,8 @@ def test_one_value_that_is_listed_is_an_example_unless_the_schema_has_no_other(
     chooser = ValueChooser({"start": tool}, Answers(), Random(1))
     chooser(choice)
     assert bool(chooser.blanks) == asked
+
+
+def test_no_example_is_a_text_that_nobody_can_say() -> None:
+    parameter = Parameter("folder", {"type": "string"}, required=False, default="")
+    assert fitting_values(parameter, Scene({"root": "", "home": "alex"}, {}, {}, {})) == ["alex"]

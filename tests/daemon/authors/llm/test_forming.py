@@ -233,6 +233,16 @@ async def test_a_draft_that_its_form_cannot_be_made_of_is_told_before_it_is_word
     assert (caught.value.type, caught.value.turn) == ("no_pattern", turn) and it.stages() == []
 
 
+async def test_a_world_that_cannot_be_made_longer_is_told_before_it_is_worded(stub: Stub) -> None:
+    stages = await steady(seed("long_context"))
+    async with later(stub, of=seed("long_context")) as it:
+        await forming.check_form(it.author, stages.given, stages.draft)
+        it.author.catalogue = replace(it.author.catalogue, pad=lambda draft, spoken, rng: dict(draft.state))
+        with pytest.raises(ComposeError, match="cannot be made longer") as caught:
+            await forming.check_form(it.author, stages.given, stages.draft)
+    assert caught.value.type == "no_pattern" and it.stages() == []
+
+
 async def test_a_function_that_two_others_replace_is_not_taken_away(stub: Stub) -> None:
     """Moving money is spending it here and getting it there; the balance of an account is nobody else's to tell."""
     given, desk = assignment(seed("miss_func")), load("desk")
