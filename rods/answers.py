@@ -7,8 +7,10 @@ strict. Thinking goes into `reason`; what a model thinks before its answer is dr
 """
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rods import model_json
@@ -93,6 +95,15 @@ class AnswerForm:
             elif parts:
                 answer[name] = _value(name, parts[0], schema)
         return answer
+
+
+def read_forms(file: Path) -> dict[str, AnswerForm]:
+    """The forms in a TOML file by their names, such as those of templates: a table each, as `AnswerForm`."""
+    tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    return {
+        name: AnswerForm(table["fields"], frozenset(table.get("optional", ())), frozenset(table.get("guiding", ())))
+        for name, table in tables.items()
+    }
 
 
 def obj(fields: Mapping[str, Schema], optional: frozenset[str] = frozenset()) -> dict[str, Any]:

@@ -1,27 +1,27 @@
 """`rods env generate`: worlds that are drawn by chance, controlled, and the tasks in them; and `rods env write`."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
+from rods import logs
 from rods.commands import Json
+from rods.config import Sandbox, read_config
 from rods.console.output import RandomSeed, print_result
 from rods.errors import UserError
-
-if TYPE_CHECKING:
-    from rods.config import Sandbox
-    from rods.family.environments.procedural.scenarios import Mode
-    from rods.family.environments.written.asking import WritingRecord
-    from rods.family.environments.written.writing import WrittenWorld
-
+from rods.family.environments.procedural.scenarios import CONFINED, Mode, grow
+from rods.family.environments.procedural.skeletons import draw_skeleton, topic_names
+from rods.family.environments.written import writing
+from rods.family.environments.written.asking import CachedQuestioner, WritingRecord
+from rods.files import read_regular
+from rods.llm import Budget, Client
+from rods.tasks import OpenTask, Split, read_tasks, task_lines
 
 Topics = Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)]
 Conversation = Annotated[
@@ -34,8 +34,6 @@ LowestTier = Annotated[
 
 def made_so(mode: Conversation, lowest_tier: LowestTier) -> tuple[tuple[Mode, ...], Sandbox]:
     """What these options mean: the modes of tasks, and the sandbox in which worlds are controlled."""
-    from rods.family.environments.procedural.scenarios import CONFINED
-
     return ("told", "asked") if mode == "both" else (mode,), CONFINED.model_copy(update={"lowest_tier": lowest_tier})
 
 
@@ -61,10 +59,6 @@ def generate_worlds(
 ) -> int:
     """Draw worlds and scenarios by chance, hold them to their controls, and write those that pass. Exits 1 where no
     task is left."""
-    from rods.family.environments.procedural.scenarios import grow
-    from rods.family.environments.procedural.skeletons import draw_skeleton, topic_names
-    from rods.tasks import OpenTask, Split, task_lines
-
     for option, named in (("--topics", topics), ("--held-out-topics", held_out_topics)):
         if unknown := set(named) - set(topic_names()):
             what = f"no topic is called {', '.join(sorted(unknown))}"
@@ -117,37 +111,29 @@ def write_worlds(
 ) -> int:
     """Have language models write worlds and scenarios, hold them to their controls, and write those that pass. Given
     again, it goes on where it was interrupted. Exits 1 where no task is left."""
-    from rods import logs
-    from rods.config import read_config
-    from rods.family.environments.written.asking import CachedQuestioner, WritingRecord
-    from rods.family.environments.written.writing import WorldOrder, find_topics
-    from rods.family.environments.written.writing import write_worlds as write
-    from rods.llm import Budget, Client
-    from rods.tasks import Split, task_lines
-
     if (topics is None) == (from_tasks is None):
         raise UserError("give --topics or --from-tasks", where="rods env write", remedy="one of the two, and a file")
     logs.configure("rods", "warning")
     operation = read_config(config).operation
     texts = _texts(topics or from_tasks or Path(), tasks=from_tasks is not None)
-    order = WorldOrder(scenarios, *made_so(mode, lowest_tier))
+    order = writing.WorldOrder(scenarios, *made_so(mode, lowest_tier))
     named = operation.writing.embeddings
     writers = [host.giving_up for host in operation.endpoints if (host.name or host.model) != named]
     embedders = [host.giving_up for host in operation.endpoints if not named or (host.name or host.model) == named]
     if named and not embedders:
         raise UserError("no endpoint has this name", where="operation.writing.embeddings", remedy=f"{named!r} is none")
 
-    async def all_of_it(record: WritingRecord) -> list[WrittenWorld]:
+    async def all_of_it(record: WritingRecord) -> list[writing.WrittenWorld]:
         budget = Budget(operation.budgets, tokens=record.tokens, requests=record.requests)
         async with (
             Client(writers, budget=budget, sink=record.use) as client,
             Client(embedders, budget=budget, sink=record.use) as embedder,
         ):
             authors = CachedQuestioner(client, record, operation, random_seed)
-            chosen = await find_topics(authors, texts, are_tasks=from_tasks is not None, embedder=embedder)
+            chosen = await writing.find_topics(authors, texts, are_tasks=from_tasks is not None, embedder=embedder)
             chosen = chosen[: worlds or None]
             splits: list[Split] = ["train" if at < len(chosen) - held_out else "test" for at in range(len(chosen))]
-            return await write(authors, list(zip(chosen, splits, strict=True)), folder, order)
+            return await writing.write_worlds(authors, list(zip(chosen, splits, strict=True)), folder, order)
 
     with WritingRecord(folder) as record:
         written = asyncio.run(all_of_it(record))
@@ -162,7 +148,7 @@ def write_worlds(
     return 0 if tasks else 1
 
 
-def _told(written: Sequence[WrittenWorld], record: WritingRecord, folder: Path) -> Iterator[str]:
+def _told(written: Sequence[writing.WrittenWorld], record: WritingRecord, folder: Path) -> Iterator[str]:
     for world in written:
         ended = f"{world.name}, {len(world.tasks)} tasks" if world.name else f"dropped: {', '.join(world.reasons)}"
         yield f"{world.topic[:80]}: {ended}"
@@ -176,9 +162,6 @@ def _told(written: Sequence[WrittenWorld], record: WritingRecord, folder: Path) 
 
 def _texts(path: Path, *, tasks: bool) -> list[str]:
     """Topics, or texts of tasks: all that a user says at once."""
-    from rods.files import read_regular
-    from rods.tasks import read_tasks
-
     if tasks and path.suffix == ".jsonl":
         texts = [" ".join(task.texts) for task in read_tasks(path)]
     else:

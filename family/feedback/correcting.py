@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import structlog
 
 from rods.analysis.containment import stems
-from rods.answers import AnswerForm, Schema
+from rods.answers import read_forms
 from rods.asking import Question
 from rods.buffers.log.record_bytes import quarantine, record
 from rods.buffers.log.writer import LogWriter
@@ -250,35 +251,8 @@ class Correcting:
         return RepeatedFailure(failure_id(self._environments[key], *key), self._environments[key], mined)
 
 
-CATEGORIES = [
-    "dependency_missing",
-    "parameter_constraint",
-    "state_prerequisite",
-    "format_mismatch",
-    "resource_unavailable",
-]
-TYPES = ["clarify_constraint", "suggest_prerequisite", "explain_dependency", "correct_format"]
-REMEDIES = ["look_up", "first", "argument", "none"]
-FIELD: Schema = {"type": "string", "maxLength": 80}
+FORMS = read_forms(Path(__file__).with_name("forms.toml"))
 OTHERS = 60  # tools of the class that are shown
-BOOLEAN: Schema = {"type": "boolean"}
-PROPOSAL = AnswerForm(
-    {
-        "needed": {"type": "string", "enum": ["yes", "no"]},
-        "category": {"type": "string", "enum": CATEGORIES},
-        "type": {"type": "string", "enum": TYPES},
-        "feedback": {"type": "string", "maxLength": LONGEST},
-        "remedy": {"type": "string", "enum": REMEDIES},
-        "tool": FIELD,
-        "argument": FIELD,
-        "shape": FIELD,
-    },
-    guiding=frozenset({"feedback"}),
-)
-OPINION = AnswerForm(
-    {**dict.fromkeys((*VERDICTS, "approved"), BOOLEAN), "suggestion": {"type": "string", "maxLength": LONGEST}},
-    optional=frozenset({"suggestion"}),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +300,7 @@ async def propose(
         "examples": _examples(asker, tool.group),
         "objection": objection,
     }
-    return await asker.ask_keyed(given, Question("feedback", fields, PROPOSAL, read), "query_gen_failed")
+    return await asker.ask_keyed(given, Question("feedback", fields, FORMS["feedback"], read), "query_gen_failed")
 
 
 async def judge(
@@ -345,7 +319,9 @@ async def judge(
         "argument": f"give {remedy.argument} of {tool.name} in the form {remedy.shape}",
     }[remedy.kind]
     fields = {**_about(environment, tool, pattern), "feedback": text, "remedy": advice}
-    return await asker.ask_keyed(given, Question("feedback_judge", fields, OPINION, read), "query_verify_no_tag")
+    return await asker.ask_keyed(
+        given, Question("feedback_judge", fields, FORMS["feedback_judge"], read), "query_verify_no_tag"
+    )
 
 
 def _about(environment: Environment, tool: Tool, pattern: str) -> Mapping[str, str]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-import tomllib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import orjson
 
 from rods import asking
-from rods.answers import AnswerForm
+from rods.answers import AnswerForm, read_forms
 from rods.asking import Questioner, Unanswered
 from rods.canonical import content_id, keyed_random
 from rods.config import Operation
@@ -30,8 +29,7 @@ from rods.llm import Account, Client, Usage
 from rods.prompts import load
 
 T = TypeVar("T")
-_TOLD = tomllib.loads(Path(__file__).with_name("forms.toml").read_text(encoding="utf-8"))
-FORMS = {name: AnswerForm(told["fields"], frozenset(told.get("optional", ()))) for name, told in _TOLD.items()}
+FORMS = read_forms(Path(__file__).with_name("forms.toml"))
 
 
 def beginning(text: str, room: int) -> str:

@@ -11,12 +11,13 @@ from rods.answers import AnswerForm
 from rods.asking import Unanswered
 from rods.calls import Call
 from rods.canonical import keyed_random
+from rods.daemon.authors.llm.showing import compact
 from rods.environments.base import Environment, Instance
 from rods.environments.workers.worker import Overrun
 from rods.errors import InfrastructureError
 from rods.family.environments.checking.scenarios import carried_out
 from rods.family.environments.written.asking import CachedQuestioner, Question, beginning, together
-from rods.family.environments.written.building import BuiltWorld, Dropped, as_json
+from rods.family.environments.written.building import BuiltWorld, Dropped
 
 WANTED = ("one that ought to succeed", "one that ought to be refused, though its arguments have the right types")
 RECENT = 8  # calls that the tester is reminded of
@@ -51,7 +52,7 @@ async def _chain(
     instance = await asyncio.to_thread(environment.reset, world.states[number])
     tools = environment.tools()
     form = AnswerForm({"tool": {"type": "string", "enum": list(tools)}, "arguments": {"type": "object"}})
-    documents = "\n".join(as_json(tool.schema()) for tool in tools.values())
+    documents = "\n".join(compact(tool.schema()) for tool in tools.values())
     recent, verdicts = list[str](), list[str]()
 
     def read(said: Mapping[str, Any]) -> Call:
@@ -65,7 +66,7 @@ async def _chain(
         fields = {
             "documentation": plan.documentation,
             "tools": documents,
-            "state": beginning(as_json(before), SHOWN),
+            "state": beginning(compact(before), SHOWN),
             "recent": "\n".join(recent[-RECENT:]) or "(none yet)",
             "wanted": rng.choice(WANTED),
         }
@@ -78,7 +79,7 @@ async def _chain(
         except InfrastructureError:
             instance = await asyncio.to_thread(environment.reset, before)
             continue
-        recent.append(f"{as_json(call.as_json())} → {beginning(result, 300)}")
+        recent.append(f"{compact(call.as_json())} → {beginning(result, 300)}")
         if raised:
             verdicts.append(f"{call}: {raised}")
             instance = await asyncio.to_thread(environment.reset, before)
@@ -86,7 +87,7 @@ async def _chain(
         shown = {
             "documentation": plan.documentation,
             "source": f"{program.state}\n\n{program.tools[call.name]}",
-            "call": as_json(call.as_json()),
+            "call": compact(call.as_json()),
             "result": result,
             "changes": beginning("\n".join(changes(before, after)), SHOWN) or "(nothing)",
         }
@@ -116,10 +117,10 @@ def changes(before: Any, after: Any, place: str = "") -> Iterator[str]:
         for key in dict.fromkeys((*before, *after)):
             inner = f"{place}.{key}" if place else str(key)
             if key not in after:
-                yield f"{inner}: {as_json(before[key])} is gone"
+                yield f"{inner}: {compact(before[key])} is gone"
             elif key not in before:
-                yield f"{inner}: {as_json(after[key])} is new"
+                yield f"{inner}: {compact(after[key])} is new"
             else:
                 yield from changes(before[key], after[key], inner)
     elif before != after:
-        yield f"{place}: {as_json(before)} → {as_json(after)}"
+        yield f"{place}: {compact(before)} → {compact(after)}"

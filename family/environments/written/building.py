@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from rods.answers import AnswerForm, Unreadable
 from rods.asking import Unanswered
 from rods.canonical import keyed_random
@@ -301,8 +299,3 @@ def _place(program: WorldProgram, fault: Fault) -> tuple[str, int] | None:
     line = fault.where.rpartition(":")[2]
     at = int(line) if line.isdigit() else 0
     return next(((part, at - lines[0] + 1) for part, lines in program.lines().items() if at in lines), None)
-
-
-def as_json(value: Any) -> str:
-    """A value as models are shown it."""
-    return orjson.dumps(value).decode()

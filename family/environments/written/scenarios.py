@@ -13,6 +13,7 @@ from rods.answers import AnswerForm, Unreadable
 from rods.asking import Unanswered
 from rods.calls import Call
 from rods.conversations import Persona, Script
+from rods.daemon.authors.llm.showing import compact
 from rods.environments.base import Environment, Result
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
@@ -115,8 +116,8 @@ async def write_scenario(
     try:
         state = await building.write_state(authors, program, environments, place, building.STATES + 1 + number, shape)
         environment = environments.load(place)
-        tools = "\n".join(building.as_json(tool.schema()) for tool in environment.tools().values())
-        told = {"documentation": documentation, "state": building.as_json(state)}
+        tools = "\n".join(compact(tool.schema()) for tool in environment.tools().values())
+        told = {"documentation": documentation, "state": compact(state)}
         asked = {**told, "tools": tools, **resembling}
         said = await authors.ask(Question("scenario_task", topic, asked, read_task, sections=(*variant, *mend)))
         task = said["task"].strip()
@@ -126,7 +127,7 @@ async def write_scenario(
         names = [f"scenario_{number}_{'keeps' if kept else 'wants'}_{at}" for at, (_, kept) in enumerate(conditions, 1)]
         wishes = [{"task": task, "condition": text, "when": WHEN[kept]} for text, kept in conditions]
         named = zip(names, wishes, strict=True)
-        codes = await together([_check(authors, program, name, wish, building.as_json(state)) for name, wish in named])
+        codes = await together([_check(authors, program, name, wish, compact(state)) for name, wish in named])
     except Unanswered as unanswered:
         raise building.Dropped("scenario", [building.control_of(unanswered)], [unanswered.why]) from None
     sources = dict(zip(names, codes, strict=True))
@@ -260,7 +261,7 @@ async def _solved(
     )
     fields = {
         "documentation": program.plan.documentation,
-        "tools": "\n".join(building.as_json(tool.schema()) for tool in tools.values()),
+        "tools": "\n".join(compact(tool.schema()) for tool in tools.values()),
         "task": scenario.task,
     }
     calls, results, told = list[Call](), list[Result](), list[str]()
@@ -275,9 +276,7 @@ async def _solved(
         if call is None:
             break
         result = await asyncio.to_thread(scenarios.carried_out, instance, call)
-        told.append(
-            f"{building.as_json(call.as_json())} → {'refused: ' if result.error else ''}{beginning(result.text, SHOWN)}"
-        )
+        told.append(f"{compact(call.as_json())} → {'refused: ' if result.error else ''}{beginning(result.text, SHOWN)}")
         if result.error is None:
             calls.append(call)
             results.append(result)
