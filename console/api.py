@@ -96,11 +96,13 @@ class Training:
                 …                               # the update
 
     Merges, checkpoints, resumption after a kill and lockstep with the daemon are those of `rods-train`. `run` is the
-    `TrainingRun` behind it.
+    `TrainingRun` behind it, whose `rods.trainer.policy.Policy` this is.
     """
 
     run: TrainingRun
-    _files: _Files
+    policy: PolicyFunction
+    save: Callable[[Path], None]
+    load: Callable[[Path], None]
 
     def __enter__(self) -> Self:
         self.run.__enter__()
@@ -110,7 +112,7 @@ class Training:
         self.run.__exit__(*error)
 
     def __iter__(self) -> Iterator[Batch]:
-        self.run.begin(self._files)
+        self.run.begin(self)
         while self.run.stopping is None:
             try:
                 batch = self.run.next_batch()
@@ -125,7 +127,7 @@ class Training:
 
     def play(self, batch: Batch) -> list[Sequence[Trace]]:
         """`rollouts.rollouts_per_task` episodes of each slot, with the prompt and the interface of its stage."""
-        return by_slot(batch, _play(jobs(batch, self.config, self.run.run.players), self._files.policy))
+        return by_slot(batch, _play(jobs(batch, self.config, self.run.run.players), self.policy))
 
     def record(self, batch: Batch, played: Sequence[Sequence[Trace | Rollout]]) -> list[Group]:
         """Makes what the slots of `batch` earned durable, one group a slot; returns the groups, with rewards. A rollout
@@ -133,6 +135,11 @@ class Training:
         groups = groups_of(batch, played, self.config, self.run.run.environments)
         self.run.record(batch, groups)
         return groups
+
+    def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
+        """The progress of an episode of each task; None where the machinery failed."""
+        traces = _play([self.run.run.episode(task) for task in tasks], self.policy)
+        return [None if trace.end == "infrastructure" else trace.resolved / trace.expected for trace in traces]
 
 
 def open_training(
@@ -150,9 +157,8 @@ def open_training(
     without them a run can go on only with a policy that does not change. Raises UserError, and RefusedError where
     another trainer owns the run.
     """
-    run = open_run(folder, config)
-    files = _Files(run, policy, save or (lambda folder: None), load or (lambda folder: None))
-    return Training(TrainingRun(run, asked_to_stop), files)
+    run = TrainingRun(open_run(folder, config), asked_to_stop)
+    return Training(run, policy, save or (lambda folder: None), load or (lambda folder: None))
 
 
 def open_run(folder: Path | str, config: Path | str | None = None) -> Run:
@@ -174,20 +180,6 @@ def read_state(folder: Path | str) -> RunState:
     """Where the run in `folder` stands, read from its files and nothing else: `.pool`, `.staging`, `.tracker`,
     `.task(id)`, `.gauges()`."""
     return state_of(Run.open(Path(folder)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """`rods.trainer.policy.Policy` for a function."""
-
-    run: Run
-    policy: PolicyFunction
-    save: Callable[[Path], None]
-    load: Callable[[Path], None]
-
-    def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
-        traces = _play([self.run.episode(task) for task in tasks], self.policy)
-        return [None if trace.end == "infrastructure" else trace.resolved / trace.expected for trace in traces]
 
 
 def _play(made: Sequence[Job], policy: PolicyFunction) -> list[Trace]:

@@ -19,7 +19,7 @@ RULE_NAMES = TEXTS["rules"]
 
 def numbers(history: History) -> dict[str, Any]:
     """The figures that the sentences rest on, for `--json`."""
-    groups, zones = history.groups, history.config.zones
+    groups, zones, drawn = history.groups, history.config.zones, history.difficulty
     retired: Counter[str] = sum((epoch.retired for epoch in history.epochs), Counter())
     first, delays, moves = history.landing.first, history.landing.delays, history.landing.moves
     inside = [zone_of(mean, zones) == "boundary" for mean in first.tolist()]
@@ -29,7 +29,7 @@ def numbers(history: History) -> dict[str, Any]:
     parts = {zone: groups.variance[known & (groups.zone == index)] for index, zone in enumerate(ZONES)}
     by_zone = {zone: {"groups": len(part), "mean_variance": _mean(part)} for zone, part in parts.items() if len(part)}
     return {
-        "steps": max([*groups.step[-1:].tolist(), *(faced.step for faced in history.difficulty[-1:])], default=0),
+        "steps": max([*groups.step[-1:].tolist(), *(faced.step for faced in drawn[-1:])], default=0),
         "epochs": len(history.epochs),
         "attempts": history.attempts,
         "picks": sum(history.picks.values()),
@@ -46,10 +46,8 @@ def numbers(history: History) -> dict[str, Any]:
         "calling": went.calling_share,
         "replies": went.replies_a_turn,
         "entropy": [entropies[0], entropies[-1]] if entropies else None,
-        "difficulty": [history.difficulty[0].difficulty, history.difficulty[-1].difficulty]
-        if history.difficulty
-        else None,
-        "drawn": sum(faced.tasks for faced in history.difficulty),
+        "difficulty": [drawn[0].difficulty, drawn[-1].difficulty] if drawn else None,
+        "drawn": sum(faced.tasks for faced in drawn),
         "interface_versions": len(history.versions),
         "heldout": history.heldout,
     }

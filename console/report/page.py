@@ -65,6 +65,7 @@ class Plot:
 def told(history: History) -> dict[str, Any]:
     """The whole report, as JSON can say it; text of tasks and models stays what it is."""
     figures = numbers(history)
+    versions = history.versions[-MOST_VERSIONS:] if len(history.versions) > 1 else ()
     return {
         "name": history.name,
         "subtitle": _subtitle(history),
@@ -74,10 +75,7 @@ def told(history: History) -> dict[str, Any]:
         "limits": limits(history),
         "scores": _scores(history.heldout) if history.heldout else [],
         "plots": [asdict(plot) for plot in plots(history)],
-        "versions": [
-            {**asdict(version), "reason": version.reason}
-            for version in (history.versions[-MOST_VERSIONS:] if len(history.versions) > 1 else ())
-        ],
+        "versions": [{**asdict(version), "reason": version.reason} for version in versions],
         "examples": history.examples,
     }
 

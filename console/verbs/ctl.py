@@ -38,9 +38,8 @@ def ctl(
     name, text = SHORT.get(setting, (setting, value))
     if name not in SETTINGS or (setting in SHORT) is (value is not None):
         remedy = f"`rods ctl {run} pause`, `resume`, or a setting and its value: {', '.join(SETTINGS)}"
-        raise UserError(
-            f"{' '.join(filter(None, (setting, value)))!r} is nothing to set", where="rods ctl", remedy=remedy
-        )
+        asked = " ".join(filter(None, (setting, value)))
+        raise UserError(f"{asked!r} is nothing to set", where="rods ctl", remedy=remedy)
     made = ask(opened, name, SETTINGS[name].parsed(name, text or ""), endpoint)
     taken = {process: _taken_up(opened, process, made["number"]) for process in SETTINGS[name].processes}
     lines = [_line(made), *(f"  {process}: {_SAYS[state]}" for process, state in taken.items())]

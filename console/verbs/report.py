@@ -9,6 +9,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.usage import Costs, costs
 from rods.commands import Json
 from rods.console.output import RunFolder, estimated, print_result
+from rods.evaluation import card
 
 AtStep = Annotated[
     int | None, Parameter(help="Score the checkpoint of this step only. Default: start and end, paired.")
@@ -39,8 +40,6 @@ def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> N
 
 
 def _scored(scores: dict[str, Any]) -> Iterator[str]:
-    from rods.evaluation import card
-
     progress, binary, broken = estimated(scores["progress"]), estimated(scores["binary"]), scores["broken"]
     lost = f"; {broken} rollouts broke and do not count, the same command plays them again" if broken else ""
     yield f"step {scores['step']}: progress {progress}, all turns {binary}{lost}"
@@ -49,7 +48,6 @@ def _scored(scores: dict[str, Any]) -> Iterator[str]:
 
 def _compared(scores: dict[str, Any]) -> Iterator[str]:
     from rods.console.report.findings import heldout_sentence
-    from rods.evaluation import card
 
     yield heldout_sentence(scores)
     by_type = [scores[end]["progress_by_type"] for end in ("start", "end")]

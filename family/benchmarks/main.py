@@ -91,9 +91,8 @@ def _run(
         session = _Session(folder, source, maker, benchmark, chosen, lambda: request.asked)
         with closing(session.journal):
             session.run(options)
-        summary = scores.report(folder)
         code = session.code()
-    print_result(as_json, summary, scores.lines(summary))
+        _report(folder, as_json=as_json)
     return code
 
 

@@ -38,11 +38,8 @@ def demonstrations(
     step is about the names of a few worlds alone."""
     fresh = drawn_from(random_seed)
     with tempfile.TemporaryDirectory() as folder:
-        shown = [
-            trace
-            for number in range(worlds)
-            for trace in _in_world(Path(folder), fresh, number, dialect, carelessness, scenarios)
-        ]
+        played = (_in_world(Path(folder), fresh, at, dialect, carelessness, scenarios) for at in range(worlds))
+        shown = list(itertools.chain.from_iterable(played))
     for number in itertools.count():
         yield keyed_random(fresh, "order", number).sample(shown, len(shown))
 

@@ -212,7 +212,7 @@ class WrittenScenarios:
     async def write(self, given: Assignment[OpenTask]) -> OpenTask:
         seed, run, scenario = given.seed, self.drafts.run, _scenario(given.seed)
         asked, tools = isinstance(seed.user, Persona), given.environment.tools()
-        changing = changed_by(tools, scenario.witness)
+        changing = tuple(sorted(changed_by(tools, scenario.witness)))
         task = seed.user.intent if isinstance(seed.user, Persona) else "\n".join(scenario.requests)
         like = Likeness(task, profile(tools, scenario, asked=asked), changing if given.same else (), given.problem)
         questions = _Questions(self.questioner, run.config.operation, given.key)
@@ -230,7 +230,7 @@ class WrittenScenarios:
         except Dropped as dropped:
             detail = "; ".join([str(dropped), *dropped.details])
             raise ComposeError("conversation_construct_failed", detail) from dropped
-        if given.same and (changed := changed_by(tools, done.scenario.witness)) != changing:
+        if given.same and (changed := tuple(sorted(changed_by(tools, done.scenario.witness)))) != changing:
             told = f"its witness changes things by {', '.join(changed)}, not by {', '.join(changing)}"
             raise ComposeError("no_pattern", told)
         return written_task(program, world, done, "asked" if asked else "told", seed.split, [self.name])

@@ -32,22 +32,22 @@ TICKET = re.compile(r"\(ticket (\d+)\)")
 LINE = re.compile(r"^(\{.*?\}) → ", re.MULTILINE)
 
 
-def stateful(asked: Asked) -> Answer:
+def topic_filter(asked: Asked) -> Answer:
     return {"stateful": "no" if WITHOUT_STATE.search(asked.fields["task"]) else "yes"}
 
 
-def topic(asked: Asked) -> Answer:
+def topic_inference(asked: Asked) -> Answer:
     """One of a few domains, by the words of the task."""
     skeleton = _skeleton(asked.fields["task"])
     kept = skeletons.listed([skeletons.words(kind.plural) for kind in skeleton.kinds], "and")
-    return {
-        "description": f"The records of {skeleton.about}: {kept}, and {skeletons.words(skeleton.link.plural)} of these."
-    }
+    links = skeletons.words(skeleton.link.plural)
+    return {"description": f"The records of {skeleton.about}: {kept}, and {links} of these."}
 
 
 def world_plan(asked: Asked) -> Answer:
     skeleton = _skeleton(asked.fields["topic"])
-    kinds = [*((kind.plural, kind.label) for kind in skeleton.kinds), (skeleton.link.plural, "both ends, stage")]
+    known = {kind.plural: skeletons.words(kind.label) for kind in skeleton.kinds}
+    known[skeleton.link.plural] = "both ends, stage"
     tools = [
         {
             "name": operation.name,
@@ -59,9 +59,7 @@ def world_plan(asked: Asked) -> Answer:
         for operation in _tools(skeleton)
     ]
     rules = [f"{sentence.rstrip('.')}." for sentence in operations.documentation(skeleton).split(". ")[1:]]
-    tables = [
-        {"name": name, "about": f"{skeletons.words(about)} and what else is known of each"} for name, about in kinds
-    ]
+    tables = [{"name": name, "about": f"{about} and what else is known of each"} for name, about in known.items()]
     return {"tables": tables, "rules": rules, "tools": tools}
 
 
@@ -80,7 +78,7 @@ def planned(asked: Asked) -> operations.Operation:
     return next(operation for operation in _tools(_skeleton(asked.fields["topic"])) if operation.name == name)
 
 
-def tried_call(asked: Asked) -> Answer:
+def world_tester(asked: Asked) -> Answer:
     """Any call; one that is to be refused knows nothing of the state."""
     sampler = Sampler(asked.chance)
     if "refused" not in asked.fields["wanted"]:
@@ -89,7 +87,7 @@ def tried_call(asked: Asked) -> Answer:
     return {"tool": call.name, "arguments": dict(call.arguments)}
 
 
-def checked_call(asked: Asked) -> Answer:
+def world_checker(asked: Asked) -> Answer:
     """Wrong is a refusal that has changed something."""
     refused, changed = asked.fields["result"].startswith("refused"), asked.fields["changes"] != "(nothing)"
     return {"verdict": "wrong" if refused and changed else "right"}
@@ -118,14 +116,14 @@ def scenario_task(asked: Asked) -> Answer:
     }
 
 
-def checklist(asked: Asked) -> Answer:
+def scenario_checklist(asked: Asked) -> Answer:
     scenario = _scenario(_topic(asked), int(TICKET.findall(asked.fields["task"])[-1]))
     kept = list(map(_condition, scenario.guards))
     wanted = asked.fields["kept"]
     return {"conditions": list(map(_condition, scenario.checks)), "kept": kept[: int(wanted)] if wanted else kept}
 
 
-def check_function(asked: Asked) -> Answer:
+def scenario_check(asked: Asked) -> Answer:
     topic = _topic(asked)
     scenario = _scenario(topic, int(TICKET.findall(asked.fields["task"])[-1]))
     wanted = (*scenario.checks, *scenario.guards)
@@ -136,7 +134,7 @@ def check_function(asked: Asked) -> Answer:
     return {"code": f"def check(world: World) -> bool:\n{body}\n"}
 
 
-def next_call(asked: Asked) -> Answer:
+def scenario_solver(asked: Asked) -> Answer:
     """The next call of the way that it knows, after one that nobody needs."""
     topic = _topic(asked)
     scenario = _scenario(topic, int(TICKET.findall(asked.fields["task"])[-1]))
@@ -217,16 +215,9 @@ def _tool(document: dict[str, Any]) -> Tool:
 
 
 ROLES = {
-    "topic_filter": Role(stateful),
-    "topic_inference": Role(topic),
-    "world_plan": Role(world_plan),
-    "world_state": Role(world_state),
-    "world_tool": Role(world_tool),
-    "world_tester": Role(tried_call),
-    "world_checker": Role(checked_call),
-    "scenario_state": Role(scenario_state),
-    "scenario_task": Role(scenario_task),
-    "scenario_checklist": Role(checklist),
-    "scenario_check": Role(check_function),
-    "scenario_solver": Role(next_call),
+    role.__name__: Role(role)
+    for role in (
+        *(topic_filter, topic_inference, world_plan, world_state, world_tool, world_tester, world_checker),
+        *(scenario_state, scenario_task, scenario_checklist, scenario_check, scenario_solver),
+    )
 }

@@ -131,9 +131,8 @@ def check(run: Run, findings: Findings, *, replay: bool) -> None:
         if kind == "asked":
             questions, attempts = (case.questions, case.attempts) if case else (0, 0)
             if record["number"] != questions + 1 or attempts >= settings_of(run.config).attempts:
-                findings.problem(
-                    where, f"is question {record['number']} after {questions}, {attempts} of them attempts"
-                )
+                what = f"is question {record['number']} after {questions}, {attempts} of them attempts"
+                findings.problem(where, what)
             answered.discard(failure)
         elif "number" in record:
             if case is None or record["number"] != case.questions or failure in answered:

@@ -154,10 +154,9 @@ class Correcting:
                 why, text = objection.why[:LONGEST], objection.text[:LONGEST]
                 await self._record("objected", failure.id, number=number, by=objection.by, why=why, text=text)
                 log.info("feedback refused", by=objection.by, why=objection.why)
-                if isinstance(objection.__cause__, EndpointError | BudgetSpent) and not isinstance(
-                    objection.__cause__, RequestRefused
-                ):
-                    raise objection.__cause__ from None
+                cause = objection.__cause__
+                if isinstance(cause, EndpointError | BudgetSpent) and not isinstance(cause, RequestRefused):
+                    raise cause from None
 
     async def _attempt(
         self, failure: RepeatedFailure, number: int, environment: Environment, tool: Tool, seen: Sequence[RefusedCall]
@@ -332,8 +331,6 @@ def _about(environment: Environment, tool: Tool, pattern: str) -> Mapping[str, s
 
 def _examples(asker: Asker, group: str) -> str:
     """Three to five examples for tools of this class; general ones where the class has none."""
-    for name in (f"feedback_class_{group}", "feedback_class_any"):
-        with suppress(ValueError, OSError):
-            load(name)
-            return asker.template(name).text
-    raise FileNotFoundError("prompts/feedback_class_any.txt")
+    with suppress(ValueError, OSError):
+        return asker.template(load(f"feedback_class_{group}").name).text
+    return asker.template("feedback_class_any").text

@@ -20,12 +20,8 @@ class AgentsFeedback(Extension):
     stage = FeedbackStage
     logs = (FEEDBACK, DROPPED)
     record_keys = {
-        "asked": ("failure", "number"),
-        "unanswered": ("failure", "number"),
-        "objected": ("failure", "number"),
-        "approved": ("failure",),
-        "given_up": ("failure",),
-        "dropped": ("failure",),
+        **dict.fromkeys(("asked", "unanswered", "objected"), ("failure", "number")),
+        **dict.fromkeys(("approved", "given_up", "dropped"), ("failure",)),
     }
     rollout_fields = {"failures": _failures}
     epoch_fields = ("feedback",)

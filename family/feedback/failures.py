@@ -140,10 +140,8 @@ class Mining(StepFold):
 
     def due(self) -> list[MinedFailure]:
         """What is worth asking about, in order; at most `feedback.texts` kinds."""
-        kinds = sorted(
-            (kind for kind in self._found.values() if kind.due), key=lambda kind: (kind.due, kind.tool, kind.pattern)
-        )
-        return kinds[: self._rules.texts]
+        due = [kind for kind in self._found.values() if kind.due]
+        return sorted(due, key=lambda kind: (kind.due, kind.tool, kind.pattern))[: self._rules.texts]
 
     def __iter__(self) -> Any:
         """All kinds, the commonest first."""

@@ -65,16 +65,10 @@ class GroundTruthValues:
 
     def __init__(self, tasks: Iterable[AnyTask]) -> None:
         values: dict[Any, str] = {}
-        for task in tasks:
-            for call in task.goal_calls:
-                for _, leaf in leaves(dict(call.arguments)):
-                    if (
-                        isinstance(leaf, str)
-                        and leaf.strip()
-                        and not is_small(leaf)
-                        and leaf.casefold() not in ORDINARY
-                    ):
-                        values.setdefault(key_of(leaf), leaf)
+        calls = (call for task in tasks for call in task.goal_calls)
+        for text in (leaf for call in calls for _, leaf in leaves(dict(call.arguments)) if isinstance(leaf, str)):
+            if text.strip() and not is_small(text) and text.casefold() not in ORDINARY:
+                values.setdefault(key_of(text), text)
         self._values = [(value, Counter(map(stem, WORD.findall(value)))) for value in values.values()]
         short = {"".join(_LETTERS.findall(value)).casefold() for value in values.values()}
         self._spelled = {word for word in short if len(word) >= WHOLE and word.isalpha()}
@@ -331,9 +325,8 @@ def witnesses(
     features = environment.features
     if not (features.fork and features.deterministic):
         return []
-    calling = [
-        task for task in tasks if isinstance(task, Task) and any(call.name == tool.name for call in task.goal_calls)
-    ]
+    calls = [(task, task.goal_calls) for task in tasks if isinstance(task, Task)]
+    calling = [task for task, made in calls if any(call.name == tool.name for call in made)]
     rng.shuffle(calling)
     tried = (_witness(environment, task, tool, words, shapes, rng) for task in calling[:WORLDS])
     return list(itertools.islice((witness for witness in tried if witness is not None), WITNESSES))

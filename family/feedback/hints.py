@@ -11,7 +11,7 @@ from functools import cached_property
 
 from rods.calls import Call
 from rods.canonical import content_id
-from rods.environments.base import Environment, Result, Tool, kept
+from rods.environments.base import Environment, Result, kept
 from rods.family.feedback.failures import pattern, refusal_text
 from rods.faults import OVER_LIMIT, WRONG_ARGUMENTS
 from rods.interfaces import IDENTITY, Interface, Shown, beside
@@ -21,22 +21,14 @@ VERSION = "hints-2"  # raise it whenever a hint changes: windows are kept apart 
 
 
 class Hints:
-    """Adds hints to what `base` shows, `brief` ones for a terse dialect; documents stay those of `base`."""
+    """Adds hints to the results that `base` shows, `brief` ones for a terse dialect; all else stays that of `base`."""
 
     def __init__(self, base: Interface = IDENTITY, *, brief: bool = False) -> None:
         self.base, self.brief = base, brief
         own = f"{VERSION}-terse" if brief else VERSION
         self.version = own if base is IDENTITY else f"{base.version}+{own}"
         self.lineage = own if base is IDENTITY else f"{base.lineage}+{own}"
-
-    def guidelines(self) -> str:
-        return self.base.guidelines()
-
-    def complaint(self, shown: Shown, error: str) -> str:
-        return self.base.complaint(shown, error)
-
-    def documents(self, environment: str, tools: Sequence[Tool]) -> Sequence[Tool]:
-        return self.base.documents(environment, tools)
+        self.guidelines, self.complaint, self.documents = base.guidelines, base.complaint, base.documents
 
     def observation(self, shown: Shown, call: Call, result: Result) -> Result:
         seen = self.base.observation(shown, call, result)

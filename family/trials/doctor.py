@@ -24,6 +24,7 @@ from cyclopts import Parameter
 
 import rods
 from rods import logs, model_json
+from rods.answers import obj
 from rods.commands import LIBRARIES, Json, installing
 from rods.config import Config, Endpoint, base_address, read_config
 from rods.console.output import ConfigFile, print_lines, print_result
@@ -42,13 +43,8 @@ LONGEST = 120.0  # seconds for an answer; a server that has just started takes l
 ENOUGH_CONTEXT = 16_384  # tokens; below, prompts need compact signatures: BFCL's are 21,000 characters long
 UNREACHED = (aiohttp.ClientError, OSError)
 COUNT = [{"role": "user", "content": "Count from one to ten."}]
-COLOUR = [{"role": "user", "content": "Name a colour and a count."}]
-SCHEMA = {  # of its answer
-    "type": "object",
-    "properties": {"colour": {"enum": ["red", "green"]}, "count": {"type": "integer", "minimum": 1, "maximum": 9}},
-    "required": ["colour", "count"],
-    "additionalProperties": False,
-}
+COLOUR = [{"role": "user", "content": "Name a colour and a count."}]  # in a SCHEMA
+SCHEMA = obj({"colour": {"enum": ["red", "green"]}, "count": {"type": "integer", "minimum": 1, "maximum": 9}})
 
 RunFolder = Annotated[
     Path | None, Parameter(help="A folder whose file system is tried out, that of a run for instance.")

@@ -39,13 +39,9 @@ def _kind(folder: Path) -> Finding:
     if name in VOLATILE:
         return Finding("file system", None, f"{name}: nothing outlives a reboot", "put the run on a disk")
     if name in NETWORK:
-        return Finding(
-            "file system",
-            None,
-            f"{name}, a network file system: what is special about these was only simulated in the project's tests "
-            "(bytes and names that arrive late, no flock, locks of lost machines)",
-            "run trainer and daemon on one machine if you can",
-        )
+        text = f"{name}, a network file system: what is special about these was only simulated in the project's tests "
+        text += "(bytes and names that arrive late, no flock, locks of lost machines)"
+        return Finding("file system", None, text, "run trainer and daemon on one machine if you can")
     return Finding("file system", True, f"{name}, of this machine")
 
 

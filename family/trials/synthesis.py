@@ -208,9 +208,8 @@ def yield_table(yields: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for name, key in (("a ground truth runs", "executable"), ("a variant is accepted", "accepted")):
         yield _row(name, *(f"{100 * trial[key] / max(1, trial['finished']):.0f} %" for trial in every))
     for name in ("calls", "tokens", "seconds"):
-        yield _row(
-            f"{name} a variant", *("–" if (value := trial[f"{name}_per_variant"]) is None else value for trial in every)
-        )
+        figures = (trial[f"{name}_per_variant"] for trial in every)
+        yield _row(f"{name} a variant", *("–" if figure is None else figure for figure in figures))
     yield ""
     yield from _heads("failures for each 100 seeds", *yields)
     for failure in sorted({failure for trial in every for failure in trial["failures"]}):

@@ -99,9 +99,7 @@ class _Anything(types.ModuleType):
     """A stand-in: every attribute is a class that can be called, subclassed, combined, and does nothing."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _Nothing
+        return getattr(_Nothing, name)
 
 
 class _Kind(type):

@@ -94,9 +94,9 @@ def profile(tools: Mapping[str, Tool], scenario: Scenario, *, asked: bool) -> Sc
     )
 
 
-def changed_by(tools: Mapping[str, Tool], witness: Sequence[WitnessCall]) -> tuple[str, ...]:
-    """The tools with which a witness changes something, each once."""
-    return tuple(sorted({step.call.name for step in witness if not tools[step.call.name].reads}))
+def changed_by(tools: Mapping[str, Tool], witness: Sequence[WitnessCall]) -> Counter[str]:
+    """The tools with which a witness changes something, each with how often."""
+    return Counter(step.call.name for step in witness if not tools[step.call.name].reads)
 
 
 def scenario_of(task: AnyTask) -> Scenario | None:

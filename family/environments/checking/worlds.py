@@ -38,7 +38,6 @@ def check_world(
     environments: Environments,
     *,
     random_seed: int = 0,
-    rounds: int = ROUNDS,
 ) -> CheckReport:
     """Controls the world called `name` (`rods.environments.addressed`), which was to have the tools and checks of
     `plan` (names, and their parameters in order), in its empty state and in `states`, where all of its tools are to be
@@ -71,7 +70,7 @@ def check_world(
     for number, state in enumerate((None, *states)):
         probe.control = "reset"
         with probe.guarded(name, "reset"):
-            calls = script(probe, state, random_seed=random_seed + number, rounds=rounds)
+            calls = script(probe, state, random_seed=random_seed + number, rounds=ROUNDS)
             probe_state(probe, state, calls)
     for hash_seed in HASH_SEEDS if probe.comparable else ():
         others = Environments(environments.sandbox, *environments.folders, hash_seed=hash_seed)

@@ -16,7 +16,7 @@ from rods.canonical import keyed_random
 from rods.config import Sandbox
 from rods.conversations import Persona, Script
 from rods.environments import addressed
-from rods.environments.base import Environment, Tool
+from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.family.environments.checking.scenarios import (
     Scenario,
@@ -24,6 +24,7 @@ from rods.family.environments.checking.scenarios import (
     Validated,
     WitnessCall,
     as_task,
+    changed_by,
     kinds_of,
     profile,
     reasons,
@@ -87,7 +88,7 @@ def draw_like(
     `LIKE_TRIES` draws there was such a one; with `same`: by the same. Raises LookupError, which says what was in the
     way."""
     tools = environment.tools()
-    wanted, changed = profile(tools, seed, asked=mode == "asked"), _changes(tools, seed)
+    wanted, changed = profile(tools, seed, asked=mode == "asked"), changed_by(tools, seed.witness)
     met, spare = Counter[str](), None
     for number in range(LIKE_TRIES):
         rng = keyed_random(random_seed, "scenario", skeleton.topic, *keys, number)
@@ -99,7 +100,7 @@ def draw_like(
         if profile(tools, scenario, asked=mode == "asked") != wanted:
             met["another profile"] += 1
             continue
-        alike = _changes(tools, scenario) == changed
+        alike = changed_by(tools, scenario.witness) == changed
         if alike != same and (same or spare is not None):
             met["other tools" if same else "the same tools"] += 1
             continue
@@ -114,11 +115,6 @@ def draw_like(
         told = ", ".join(f"{count} {what}" for what, count in met.most_common())
         raise LookupError(f"none of {LIKE_TRIES} scenarios drawn in its world has its profile and passes: {told}")
     return spare
-
-
-def _changes(tools: Mapping[str, Tool], scenario: Scenario) -> Counter[str]:
-    """The tools with which its witness changes something."""
-    return Counter(step.call.name for step in scenario.witness if not tools[step.call.name].reads)
 
 
 def task(

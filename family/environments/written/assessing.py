@@ -31,10 +31,8 @@ async def assess(authors: CachedQuestioner, world: BuiltWorld, environment: Envi
     settings = authors.settings.writing
     chains = len(world.states)
     shares = [settings.rounds // chains + (at < settings.rounds % chains) for at in range(chains)]
-    played = await together(
-        [_chain(authors, world, environment, at, rounds) for at, rounds in enumerate(shares) if rounds]
-    )
-    judged = [verdict for chain in played for verdict in chain]
+    played = [_chain(authors, world, environment, at, rounds) for at, rounds in enumerate(shares) if rounds]
+    judged = [verdict for chain in await together(played) for verdict in chain]
     rounds, right = len(judged), judged.count("")
     if rounds < settings.rounds:
         raise Dropped("world", ["unjudged"], [f"only {rounds} of {settings.rounds} rounds could be judged"])

@@ -91,11 +91,9 @@ async def write_state(
     seed, shape = like or ("", "")
     told = {"documentation": program.plan.documentation, "state": program.state, "number": str(number)}
     fields = {**told, "seed": seed, "shape": shape}
-    sections = ("variant",) if like else ()
-    topic = program.plan.topic
-    return await authors.ask(
-        Question("scenario_state", topic, fields, lambda said: dict(said["state"]), legal, sections)
-    )
+    sections, topic = ("variant",) if like else (), program.plan.topic
+    asked = Question("scenario_state", topic, fields, lambda said: dict(said["state"]), legal, sections)
+    return await authors.ask(asked)
 
 
 def parts_at_fault(program: WorldProgram, faults: Sequence[Fault]) -> dict[str, str]:

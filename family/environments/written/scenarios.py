@@ -180,10 +180,8 @@ def _controlled(
         guards = {name: code for name, code in scenario.guards.items() if str(Call(name, {})) not in idle}
         scenario = replace(scenario, guards=guards)
         validated = scenarios.validate(environment, scenario.asking(witness))
-    if validated.faults:
-        raise building.Dropped(
-            "scenario", list(scenarios.reasons(validated)), [str(fault) for fault in validated.faults]
-        )
+    if faults := validated.faults:
+        raise building.Dropped("scenario", [fault.control for fault in faults], [str(fault) for fault in faults])
     return DoneScenario(scenario, scenario.asking(witness), validated)
 
 
@@ -220,11 +218,9 @@ def written_task(
     user: Script | Persona = Script((written.task,))
     if mode == "asked":
         user = Persona(written.task, written.query, written.knows, written.manner, len(written.knows) + 4)
-    prompts = {"prompts": {name: load(name).hash for name in TEMPLATES}}
     told = {"source": "written", "topic": plan.topic, "scenario": written.number, "models": list(models)}
-    return scenarios.as_task(
-        environment, done.scenario, done.validated, user, split, plan.documentation, told | prompts
-    )
+    told |= {"prompts": {name: load(name).hash for name in TEMPLATES}}
+    return scenarios.as_task(environment, done.scenario, done.validated, user, split, plan.documentation, told)
 
 
 async def _check(authors: Asking, program: WorldProgram, name: str, asked: Mapping[str, str], example: str) -> str:
@@ -255,10 +251,8 @@ async def _solved(
     """The calls of one attempt that succeeded, with what they gave."""
     instance = await asyncio.to_thread(environment.reset, dict(scenario.state))
     tools = environment.tools()
-    form = AnswerForm(
-        {"next": {"type": "string", "enum": [*tools, FINISH]}, "arguments": {"type": "object"}},
-        optional=frozenset({"arguments"}),
-    )
+    parts = {"next": {"type": "string", "enum": [*tools, FINISH]}, "arguments": {"type": "object"}}
+    form = AnswerForm(parts, optional=frozenset({"arguments"}))
     fields = {
         "documentation": program.plan.documentation,
         "tools": "\n".join(compact(tool.schema()) for tool in tools.values()),
@@ -304,9 +298,6 @@ def linked(task: str, calls: Sequence[Call], results: Sequence[Result]) -> list[
 def _only(calls: Sequence[scenarios.WitnessCall], numbers: Sequence[int]) -> tuple[scenarios.WitnessCall, ...]:
     """The calls with these numbers; what is taken from another one is forgotten."""
     place = {number: at for at, number in enumerate(numbers)}
-    return tuple(
-        scenarios.WitnessCall(
-            calls[number].call, {name: place[at] for name, at in calls[number].takes.items() if at in place}
-        )
-        for number in numbers
-    )
+    kept = [calls[number] for number in numbers]
+    takes = ({name: place[at] for name, at in step.takes.items() if at in place} for step in kept)
+    return tuple(scenarios.WitnessCall(step.call, taken) for step, taken in zip(kept, takes, strict=True))

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from rods.composing.catalogue import Catalogue, Recipe, Scene
 from rods.composing.recipes import read
-from rods.composing.records import ComposeError, Draft
+from rods.composing.records import Draft
 from rods.environments.typed import ToolError, TypedEnvironment
 
 
@@ -189,9 +189,6 @@ def _catalogue() -> Catalogue:
         words = [word for book in (avoid or {}).get("books", {}).values() for word in book["title"].split()]
         return add({"books": {}, "members": {}}, frozenset(word.lower() for word in [*known, *words]), rng)
 
-    def patch(state: Mapping[str, Any], error: ComposeError, rng: random.Random) -> dict[str, Any] | None:
-        return None  # a state always has books of both kinds: what fails is planned anew
-
     def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:
         return add(dict(draft.state), spoken, rng)
 
@@ -206,7 +203,7 @@ def _catalogue() -> Catalogue:
             "shelf": lambda scene: pools["shelves"],
         },
         make_state=make_state,
-        patch=patch,
+        patch=lambda state, error, rng: None,  # a state always has books of both kinds: what fails is planned anew
         pad=pad,
         topics=lambda rng: {"topic": rng.choice(pools["topics"])},
     )
