@@ -17,15 +17,8 @@ _CURRENCIES: Mapping[str, Any] = _TABLES.pools["currencies"]
 # From each of these airports one can fly to those after it in `_IN_ORDER`; from the five large ones to nearly all.
 ROUTES: Mapping[str, tuple[str, ...]] = {
     **{code: _IN_ORDER[index + 1 :] for index, code in enumerate(_IN_ORDER[:-1])},
-    "SFO": ("LAX", "JFK", "ORD", "BOS", *_IN_ORDER),
-    "LAX": ("SFO", "JFK", "ORD", "BOS", *_IN_ORDER),
-    "JFK": ("LAX", "ORD", "BOS", *_IN_ORDER),
-    "ORD": ("LAX", "BOS", *_IN_ORDER),
-    "BOS": _IN_ORDER,
+    **{code: (*near, *_IN_ORDER) for code, near in _TABLES.pools["large_airports"].items()},
 }
-
-
-TOKENS = ("tkn", "trv", "pass", "key", "acc", "sess")
 
 
 def make(request: scenario.ScenarioRequest) -> dict[str, Any]:
@@ -38,7 +31,7 @@ def make(request: scenario.ScenarioRequest) -> dict[str, Any]:
     return {
         "credit_card_list": cards,
         "booking_record": bookings,
-        "access_token": f"{rng.choice(TOKENS)}{rng.randint(1000, 9999)}" if signed_in else None,
+        "access_token": f"{rng.choice(_TABLES.pools['tokens'])}{rng.randint(1000, 9999)}" if signed_in else None,
         "token_type": "Bearer" if signed_in else None,
         "token_expires_in": 3600 if signed_in else None,
         "token_scope": "read_write" if signed_in else None,
@@ -136,9 +129,7 @@ DOMAINS: Mapping[str, Domain] = {
     "foreign_sum": _foreign_sums,
     "premium": lambda scene: range(60, 401, 20),
     "client": lambda scene: [f"client_{number}" for number in range(120, 980, 37)],
-    "secret": lambda scene: [
-        f"{word}_{number}" for word in ("amber", "basil", "cedar", "delta") for number in range(31, 99, 7)
-    ],
+    "secret": lambda scene: [f"{word}_{number}" for word in _TABLES.pools["secrets"] for number in range(31, 99, 7)],
     "refresh": lambda scene: [f"refresh{number}" for number in range(40_111, 99_999, 5_417)],
     "first_name": lambda scene: [_account(scene)["user_first_name"]],
     "last_name": lambda scene: [_account(scene)["user_last_name"]],

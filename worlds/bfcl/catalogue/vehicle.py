@@ -10,6 +10,7 @@ GROUP = "VehicleControlAPI"
 _TABLES = tables("vehicle")
 _DOORS: Mapping[str, str] = _TABLES.pools["doors"]
 ZIP_CODES: Mapping[str, str] = _TABLES.pools["zip_codes"]
+_PARKED: Mapping[str, Any] = _TABLES.pools["parked"]  # what is so in every new car
 _ROADS: Sequence[tuple[str, str]] = _TABLES.pools["roads"]  # the cities between which the car knows a distance
 
 
@@ -21,21 +22,14 @@ def make(request: ScenarioRequest) -> dict[str, Any]:
     opened = set() if "car_start_ready" in names else set(rng.sample(doors, rng.randint(2, 4)))
     front, rear = rng.randint(56, 72) / 2, rng.randint(56, 72) / 2
     return {
+        **_PARKED,
         "fuelLevel": rng.randint(6, 44) / 2,
         "batteryVoltage": rng.randint(121, 130) / 10,
-        "engineState": "stopped",
         "doorStatus": {door: "unlocked" if door in opened else "locked" for door in doors},
         "acTemperature": float(rng.randint(18, 27)),
         "fanSpeed": rng.randrange(30, 80, 5),
-        "acMode": "auto",
         "humidityLevel": float(rng.randrange(35, 65, 5)),
-        "headLightStatus": "off",
-        "parkingBrakeStatus": "released",
-        "parkingBrakeForce": 0.0,
-        "slopeAngle": 0.0,
         "distanceToNextVehicle": float(rng.randrange(20, 120, 5)),
-        "cruiseStatus": "inactive",
-        "destination": "None",
         "frontLeftTirePressure": front,
         "frontRightTirePressure": front,
         "rearLeftTirePressure": rear,
