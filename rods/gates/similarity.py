@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -136,23 +136,12 @@ def contamination(task: AnyTask, held_out: SimilarityIndex) -> list[Reason]:
     return [] if match is None else [Reason(f"held out: {match}")]
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
-    """A training task that matches a held-out one in the data as given: listed for the user, never an error."""
-
-    task: str
-    match: Match
-
-    def as_json(self) -> dict[str, Any]:
-        return {"task": self.task, "rule": self.match.rule, "held_out": self.match.other, "turn": self.match.turn}
-
-
-def overlaps(tasks: Iterable[AnyTask]) -> list[Overlap]:
-    """Every match between a training task and a held-out one among `tasks`, in the order of the training tasks."""
-    tasks = list(tasks)
+def overlaps(tasks: Sequence[AnyTask]) -> list[tuple[str, Match]]:
+    """Every training task among `tasks` that matches a held-out one of them, by id, with the match: as the data were
+    given, listed for the user and never an error. In the order of the training tasks."""
     index = held_out_index(tasks)
     training = [task for task in tasks if task.split not in HELD_OUT_SPLITS]
-    return [Overlap(task.id, match) for task in training for match in index.matches(task)]
+    return [(task.id, match) for task in training for match in index.matches(task)]
 
 
 def _named(rule: Rule, task: AnyTask, owners: Iterable[str], turn: int | None = None) -> Iterator[Match]:

@@ -200,12 +200,12 @@ def _report(
     sound = [task for _, task in tasks.values()]
     shared = overlaps(sound)
     notes = []
-    for rule in dict.fromkeys(overlap.match.rule for overlap in shared):
-        matching = [overlap for overlap in shared if overlap.match.rule == rule]
-        lines = sorted({tasks[overlap.task][0] for overlap in matching})
+    for rule in dict.fromkeys(match.rule for _, match in shared):
+        matching = [(task, match) for task, match in shared if match.rule == rule]
+        lines = sorted({tasks[task][0] for task, _ in matching})
         notes.append(
             f"{len(lines)} training tasks match held-out ones by their {rule.replace('_', ' ')}; "
-            f"first line {lines[0]}: {matching[0].match}. `rods data audit {path}` lists all"
+            f"first line {lines[0]}: {matching[0][1]}. `rods data audit {path}` lists all"
         )
     for gate, refused in doubts.items():
         if refused:
@@ -215,7 +215,9 @@ def _report(
         "tasks": records,
         "splits": dict(Counter(task.split for task in sound)),
         "types": dict(Counter(task.type for task in sound)),
-        "overlaps": [overlap.as_json() for overlap in shared],
+        "overlaps": [
+            {"task": task, "rule": match.rule, "held_out": match.other, "turn": match.turn} for task, match in shared
+        ],
         "refused_as_variants": {gate: len(refused) for gate, refused in doubts.items()},
     }
     return CheckReport(str(path), tuple(all_faults), tuple(notes), facts)
