@@ -28,6 +28,7 @@ UTILITY: Mapping[str, float] = MappingProxyType(
     tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 )
 LOWEST, HIGHEST = 0.5, 2.0  # 002 Appendix C.2
+_WHERE = "training.advantage_hook"
 
 
 def weight(labels: Sequence[Label], utility: Mapping[str, float] = UTILITY) -> float:
@@ -43,9 +44,10 @@ def weighted(**changes: float) -> Hook:
     negative or not finite."""
     for label, value in changes.items():
         if label not in LABELS:
-            raise _wrong(f"unknown label {label!r}", f"there are {', '.join(LABELS)}")
+            raise UserError(f"unknown label {label!r}", where=_WHERE, remedy=f"there are {', '.join(LABELS)}")
         if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
-            raise _wrong(f"the weight of {label} is {value!r}", "give a finite number that is not negative")
+            what, remedy = f"the weight of {label} is {value!r}", "give a finite number that is not negative"
+            raise UserError(what, where=_WHERE, remedy=remedy)
     utility = {label: changes.get(label, value) for label, value in UTILITY.items()}
 
     def hook(estimate: AdvantageEstimate) -> Array:
@@ -53,10 +55,6 @@ def weighted(**changes: float) -> Hook:
         return np.asarray(estimate.advantages * np.array(weights).reshape(estimate.advantages.shape))
 
     return hook
-
-
-def _wrong(what: str, remedy: str) -> UserError:
-    return UserError(what, where="training.advantage_hook", remedy=remedy)
 
 
 seal = weighted()

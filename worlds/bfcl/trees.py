@@ -80,15 +80,15 @@ def same_tree(actual: Any, expected: Any) -> bool:
     return True
 
 
-def too_many_paths(directory: Any, limit: int = MAX_PATHS) -> bool:
-    """Whether a recursive walk from `directory` would visit more than `limit` entries (endless ones included)."""
+def too_many_paths(directory: Any) -> bool:
+    """Whether a recursive walk from `directory` would visit more than MAX_PATHS entries (endless ones included)."""
     count = 0
     kind = type(directory)
     waiting = [directory]
     while waiting:
         held = waiting.pop().contents
         count += len(held)
-        if count > limit:
+        if count > MAX_PATHS:
             return True
         waiting.extend(item for item in held.values() if type(item) is kind)
     return False

@@ -187,7 +187,8 @@ class Child:
             status, value = answer = orjson.loads(content[HEADER.size :])
         except (ValueError, TypeError) as error:  # a confined one may write anything
             raise Overrun("crashed", "the worker process broke the protocol") from error
-        if type(answer) is not list or (status != "ok" and not _is_complaint(status, value)):
+        complaint = status in ("raised", "too_large") and type(value) is str and len(value) <= COMPLAINT
+        if type(answer) is not list or (status != "ok" and not complaint):
             raise Overrun("crashed", "the worker process broke the protocol")
         if content.count(b"[") + content.count(b"{") > _DEPTH and _nested_too_deeply(value):
             raise Overrun("crashed", f"an answer nested deeper than {_DEPTH}")
@@ -221,10 +222,6 @@ class Child:
         said = self.process.stderr.read(COMPLAINT) or b""
         self.process.stderr.close()
         return said.decode(errors="replace").strip()
-
-
-def _is_complaint(status: Any, value: Any) -> bool:
-    return (status == "raised" or status == "too_large") and type(value) is str and len(value) <= COMPLAINT
 
 
 def _nested_too_deeply(value: Any) -> bool:
