@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rods.analysis.containment import Text, leaves
-from rods.answers import AnswerForm, Unreadable
+from rods.answers import AnswerForm, Schema, Unreadable
 from rods.asking import Unanswered
 from rods.calls import Call
 from rods.conversations import Persona, Script
@@ -251,7 +251,7 @@ async def _solved(
     """The calls of one attempt that succeeded, with what they gave."""
     instance = await asyncio.to_thread(environment.reset, dict(scenario.state))
     tools = environment.tools()
-    parts = {"next": {"type": "string", "enum": [*tools, FINISH]}, "arguments": {"type": "object"}}
+    parts: dict[str, Schema] = {"next": {"type": "string", "enum": [*tools, FINISH]}, "arguments": {"type": "object"}}
     form = AnswerForm(parts, optional=frozenset({"arguments"}))
     fields = {
         "documentation": program.plan.documentation,
