@@ -20,6 +20,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.buffers.state import read_state as state_of
 from rods.config import Config
+from rods.console.foreign_trainer import check_unrefilled
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import MAX_STEPS, Message, NeedText, Reply, Trace
@@ -155,10 +156,11 @@ def open_training(
 
     `save` writes the policy's state into an empty folder at each checkpoint, `load` restores it when a run goes on;
     without them a run can go on only with a policy that does not change. Raises UserError, and RefusedError where
-    another trainer owns the run.
+    another trainer owns the run, or where its steps are refilled.
     """
-    run = TrainingRun(open_run(folder, config), asked_to_stop)
-    return Training(run, policy, save or (lambda folder: None), load or (lambda folder: None))
+    run = open_run(folder, config)
+    check_unrefilled(run)
+    return Training(TrainingRun(run, asked_to_stop), policy, save or (lambda folder: None), load or (lambda folder: None))
 
 
 def open_run(folder: Path | str, config: Path | str | None = None) -> Run:

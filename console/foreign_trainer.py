@@ -71,13 +71,23 @@ def merge(folder: Path | str, *, epoch: int, stage: int | None = None) -> OpenEp
 
 
 def _opened(folder: Path | str) -> Run:
-    """The run in `folder`. Raises RefusedError where tasks are drawn for its steps: nothing here draws them."""
+    """The run in `folder`. Raises RefusedError where tasks are drawn for its steps, or refill them: nothing here draws
+    them."""
     run = Run.open(Path(folder))
+    check_unrefilled(run)
     if run.config.pool_slots < run.config.training.batch_tasks:
         what = "tasks are drawn for its steps, which `rods observe` and `rods merge` cannot"
         remedy = "use `rods-train`, or `open_training` in Python; or draw tasks beforehand: `rods data draw`"
         raise RefusedError(what, where=str(folder), remedy=remedy)
     return run
+
+
+def check_unrefilled(run: Run) -> None:
+    """Raises RefusedError for a run whose steps are refilled, where another trainer would take part."""
+    if run.config.rollouts.refill:
+        what = "groups are replaced in its steps by the run's own rules, which only `rods-train` follows"
+        remedy = "use `rods-train`, or a run with rollouts.refill = 0 (rods fork)"
+        raise RefusedError(what, where=str(run.path), remedy=remedy)
 
 
 def observe(
@@ -214,6 +224,8 @@ def _group(record: Record, log: TrainerLog, stage: int, due: Mapping[str, str] |
         group = Group.from_json(filled)
         if group.role == "drawn":
             raise ValueError("role is 'drawn', and no task of this run is drawn for a step")
+        if group.replaced:
+            raise ValueError("replaced is true, and no step of this run is refilled: leave out what was not trained on")
         if group.reward in FOLLOWING:
             for rollout in group.rollouts:
                 earned = FOLLOWING[group.reward](rollout.resolved, rollout.expected)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
+from rods.canonical import rounded
 from rods.extension import added_fields
 from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
 
@@ -149,12 +150,21 @@ class Group:
     #: what the versions of an interface have in common that changes as the policy does, by which windows are kept;
     #: empty: the version itself
     lineage: str = ""
+    #: only with `rollouts.refill`, where it is true: it counts like any other, but the update was computed without it,
+    #: since its rollouts were all rewarded alike
+    replaced: bool = False
+
+    @property
+    def varied(self) -> bool:
+        """Whether its rollouts were rewarded differently: only then do any have an advantage within it."""
+        return len({rounded(rollout.reward) for rollout in self.rollouts if rollout.reward is not None}) > 1
 
     def as_json(self) -> dict[str, Any]:
         return {
             "task": self.task,
             "role": self.role,
             **({"head": self.head} if self.head else {}),
+            **({"replaced": True} if self.replaced else {}),
             "stage": self.stage,
             "interface": self.interface,
             **({"lineage": self.lineage} if self.lineage else {}),
@@ -181,11 +191,14 @@ class Group:
                 record.get("role", "active"),
                 record.get("head", 0),
                 record.get("lineage", ""),
+                record.get("replaced", False),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"a group lacks or misshapes {error}") from error
         if type(group.head) is not int or group.head < 0:
             raise ValueError(f"head is {group.head!r}; it must be a number of turns")
+        if type(group.replaced) is not bool:
+            raise ValueError(f"replaced is {group.replaced!r}; it must be true or false")
         if not (math.isfinite(high - low) and low < high):
             raise ValueError(f"the reward's range is [{low}, {high}]; give two finite numbers, the lower one first")
         for rollout in rollouts:

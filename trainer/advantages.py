@@ -139,12 +139,13 @@ def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
 
 
 def with_advantages(groups: Sequence[Group], earned: Sequence[Array]) -> list[Group]:
-    """The groups with each rollout's advantage as it is trained on, the mean over its tokens. `earned` lists all
-    rollouts."""
+    """The groups with each rollout's advantage as it is trained on, the mean over its tokens; 0 in groups that were
+    replaced. `earned` lists all rollouts of the others."""
     means = (rounded(float(values.mean())) for values in earned)
+    told = [[0.0 if group.replaced else next(means) for _ in group.rollouts] for group in groups]
     return [
-        replace(group, rollouts=tuple(replace(rollout, advantage=next(means)) for rollout in group.rollouts))
-        for group in groups
+        replace(group, rollouts=tuple(map(lambda one, told: replace(one, advantage=told), group.rollouts, values)))
+        for group, values in zip(groups, told, strict=True)
     ]
 
 

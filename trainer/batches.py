@@ -49,7 +49,10 @@ def groups(
         added = {name: value for told in fields for name, value in told.items()}
         return earned(episode, task, batch.rules.reward, environments, added)
 
-    return [batch.group(slot, [record(episode, slot.task) for episode in played[slot.index]]) for slot in batch.slots]
+    return [
+        batch.group(slot, [record(episode, slot.task) for episode in episodes])
+        for slot, episodes in zip(batch.slots, played, strict=True)
+    ]
 
 
 def by_slot(batch: Batch, played: Sequence[T]) -> list[Sequence[T]]:
@@ -76,7 +79,7 @@ def earned(
 
 
 def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[RolloutView, ...]:
-    """The samples of a batch as an advantage hook gets them."""
+    """The samples of a batch as an advantage hook gets them, without those of groups that were replaced."""
     return tuple(
         RolloutView(
             slot.task,
@@ -88,6 +91,7 @@ def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sam
             tuple(sample.spans),
         )
         for slot, group, played in zip(batch.slots, recorded, by_slot(batch, samples), strict=True)
+        if not group.replaced
         for rollout, sample in zip(group.rollouts, played, strict=True)
     )
 

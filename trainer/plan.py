@@ -67,6 +67,10 @@ def split(config: Config, processes: int) -> tuple[int, int]:
     """Sequences a step, and those in one backward pass of one of `processes`. Raises UserError where they do not come
     out even."""
     sequences = config.training.batch_tasks * config.rollouts.rollouts_per_task
+    if config.rollouts.refill and processes > 1:
+        what = f"a step that is refilled is rolled out by one process, not by {processes}"
+        remedy = "set it to 0, or start one process (a rollout server may have several GPUs)"
+        raise UserError(what, where="rollouts.refill", remedy=remedy)
     if sequences % processes:
         what = f"{sequences} sequences a step do not split over {processes} processes"
         remedy = "choose batch_tasks × rollouts_per_task as a multiple of the number of processes"
@@ -99,6 +103,7 @@ def plan(
     read from `config_json`, else from its folder; what needs one is left out where there is none."""
     training, operation, policy = config.training, config.operation, config.policy
     sequences, micro_batch = split(config, launch.processes)
+    refilling = sequences * config.rollouts.refill
     train = [task for task in tasks if task.split == "train"]
     first = [task for task in train if task.type in config.curriculum.stages[0].types]
     shape, memory = None, None
@@ -121,7 +126,8 @@ def plan(
             "stages": [_stage(stage.model_dump()) for stage in config.curriculum.stages],
             "rollouts_a_step": sequences,
             "rollouts": sequences * training.steps,
-            "tokens_a_step_at_most": sequences * config.rollouts.max_context_tokens,
+            **({"refilling_rollouts_at_most": refilling * training.steps} if refilling else {}),
+            "tokens_a_step_at_most": (sequences + refilling) * config.rollouts.max_context_tokens,
             "sequences_a_backward_pass": micro_batch,
         },
         "policy": {"kind": policy.kind, "model": policy.model, "dialect": policy.dialect}

@@ -6,7 +6,7 @@ its own loop:
     run.begin(policy)                       # loads the resumed checkpoint, or saves the untrained policy as step 0
     while run.stopping is None:
         batch = run.next_batch()            # merges first where an epoch begins; raises TrainingStopped while waiting
-        groups, traces = roll out batch.slots
+        batch, groups = run.roll_out(batch, play)  # `play` rolls out a batch's slots: this one's, then what refills it
         run.record(batch, groups, traces)   # durable before the update that it describes
         update the weights
         run.after_update(update)            # checkpoints when one is due
@@ -53,9 +53,10 @@ class BatchSlot:
 
 @dataclass(frozen=True)
 class Batch:
-    """The tasks of one step: always `training.batch_tasks` slots; a task may occur twice. `step` counts from 1, `epoch`
-    from 0, `stage` from 1; `rules` is the stage's configuration. `traced`: this step's traces are kept. `dialect` and
-    `shown` (what extensions know of this step) make `interface`. Picklable: rank 0 broadcasts it."""
+    """The tasks of one step: `training.batch_tasks` slots, behind them those that refill it; a task may occur twice.
+    `step` counts from 1, `epoch` from 0, `stage` from 1; `rules` is the stage's configuration. `traced`: this step's
+    traces are kept. `dialect` and `shown` (what extensions know of this step) make `interface`. Picklable: rank 0
+    broadcasts it."""
 
     step: int
     epoch: int

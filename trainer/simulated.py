@@ -16,6 +16,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,11 +127,10 @@ class SimulatedPolicy:
             groups.append(batch.group(slot, drawn))
         return groups
 
-    def played(self, batch: Batch, players: Players) -> tuple[list[Group], list[dict[str, Any]]]:
-        """As `groups`, with the conversations of drawn tasks played; their traces as JSON objects."""
+    def played(self, batch: Batch, players: Players, told: list[dict[str, Any]]) -> list[Group]:
+        """As `groups`, with the conversations of drawn tasks played; adds their traces to `told`, as JSON objects."""
         count, seed = self.config.rollouts.rollouts_per_task, self.config.random_seeds.rollouts
         earned: list[Sequence[Trace | Rollout]] = [group.rollouts for group in self.groups(batch)]
-        told = []
         drawn = [slot for slot in batch.slots if slot.role == "drawn"]
         waiting = jobs(replace(batch, slots=tuple(drawn)), self.config, players)
         policies: list[ReferencePolicy] = []
@@ -147,12 +147,12 @@ class SimulatedPolicy:
                 {"slot": slot.index, "rollout": index, "spans": [], **trace.as_json()}
                 for index, trace in enumerate(played)
             ]
-        return groups_of(batch, earned, self.config, players.environments), told
+        return groups_of(batch, earned, self.config, players.environments)
 
     def practise(self, groups: Sequence[Group]) -> None:
         """One update from the groups whose rewards differ; rounded, for equal skill on every machine."""
-        informative = sum(len({item.reward for item in group.rollouts}) > 1 for group in groups)
-        self.skill = rounded(self.skill + self.config.policy.growth * informative / len(groups))
+        trained = [group.varied for group in groups if not group.replaced]
+        self.skill = rounded(self.skill + self.config.policy.growth * sum(trained) / len(trained))
 
 
 def train(training: TrainingRun) -> None:
@@ -163,8 +163,9 @@ def train(training: TrainingRun) -> None:
     pause = 1 / config.operation.steps_per_second if config.operation.steps_per_second else 0.0
     due = time.monotonic()
     while training.stopping is None:
-        batch = training.next_batch()
-        groups, traces = policy.played(batch, players) if players is not None else (policy.groups(batch), [])
+        traces: list[dict[str, Any]] = []
+        play = partial(policy.played, players=players, told=traces) if players is not None else policy.groups
+        batch, groups = training.roll_out(training.next_batch(), play)
         if config.selection.order == "advantage":
             groups = estimated(groups, config)
         training.record(batch, groups, traces if batch.traced else ())
@@ -177,7 +178,8 @@ def train(training: TrainingRun) -> None:
 
 def estimated(groups: Sequence[Group], config: Config) -> list[Group]:
     """The groups with the advantages that a trainer would take from their rewards; no hook, which reads traces."""
-    rewards = np.array([[rollout.reward for rollout in group.rollouts] for group in groups], dtype=np.float64)
+    trained = [group.rollouts for group in groups if not group.replaced]
+    rewards = np.array([[rollout.reward for rollout in rollouts] for rollouts in trained], dtype=np.float64)
     values = advantages(rewards, config.training.advantage_baseline, config.training.advantage_scale)
     return with_advantages(groups, list(values.reshape(-1, 1)))
 

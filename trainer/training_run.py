@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -23,7 +24,7 @@ from rods.errors import DeadlineError, RefusedError, UserError
 from rods.faults import LABELS
 from rods.logs import log
 from rods.observations import Group, Update, dynamics, label_counts
-from rods.rules import curriculum
+from rods.rules import curriculum, refill
 from rods.rules.curriculum import Course
 from rods.rules.order import EpochSlot, epoch_steps, head_start
 from rods.rules.order import batch as slots_of_batch
@@ -159,6 +160,20 @@ class TrainingRun:
             tracker = self.log.state.tracker
             head = head_start(task.expected, tracker.window(task.id), tracker.last_step(task.id), share)
         return BatchSlot(index, task, slot.role, head)
+
+    def roll_out(self, batch: Batch, play: Callable[[Batch], Sequence[Group]]) -> tuple[Batch, list[Group]]:
+        """What `play` makes of `batch`, a group a slot, and of rounds of further slots behind it where the step is
+        refilled, each given as a batch of its own; all of it as one batch, and its groups, of which those that are not
+        `replaced` are trained on, as many as `batch` has slots."""
+        groups, size = list(play(batch)), len(batch.slots)
+        for _ in range(self.config.rollouts.refill):
+            chosen = refill.further(self.config.random_seeds.order, batch.step, self._opened.slots, groups, size)
+            if not chosen:
+                break
+            added = tuple(self._slot(index, slot) for index, slot in enumerate(chosen, start=len(groups)))
+            groups += play(replace(batch, slots=added))
+            self._outstanding = batch = replace(batch, slots=batch.slots + added)
+        return batch, refill.marked(groups, size)
 
     def record(self, batch: Batch, groups: Sequence[Group], traces: Sequence[Mapping[str, Any]] = ()) -> None:
         """Makes the groups of `batch` durable, one a slot in order, before the update that they cause. `traces` are
@@ -330,7 +345,7 @@ class TrainingRun:
             return
         self._logged = now
         rewards = [rollout.reward for group in groups for rollout in group.rollouts if rollout.reward is not None]
-        informative = sum(len({rollout.reward for rollout in group.rollouts}) > 1 for group in groups)
+        informative = sum(group.varied for group in groups)
         mean = round(math.fsum(rewards) / len(rewards), 4) if rewards else None
         log.info("step", step=batch.step, epoch=batch.epoch, reward=mean, informative=informative, groups=len(groups))
 

@@ -33,7 +33,7 @@ from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
 from rods.canonical import keyed_random
 from rods.errors import InfrastructureError
-from rods.observations import Update
+from rods.observations import Group, Update
 from rods.trainer import advantages, batches, sharding, torch_settings
 from rods.trainer.engines.base import Sample
 from rods.trainer.engines.choose import compare, rollout_engine, vllm_arguments
@@ -107,7 +107,8 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         settings = run.config.training
         self.hook = advantages.load_hook(settings.advantage_hook)
         self.batch: Batch | None = None
-        self.samples: list[Sample] = []  # of this process, as are their advantages
+        self.samples: list[Sample] = []  # of this process, those that TRL trains on, as are their advantages
+        self.refilled: tuple[list[Sample], list[Group]] | None = None  # of the whole step, where it may be refilled
         self.earned: list[advantages.Array] = []
         self.kept: list[bool] = []  # which of them are trained on
         self.broken = 0  # batches in a row of which no rollout came to its end
@@ -198,12 +199,12 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         return torch.tensor(rewards.reshape(-1, 1), dtype=torch.float32, device=self.accelerator.device)
 
     def _recorded(self, samples: Sequence[Sample]) -> tuple[advantages.Array, list[advantages.Array], list[bool]]:
-        """Makes the groups of the whole batch durable; its rewards [groups, rollouts], every rollout's advantages
-        (rods.trainer.advantages.reweighted), and whether it is trained on."""
+        """Makes the groups of the whole batch durable. Of those that were not replaced: the rewards [groups, rollouts],
+        every rollout's advantages (rods.trainer.advantages.reweighted), and whether it is trained on. `samples` are
+        those of the batch; where it may be refilled, `refilled` has all of them."""
         batch, settings = self.batch, self.config.training
         assert batch is not None
-        traces = [sample.trace for sample in samples]
-        groups = batches.groups(batch, batches.by_slot(batch, traces), self.config, self.loaded)
+        samples, groups = self.refilled or (samples, self._groups(batch, samples))
         broken = all(rollout.reward is None for group in groups for rollout in group.rollouts)
         self.broken = self.broken + 1 if broken else 0
         if self.broken == BROKEN:
@@ -211,7 +212,8 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
                 f"no rollout of {BROKEN} steps in a row came to its end: the environment or the engine is broken → "
                 "what is logged above says where; then start the same command again"
             )
-        rewards = np.array([[rollout.reward for rollout in group.rollouts] for group in groups], dtype=np.float64)
+        trained = [group.rollouts for group in groups if not group.replaced]
+        rewards = np.array([[rollout.reward for rollout in rollouts] for rollouts in trained], dtype=np.float64)
         kept = advantages.most_varied(rewards, settings.update_rollouts or rewards.shape[1])
         compared = rewards[kept].reshape(len(rewards), -1)
         estimates = np.zeros_like(rewards)
@@ -222,6 +224,25 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
             groups = advantages.with_advantages(groups, earned)
         require_rank0(self.training).record(batch, groups, batches.traces(batch, samples) if batch.traced else ())
         return rewards, earned, kept.ravel().tolist()
+
+    def _groups(self, batch: Batch, samples: Sequence[Sample]) -> list[Group]:
+        traces = [sample.trace for sample in samples]
+        return batches.groups(batch, batches.by_slot(batch, traces), self.config, self.loaded)
+
+    def roll_out_refilling(self, batch: Batch, random_seed: int) -> None:
+        """Rolls out a batch, in the only process, and what refills it; `samples` are as many as it has."""
+        every: list[Sample] = []
+
+        def play(further: Batch) -> list[Group]:
+            jobs = batches.jobs(further, self.config, self.players)
+            samples = self.rollout_engine.rollouts(jobs, random_seed=random_seed, first=len(every))
+            every.extend(samples)
+            return self._groups(further, samples)
+
+        self.batch, groups = require_rank0(self.training).roll_out(batch, play)
+        played = zip(groups, batches.by_slot(self.batch, every), strict=True)
+        self.samples = [sample for group, samples in played if not group.replaced for sample in samples]
+        self.refilled = every, groups
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         """TRL's batch with the run's advantages in place of TRL's own."""
@@ -284,8 +305,11 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
     if prompts != [str(slot.index) for slot in batch.slots for _ in range(count)][mine]:
         raise RuntimeError("TRL asked for other slots than the batch's: its sampler has changed")
     seed = keyed_random(config.random_seeds.rollouts, "rollouts", batch.step).getrandbits(63)
-    samples = trainer.rollout_engine.rollouts(every[mine], random_seed=seed, first=mine.start)
-    trainer.samples = samples
+    if config.rollouts.refill:
+        trainer.roll_out_refilling(batch, seed)
+    else:
+        trainer.samples = trainer.rollout_engine.rollouts(every[mine], random_seed=seed, first=mine.start)
+    samples = trainer.samples
     end = trainer.engine.chat.tokenizer.eos_token_id
     return {
         # TRL needs a token to look at: where a prompt overflowed the context that is one which does not count

@@ -22,7 +22,10 @@ from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
 from rods.extension import epoch_notes, extensions, new_folds, opened_by, shown_next
 from rods.files import read_regular
+from rods.observations import Group
+from rods.rules import refill
 from rods.rules.curriculum import stage_rules
+from rods.rules.order import EpochSlot
 
 # Of a group record; the rest is reported.
 ENVELOPE = frozenset({"seq", "id", "kind", "attempt", "step", "index", "crc"})
@@ -73,6 +76,7 @@ class Rederivation:
         self.sources = [*sources(run, strict=True)]
         self.pool = Pool(initial(run))
         self.members: dict[int, frozenset[str]] = {}  # epoch → tasks of its slots
+        self.slots: tuple[EpochSlot, ...] = ()  # of the latest epoch
         self.admission = Admission(run, self.pool.injected)
         self.restored: dict[int, Record] = {}  # lost records of pool.jsonl that the rules give, by seq
         self.fixed: dict[int, Record] = {}
@@ -132,7 +136,8 @@ class Rederivation:
             injected = self.pool.injected
             left = [injected[task] for task in (*self.pool.active, *self.pool.revivable) if task in injected]
             self.admission = Admission(self.run, injected, map(self.staging.task, left))
-        self.members[closing["epoch"]] = frozenset(slot.task_id for slot in recorded_slots(self.run, self.pool))
+        self.slots = recorded_slots(self.run, self.pool)
+        self.members[closing["epoch"]] = frozenset(slot.task_id for slot in self.slots)
 
     def _with_lost(self, closing: Record, decisions: list[Record], expected: list[Record]) -> list[Record]:
         """Decisions from which records were lost, made whole: when what is left stands where the rules put it."""
@@ -184,8 +189,9 @@ class Rederivation:
         if step.record["policy_step"] >= step.step:
             self.findings.problem(where, f"was made by weights of step {step.record['policy_step']}")
         self._check_interface(step, where)
-        reported = []
-        for index, (record, group) in enumerate(zip(step.records, step.groups, strict=True)):
+        reported, groups = [], step.groups
+        self._check_refill(step.step, groups, where)
+        for index, (record, group) in enumerate(zip(step.records, groups, strict=True)):
             if (record["attempt"], record["step"], record["index"]) != (step.attempt, step.step, index):
                 self.findings.problem(where, f"record {record['seq']} is not its group {index}")
             source = next((source for slots, source in self.sources if index in slots), None)
@@ -199,6 +205,19 @@ class Rederivation:
             reported.append({key: value for key, value in record.items() if key not in ENVELOPE})
         if digest(step.epoch, step.record["policy_step"], reported) != step.record["digest"]:
             self.findings.problem(where, "its digest does not fit its groups")
+
+    def _check_refill(self, step: int, groups: list[Group], where: str) -> None:
+        """Whether the groups behind a step's batch are of the tasks that the rules give, and what they replace is
+        marked."""
+        seed, rounds = self.run.config.random_seeds.order, self.run.config.rollouts.refill
+        size = self.run.config.training.batch_tasks if rounds else len(groups)
+        if groups != refill.marked(groups, size):
+            self.findings.problem(where, "its groups that are replaced are not those that the rewards give")
+        if rounds:
+            told = [group.task for group in groups[size:]]
+            self.findings.count("groups that refill", len(told))
+            if told != (given := [*refill.derived(seed, step, self.slots, groups, size, rounds)]):
+                self.findings.problem(where, f"is refilled by {_tasks(told)}, and the rules give {_tasks(given)}")
 
     def _check_interface(self, step: ClosedStep, where: str) -> None:
         """Whether an interface that follows the run's records was shown in the version that those before it give, and
@@ -265,6 +284,10 @@ def _stored_tracker(path: Path, findings: Findings) -> Any:
         findings.problem(runfolder.TRACKER, "has tasks that are no objects")
         return None
     return tracker
+
+
+def _tasks(ids: list[str]) -> str:
+    return f"tasks {', '.join(ids)}" if ids else "none"
 
 
 def _bare(record: Record) -> Record:

@@ -85,8 +85,9 @@ def _subtitle(history: History) -> str:
     return (
         f"policy {config.policy.kind} · {config.data.tasks}: {history.originals} original tasks, "
         f"{history.held_out} held out · "
-        f"{config.training.batch_tasks} tasks × {config.rollouts.rollouts_per_task} rollouts a step · "
-        f"sync {config.sync}"
+        f"{config.training.batch_tasks} tasks × {config.rollouts.rollouts_per_task} rollouts a step"
+        + (f", refilled in {config.rollouts.refill} rounds at most" if config.rollouts.refill else "")
+        + f" · sync {config.sync}"
         + (f" · variants by {', '.join(history.authors)}" if history.authors else "")
         + (f" · {history.attempts} starts" if history.attempts > 1 else "")
     )

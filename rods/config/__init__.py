@@ -105,6 +105,11 @@ class Config(Section):
             )
         for extension in extensions():
             extension.validate(self)
+        if self.rollouts.refill and (training.advantage_baseline == "batch" or self.pool_slots < training.batch_tasks):
+            raise ValueError(
+                "rollouts.refill replaces groups that have no advantage by other tasks of the pool: set it to 0, or "
+                'training.advantage_baseline to "group" or "leave_one_out", and let no tasks be drawn for a step'
+            )
         return self
 
     @property

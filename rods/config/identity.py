@@ -72,6 +72,9 @@ class Rollouts(Section):
     # share of the turns of a task that was too hard which the ground truth plays first, at least one and never all,
     # every other time that it is met; such groups count for no zone; 0: none
     head_start: float = Field(0.0, ge=0, lt=1)
+    # rounds, at most, in which a step rolls out groups of other tasks in place of those whose rollouts were all
+    # rewarded alike (DAPO, arXiv 2503.14476); all are observations; 0: none
+    refill: int = Field(0, ge=0)
     max_steps: int = Field(20, ge=1)  # replies a turn (BFCL's limit)
     max_reply_tokens: int = Field(512, ge=1)  # longer replies end the episode as cut (`length`)
     max_context_tokens: int = Field(12_288, ge=16)  # prompt and answers of an episode (002: 8,192 + 4,096)
