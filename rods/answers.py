@@ -20,6 +20,7 @@ from rods.llm.wire import THOUGHTS
 
 Schema = Mapping[str, Any]
 LONGEST = 100_000  # characters of an answer
+_REASON = re.compile(r"<reason>(.*?)</reason>", re.DOTALL)
 
 
 class Unreadable(ValueError):
@@ -83,8 +84,9 @@ class AnswerForm:
         return {"reason": reason, **{name: value[name] for name in self.fields if name in value}}
 
     def _in_tags(self, text: str) -> dict[str, Any]:
-        reasons = re.findall(r"<reason>(.*?)</reason>", text, re.DOTALL)
-        text = re.sub(r"<reason>.*?</reason>", "", text, flags=re.DOTALL)
+        closed = text.rfind("</reason>") + len("</reason>")  # a tag behind it has no end to be looked for
+        reasons = _REASON.findall(text, 0, closed)
+        text = _REASON.sub("", text[:closed]) + text[closed:]
         answer: dict[str, Any] = {"reason": " ".join(reasons).strip()}
         for name, schema in self.fields.items():
             parts = _between_tags(name, text)

@@ -15,6 +15,7 @@ from typing import Any
 from rods.model_json import MAX_DEPTH
 
 MAX_CALL_TEXT = 20_000  # characters; longer text is refused before it is parsed
+MAX_CALLS = 256  # of one reply: ten times what the longest ground truth of a turn has; each call is executed and shown
 _FIELDS = frozenset(("name", "arguments"))
 # Warnings of Python's parser about a policy's text (odd escapes, `1if`) are not shown.
 warnings.filterwarnings("ignore", module="<call>")

@@ -7,6 +7,7 @@ nesting are errors that say what is wrong. Whatever is read can be written again
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -111,8 +112,8 @@ def _number(digits: str) -> float:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        counts = Counter(key for key, _ in pairs)
+        twice = next(key for key in counts if counts[key] > 1)
         raise ValueError(f"an object names a key twice: {twice[:40]!r}; write each key once")
     return values
 

@@ -25,7 +25,7 @@ MOST_FAILED, PATTERN_LENGTH, MOST_SHAPES, SHAPE_LENGTH = 4, 160, 8, 24
 READ = 1_000  # characters of a refusal that are looked at
 _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"|“[^”]*”|`[^`]*`|\[[^\]]*\]")
 _NAME = re.compile(
-    r"\S*[^\W\d_]+[./@#:\\][^\s.,;:!?]\S*|(?<!\S)[./@#\\]\S+|\b(?=\w*[^\W_])\w*\d\w*[^\W\d]\w*|\b[^\W\d]\w*\d\w*|\b[A-Z]{2,}\b"
+    r"(?<!\S)\S*[^\W\d_][./@#:\\][^\s.,;:!?]\S*|(?<!\S)[./@#\\]\S+|\b[^\W\d]*+\d++[^\W\d]\w*|\b[^\W\d]++\d\w*|\b[A-Z]{2,}\b"
 )
 _NUMBER = re.compile(r"[-+]?[$€£]?\d[\d,.:/-]*%?")
 _CAPITALS = re.compile(r"(?<=[\w,] )[A-Z][\w'’-]*(?: [A-Z][\w'’-]*)*")
@@ -73,9 +73,9 @@ def pattern(call: Call, result: Result) -> str:
     text = " ".join(refusal_text(result)[:READ].split())
     given = {name: value for name, value in call.arguments.items() if not isinstance(value, bool | list | dict | None)}
     for name, value in sorted(given.items(), key=lambda pair: (-len(str(pair[1])), pair[0])):
-        if not is_small(value):
+        if not is_small(value) and len(str(value)) <= READ:
             written = re.escape(" ".join(str(value).split()))
-            text = re.sub(rf"(?<!\w)['\"]?{written}['\"]?(?!\w)", f"{{{name}}}", text)
+            text = re.sub(rf"(?<!\w)['\"]?{written}['\"]?(?!\w)", f"{{{name}}}", text)[:READ]
     for regex, placeholder in ((_QUOTED, "<text>"), (_NAME, "<name>"), (_NUMBER, "<number>"), (_CAPITALS, "<name>")):
         # what is a placeholder already stays
         parts = re.split(r"(\{\w+\}|<\w+>)", text)

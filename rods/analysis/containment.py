@@ -14,7 +14,7 @@ from typing import Any, cast
 import orjson
 
 WORD = re.compile(r"[^\W_]+")
-QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"|“([^”]+)”")
+QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"|“([^“”]+)”")
 # Signs and units belong to a number ("-3", "$5", "20%", "5km", "3pm", "2nd"); ranges, dates and times have several
 # ("5-7", "2024-05-04", "10:30"). A comma groups thousands or separates. "1.2.3", "v2" and "file_4" have none.
 _UNITS = "st|nd|rd|th|am|pm|km|cm|mm|mi|m|kg|g|lbs?|oz|l|ml|mph|kmh|psi|hrs?|h|mins?|secs?|s|kb|mb|gb|usd|eur|k"
@@ -25,7 +25,7 @@ NUMBER = re.compile(
     re.IGNORECASE,
 )
 # What is no word of a language: parts joined by a sign, capitals, letters with digits.
-IDENTIFIER = re.compile(r"[#@]?[^\W_]+(?:[._/][^\W_]+)+|[#@]\w+|\b[A-Z]{3,}\b|\b(?=\w*[A-Za-z])\w*\d\w*")
+IDENTIFIER = re.compile(r"[#@]?(?<![^\W_])[^\W_]++(?:[._/][^\W_]++)+|[#@]\w+|\b[A-Z]{3,}\b|\b(?=\w*[A-Za-z])\w*\d\w*")
 HUGE = 1e300  # numbers that no text says; Python's integers may not even fit a float
 _NUMBERED = re.compile(r"[^\W\d_]-\d+")  # "covid-19": a name rather than a number, for who asks what was asked about
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|_|-")
@@ -39,7 +39,7 @@ _SPELLED = re.compile(
 )
 _ONCE = frozenset(_WORDS["once"])
 COMMON = frozenset(_WORDS["common"].split())  # words that say nothing about which tool is meant
-KEPT = 2_000  # characters of a text that is remembered folded
+KEPT = 2_000  # characters of a text that is remembered folded; and of one that is found between words only
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def spelled(folded: str) -> Iterator[float]:
         for word in match[0].replace("-", " ").split():
             if word in _SCALES:
                 scale = _SCALES[word]
-                current = max(current, 1) * scale
+                current = min(max(current, 1) * scale, int(HUGE))
                 if scale > 100:
                     total, current = total + current, 0
                 last = scale
@@ -224,6 +224,8 @@ def _is_number(value: Any) -> bool:
 
 def _contains(text: str, part: str) -> bool:
     """Whether `part` stands in `text` as whole words; "_" is part of a word."""
+    if len(part) > KEPT:  # its ends decide nothing, and are not tried at every place where it may begin
+        return part in text
     start = text.find(part) if part else -1
     while start >= 0:
         end = start + len(part)

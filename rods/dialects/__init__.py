@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from rods.calls import Call
+from rods.calls import MAX_CALLS, Call
 from rods.environments.base import Result, Tool
 
 TERSE = frozenset({"compact"})  # their policies read a few words where others read a sentence
@@ -21,6 +21,13 @@ class Parsed:
     answer: str | None = None
     error: str | None = None
     in_call: bool = False
+
+    @staticmethod
+    def made(calls: Sequence[Call]) -> "Parsed":
+        """The reply that makes `calls`; malformed where there are more than `MAX_CALLS`."""
+        if len(calls) > MAX_CALLS:
+            return Parsed(error=f"a reply may make {MAX_CALLS} calls at most")
+        return Parsed(calls=tuple(calls))
 
 
 class Dialect(Protocol):

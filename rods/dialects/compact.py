@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from rods.calls import MAX_CALL_TEXT, Call
+from rods.calls import MAX_CALL_TEXT, MAX_CALLS, Call
 from rods.dialects import Parsed, RoleAndText
 from rods.environments.base import Parameter, Result, Tool
 from rods.model_json import read_exact
@@ -40,7 +40,7 @@ class Compact:
         if not lines or not lines[0].startswith("!"):
             return Parsed(answer=text.strip())
         calls: list[Call] = []
-        for line in lines:
+        for line in lines[: MAX_CALLS + 1]:
             if len(line) > MAX_CALL_TEXT:
                 return Parsed(error="line too long")
             if not line.startswith("!"):
@@ -56,7 +56,7 @@ class Compact:
             if not name or rest[: starts[0]].strip() or not all(values) or len(arguments) < len(keys):
                 return Parsed(error="bad call", in_call=True)
             calls.append(Call(name, arguments))
-        return Parsed(calls=tuple(calls))
+        return Parsed.made(calls)
 
     def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
         return "tool", " | ".join(_shown(result) for result in results)

@@ -3,23 +3,22 @@ system prompts: `resourceful`, of the late stages, asks the policy to look befor
 The wording is this project's own. `Hermes`: the Hermes/Qwen form, plain text otherwise."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
 
-from rods.calls import MAX_CALL_TEXT, Call
+from rods.calls import MAX_CALL_TEXT, MAX_CALLS, Call
 from rods.dialects import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
 from rods.model_json import read_exact
 from rods.prompts import load
 
 TEMPLATES = {"plain": "policy_tags", "resourceful": "policy_tags_resourceful"}
+_INSIDE = r"(?:[^<]++|<(?!/?(?:think|tool_call|answer)>))*+"  # text without tags; none of it is given back
 REPLY = re.compile(
-    r"\s*(?:<think>(?:(?!</?(?:think|tool_call|answer)>).)*</think>\s*)?"
-    r"(?:<tool_call>(?P<calls>(?:(?!</?(?:think|tool_call|answer)>).)*)</tool_call>"
-    r"|<answer>(?P<answer>(?:(?!</?(?:think|tool_call|answer)>).)*)</answer>)\s*",
-    re.DOTALL,
+    rf"\s*(?:<think>{_INSIDE}</think>\s*)?"
+    rf"(?:<tool_call>(?P<calls>{_INSIDE})</tool_call>|<answer>(?P<answer>{_INSIDE})</answer>)\s*"
 )
 
 
@@ -63,8 +62,7 @@ class Tags:
         return f"<answer>\n{text}\n</answer>"
 
 
-THINK_OR_CALL = re.compile(r"<think>.*?</think>|(<tool_call>.*?</tool_call>)", re.DOTALL)
-BLOCK = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+THINK_OR_CALL, BLOCK = re.compile("<(think|tool_call)>"), re.compile("<(tool_call)>")  # what opens
 
 
 class Hermes(Tags):
@@ -80,8 +78,8 @@ class Hermes(Tags):
 
     def parse(self, text: str) -> Parsed:
         spoken = _spoken(text) if "think>" in text else text
-        blocks = BLOCK.findall(spoken)
-        rest = BLOCK.sub("", spoken)
+        parts = list(_parts(spoken, BLOCK))
+        blocks, rest = [inside for _, kind, inside in parts if kind], "".join(before for before, *_ in parts)
         if "tool_call>" in rest and ("<tool_call>" in rest or "</tool_call>" in rest):
             return Parsed(error="a <tool_call> block is not closed, or closed twice")
         if "think>" in rest and ("<think>" in rest or "</think>" in rest):
@@ -89,12 +87,12 @@ class Hermes(Tags):
         if not blocks:
             return Parsed(answer=rest.strip())
         calls: list[Call] = []
-        for number, block in enumerate(blocks, start=1):
+        for number, block in enumerate(blocks[: MAX_CALLS + 1], start=1):
             parsed = _json_calls(f"[{block}]", f"<tool_call> block {number}")
             if parsed.error is not None:
                 return parsed
             calls += parsed.calls
-        return Parsed(calls=tuple(calls))
+        return Parsed.made(calls)
 
     def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
         return "user", "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
@@ -112,7 +110,27 @@ def _spoken(text: str) -> str:
     end = text.find("</think>")
     if end >= 0 and "<think>" not in text[:end]:
         text = text[end + len("</think>") :]
-    return THINK_OR_CALL.sub(lambda match: match[1] or "", text)
+    return "".join(
+        f"{before}<tool_call>{inside}</tool_call>" if kind == "tool_call" else before
+        for before, kind, inside in _parts(text, THINK_OR_CALL)
+    )
+
+
+def _parts(text: str, opening: re.Pattern[str]) -> Iterator[tuple[str, str, str]]:
+    """(what stands before a block, its kind, what stands in it), and last what is left (with no kind). Whatever opens
+    first owns what it encloses, up to the first end of its kind; a tag that is never closed opens nothing. One pass: no
+    kind whose end was missed is looked for again."""
+    begin = place = 0
+    unclosed: set[str] = set()
+    while match := opening.search(text, place):
+        end = -1 if match[1] in unclosed else text.find(f"</{match[1]}>", place := match.end())
+        if end < 0:
+            unclosed.add(match[1])
+            place = match.end()
+        else:
+            yield text[begin : match.start()], match[1], text[place:end]
+            begin = place = end + len(match[0]) + 1
+    yield text[begin:], "", ""
 
 
 def _documents(tools: Sequence[Tool]) -> str:
@@ -138,7 +156,7 @@ def _json_calls(text: str, place: str) -> Parsed:
     if not isinstance(values, list) or not values:
         return Parsed(error=f"{place} must hold a JSON list with at least one call", in_call=True)
     try:
-        return Parsed(calls=tuple(Call.from_json(value) for value in values))
+        return Parsed.made([Call.from_json(value) for value in values])
     except ValueError as error:
         return Parsed(error=f"{place}: {error}", in_call=True)
 

@@ -8,6 +8,7 @@ writes raises: malformed text, unknown tools and runaway steps become observatio
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
@@ -347,11 +348,12 @@ class Episode:
                 steps.append(StepTrace(reply.text))
                 return "step_limit" if parsed.calls else None
             self._tool_turns += 1
-            asked = tuple(call for call in parsed.calls if not self.visible_only or call.name in shown.tools)
+            visible = [not self.visible_only or call.name in shown.tools for call in parsed.calls]
+            asked = tuple(itertools.compress(parsed.calls, visible))
             answers = iter((yield NeedCalls(asked, tuple(self._messages))) if asked else ())
             results = tuple(
-                next(answers) if call in asked else Result(f"no tool named {call.name}", error="unknown_tool")
-                for call in parsed.calls
+                next(answers) if there else Result(f"no tool named {call.name}", error="unknown_tool")
+                for call, there in zip(parsed.calls, visible, strict=True)
             )
             given = [result.reward for result in results if result.reward is not None]
             reward = sum(given) / len(given) if given else None

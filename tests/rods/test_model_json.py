@@ -83,3 +83,9 @@ def test_what_orjson_reads_exactly_is_read(text: str, value: Any) -> None:
 def test_what_orjson_would_read_otherwise_is_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         read_exact(text)
+
+
+def test_the_key_that_comes_twice_is_named_among_many() -> None:
+    text = "{" + "".join(f'"{key}": 1,' for key in range(50_000)) + '"last": 1, "last": 2}'
+    with pytest.raises(ValueError, match="names a key twice: 'last'"):
+        find(text)

@@ -170,3 +170,13 @@ def test_threads_that_stem_side_by_side_do_not_disturb_each_other() -> None:
             assert all(threads.map(often, range(4)))
     finally:
         sys.setswitchinterval(switched)
+
+
+def test_a_number_in_words_that_nobody_can_mean_is_none_that_a_text_says() -> None:
+    said = Text.of("there are twelve of " + "hundred and " * 500 + "one")
+    assert said.contains_exact(12) and not said.contains_exact(10**308)
+
+
+def test_identifiers_and_quotations_are_found_among_openers_without_an_end() -> None:
+    assert things("a.b/c #tag “one” “two and “three”") == ["one", "three", "a.b/c", "#tag"]
+    assert things("x" * 50_000 + " a.b") == ["a.b"]

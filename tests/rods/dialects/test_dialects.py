@@ -1,10 +1,12 @@
 """Dialects read what they write, and name what is wrong with everything else without raising."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rods.calls import Call
+from rods.calls import MAX_CALLS, Call
 from rods.dialects import load
 from rods.environments.base import Parameter, Result, Tool
 
@@ -196,3 +198,43 @@ def test_compact_shows_an_object_like_the_arguments_of_a_call():
     results = [Result('{"event":"e12","hour":9}', {"event": "e12", "hour": 9}), Result('{"ok":true}', {"ok": True})]
     assert load("compact").observation([CALL] * len(results), results) == ("tool", "event= e12 hour= 9 | ok")
     assert load("compact").observation([CALL], [Result("plain")]) == ("tool", "plain")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reply_makes_so_many_calls_at_most(name):
+    dialect = load(name)
+    assert len(dialect.parse(dialect.write([CALL] * MAX_CALLS)).calls) == MAX_CALLS
+    for many in (MAX_CALLS + 1, 500):
+        parsed = dialect.parse(dialect.write([CALL] * many))
+        assert not parsed.calls and f"{MAX_CALLS} calls at most" in str(parsed.error)
+
+
+@pytest.mark.parametrize("opener", ["<tool_call>", "<think>", "<answer>", "<think><tool_call>", "</think><think>"])
+@pytest.mark.parametrize("name", ["tags", "hermes"])
+def test_openers_without_an_end_are_malformed_however_many(name, opener):
+    parsed = load(name).parse(opener * 8_192)
+    # to Hermes an answer's tags are text like any other
+    assert (parsed.answer == opener * 8_192) if (name, opener) == ("hermes", "<answer>") else parsed.error
+
+
+TAGS = ["<tool_call>", "</tool_call>", "<think>", "</think>", "x", " ", "<tool", "_call>", '{"name": "ls"}']
+
+
+@given(pieces=st.lists(st.sampled_from(TAGS), max_size=14))
+def test_hermes_reads_what_a_search_from_every_place_finds(pieces):
+    """The same blocks as by patterns that look for an end from every opener on: that takes the square of the length."""
+    text = spoken = "".join(pieces)
+    if "think>" in text:
+        end = text.find("</think>")
+        spoken = text[end + 8 :] if end >= 0 and "<think>" not in text[:end] else text
+        spoken = re.sub("<think>.*?</think>|(<tool_call>.*?</tool_call>)", lambda match: match[1] or "", spoken)
+    blocks, rest = re.findall("<tool_call>(.*?)</tool_call>", spoken), re.sub("<tool_call>.*?</tool_call>", "", spoken)
+    parsed = load("hermes").parse(text)
+    if any(tag in rest for tag in TAGS[:4]):
+        assert "not closed" in str(parsed.error)
+    elif not blocks:
+        assert parsed.answer == rest.strip()
+    elif any(block.strip() != TAGS[-1] for block in blocks):
+        assert parsed.in_call
+    else:
+        assert parsed.calls == (Call("ls"),) * len(blocks)
