@@ -40,7 +40,6 @@ from rods.worlds.sandbox.process_pool import Pool, Spares
 Tier = Literal["limits", "landlock", "bubblewrap"]
 TIERS: tuple[Tier, ...] = ("limits", "landlock", "bubblewrap")  # from the lowest to the highest
 WORLDS, CONFINE = "rods.worlds", "rods.worlds.sandbox.confining:confine"
-SCRATCH_BYTES = 64 << 20  # of the private /tmp, which bubblewrap has in memory
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 THREADS = 64  # of one process; where several of its threads start one at the same instant, up to twice as many
@@ -100,11 +99,9 @@ def confinement(factory: str | None, tier: Tier, readable: Sequence[str] = ()) -
     more = [Path(entry).absolute() for entry in readable]
     places = _outermost([*system_paths(), Path(sys.base_prefix), *libraries, *own, linked, *more])
     command: list[str] = []
-    writable = ["/dev/null"]
     if tier == "bubblewrap":
         command = bubblewrap(places)
-        writable.append("/tmp")
-    files = {"readable": [*map(str, places), *_DEVICES], "writable": writable}
+    files = {"readable": [*map(str, places), *_DEVICES], "writable": ["/dev/null"]}
     return Confinement(tuple(command), tuple(path), None if tier == "limits" else files, CONFINE, count_threads)
 
 
@@ -178,12 +175,12 @@ def system_paths() -> tuple[Path, ...]:
 
 def bubblewrap(readable: Sequence[Path]) -> list[str]:
     """The command that goes before another one: a new world with nothing in it but `readable` (system paths among
-    them), devices, and a small /tmp in memory."""
+    them) and devices. Nothing can be written: the files of a /tmp in memory would count for nobody's limit."""
     command = [
         shutil.which("bwrap") or "bwrap",
         *("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"),
         *("--cap-drop", "ALL", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--dev", "/dev"),
-        *("--size", str(SCRATCH_BYTES), "--tmpfs", "/tmp"),
+        *("--dir", "/tmp"),
     ]
     if not (confining.landlock_version() and seccomp.available()):
         # A terminal is out of reach by these two already, and the scheduler of a busy machine treats another session as
