@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 from bench.figures import Figure, run
 from rods import model_json
@@ -196,7 +197,7 @@ def readers() -> dict[str, tuple[Reader, tuple[str, ...]]]:
     }
 
 
-DIALECTS = {
+DIALECTS: dict[Literal["tags", "hermes", "compact"], tuple[str, ...]] = {
     "tags": ("", "<think>", "<tool_call>", "<answer>", "<think>a</think>", "<tool_call>[", '<tool_call>["'),
     "hermes": ("", "<think>", "<tool_call>", "a</think>", f"{CALL}\n", "<tool_call>[", '<tool_call>{"a": "'),
     "compact": ("", "! a ", "! a b= ", '! a b= "', "! a b= ["),

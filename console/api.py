@@ -160,7 +160,9 @@ def open_training(
     """
     run = open_run(folder, config)
     check_unrefilled(run)
-    return Training(TrainingRun(run, asked_to_stop), policy, save or (lambda folder: None), load or (lambda folder: None))
+    return Training(
+        TrainingRun(run, asked_to_stop), policy, save or (lambda folder: None), load or (lambda folder: None)
+    )
 
 
 def open_run(folder: Path | str, config: Path | str | None = None) -> Run:

@@ -148,7 +148,7 @@ def test_a_refill_that_the_rules_do_not_give_is_found(tmp_path: Path) -> None:
         def once(record: Record) -> Record | None:
             if not done and (changed := change(dict(record))) != record:
                 done.append(record)
-                return changed  # type: ignore[no-any-return]
+                return changed
             return record
 
         rewrite(run.path / OBSERVATIONS, once)

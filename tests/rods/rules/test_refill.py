@@ -12,8 +12,9 @@ SLOTS = slots(0, 0, [f"t{number}" for number in range(20)], ["r1", "r2"])
 
 
 def group(task: str, *rewards: float | None) -> Group:
-    ends = ("infrastructure" if reward is None else "finished" for reward in rewards)
-    played = tuple(Rollout(0, 1, 0, 0.0, reward, end) for reward, end in zip(rewards, ends, strict=True))
+    played = tuple(
+        Rollout(0, 1, 0, 0.0, reward, "infrastructure" if reward is None else "finished") for reward in rewards
+    )
     return Group(task, 1, "identity", "progress", (0.0, 1.0), played)
 
 
