@@ -4,7 +4,6 @@ An interrupted demo is continued; a finished one is moved aside and a new one st
 with the package (trainer/nano/weights).
 """
 
-import sys
 import time
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -17,7 +16,7 @@ from rods.console.dash.page_file import export_report
 from rods.console.output import print_lines
 from rods.console.progress import Progress
 from rods.console.verbs.up import up
-from rods.errors import EXIT_OK, RefusedError, RodsError
+from rods.errors import EXIT_OK, RefusedError, RodsError, say
 
 RUN = Path("runs/demo")
 
@@ -28,21 +27,21 @@ def main() -> int:
     try:
         with as_file(files("rods.console").joinpath("demo.toml")) as config:
             move_aside(config)
-            print(f"Training nano in {RUN}, with the daemon beside it. Ctrl-C stops; `make demo` goes on.", flush=True)
+            say(f"Training nano in {RUN}, with the daemon beside it. Ctrl-C stops; `make demo` goes on.")
             code = up(RUN, config=config)
         if code != EXIT_OK:
             return code
-        print("\nScoring the held-out tasks at start and end…", flush=True)
+        say("\nScoring the held-out tasks at start and end…")
         api.score(RUN)
         page, said = export_report(RUN)
     except RodsError as error:
-        print(f"demo: {error}", file=sys.stderr)
+        say(f"demo: {error}", aside=True)
         return error.exit_code
     for head, lines in ((f"The report is {page}. It says", said["findings"]), ("It does not claim", said["limits"])):
-        print(f"\n{head}:")
+        say(f"\n{head}:")
         print_lines(lines, indent="  ")
-    print(f"\nNext: . .venv/bin/activate, then rods dash · rods inspect {RUN} TASK · rods verify {RUN} · README.md")
-    print(f"\nThat took {(time.monotonic() - started) / 60:.1f} minutes.")
+    say(f"\nNext: . .venv/bin/activate, then rods dash · rods inspect {RUN} TASK · rods verify {RUN} · README.md")
+    say(f"\nThat took {(time.monotonic() - started) / 60:.1f} minutes.")
     return EXIT_OK
 
 
@@ -63,7 +62,7 @@ def move_aside(config: Path) -> None:
     while (aside := RUN.with_name(f"{RUN.name}-{number}")).exists():
         number += 1
     RUN.rename(aside)
-    print(f"The demo in {RUN} was {why}; it is in {aside} now.")
+    say(f"The demo in {RUN} was {why}; it is in {aside} now.")
 
 
 if __name__ == "__main__":

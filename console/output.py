@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, UInt16
 
 from rods.buffers.run import runfolder
-from rods.errors import EXIT_FAILED, EXIT_OK, UserError, plain
+from rods.errors import EXIT_FAILED, EXIT_OK, UserError, say
 
 RunFolder = Annotated[Path, Parameter(help="The run folder, for instance runs/demo.")]
 ConfigFile = Annotated[Path | None, Parameter(name="--config", help="The TOML file of the run's configuration.")]
@@ -60,7 +60,7 @@ def print_json(value: Any) -> None:
 def print_lines(lines: Iterable[str], indent: str = "") -> None:
     """Text for people, a line each; without control characters."""
     for line in lines:
-        print(plain(indent + line))
+        say(indent + line)
 
 
 def print_result(as_json: bool, value: Any, *lines: str | Iterable[str]) -> None:

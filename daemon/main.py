@@ -24,6 +24,7 @@ from rods.buffers.run.run import Run
 from rods.daemon.authors.procedural import IN_FLIGHT
 from rods.daemon.service import Service
 from rods.episode.watchdog import Lanes
+from rods.errors import say
 from rods.signals import on_signal
 
 THREADS = "rods-daemon"
@@ -72,10 +73,8 @@ async def _daemon(path: Path, config_file: Path | None, lanes: Lanes) -> None:
 
     on_signal(ask)
     if config_file is None and not runfolder.exists(path):
-        print(
-            f"rods-daemon: waiting for the run folder {path} → `rods new {path} --config FILE` or rods-train makes it",
-            file=sys.stderr,
-        )
+        remedy = f"`rods new {path} --config FILE` or rods-train makes it"
+        say(f"rods-daemon: waiting for the run folder {path} → {remedy}", aside=True)
         while not runfolder.exists(path):
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), 0.5)

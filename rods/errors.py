@@ -121,13 +121,19 @@ def plain(text: str) -> str:
     return "".join(c if c in "\n\t" or c.isprintable() else "�" for c in text)
 
 
+def say(text: str, *, aside: bool = False) -> None:
+    """Text for a person on standard output or, `aside`, on standard error. All of the product prints through this, so
+    that nothing foreign reaches a terminal unseen."""
+    print(plain(text), file=sys.stderr if aside else sys.stdout, flush=True)
+
+
 def complain(program: str, text: str) -> None:
     """One line for a person on standard error; of a long one the middle is left out, since the remedy stands at its
     end. Where it cannot be written (to a full disk), it is dropped: the exit code still says what happened."""
     half = MOST_SAID // 2
     said = text if len(text) <= MOST_SAID else f"{text[:half]} … {text[-half:]}"
     try:
-        print(f"{program}: {plain(said)}", file=sys.stderr, flush=True)
+        say(f"{program}: {said}", aside=True)
     except OSError:
         mute_stderr()
 

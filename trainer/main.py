@@ -25,7 +25,7 @@ from rods.buffers.run.run import Run
 from rods.commands import LIBRARIES, check_libraries
 from rods.config import read_config
 from rods.environments.loading import Environments
-from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError, plain
+from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError, say
 from rods.extension import extensions
 from rods.logs import log
 from rods.players import Players
@@ -109,7 +109,7 @@ def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None, conf
         for task in tasks:
             players.scored(task, config)  # refuses what nobody here plays or judges
     for line in lines(plan(path, config, tasks, warnings, launch, config_json)):
-        print(plain(line))
+        say(line)
     folder = Path(config.policy.model)
     if config.policy.kind == "transformers" and not config_json and not (folder / "config.json").exists():
         raise no_model(folder)

@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from rods.console.dash.page_file import export_page
 from rods.console.dash.server import Registry, application, local
 from rods.console.output import FoldersOfRuns, Port
+from rods.errors import say
 from rods.files import explained
 
 # The recorded run: that of `make demo`, but with `rods stub-endpoint` as author, so that calls of models are on record
@@ -46,7 +47,7 @@ def dash(
         if export is None:
             _serve(registry, host, port)
         else:
-            print(export_page(registry, export)[0])
+            say(str(export_page(registry, export)[0]))
 
 
 def unpacked(folder: Path) -> Path:
@@ -65,7 +66,7 @@ def _serve(registry: Registry, host: str, port: int) -> None:
     with listening:
         shown = f"[{host}]" if ":" in host else host
         ending = f"?token={token}" if token else ""
-        print(f"http://{shown}:{listening.getsockname()[1]}/{ending}", flush=True)
+        say(f"http://{shown}:{listening.getsockname()[1]}/{ending}")
         app = application(registry, hosts=hosts, token=token)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
         server.run(sockets=[listening])

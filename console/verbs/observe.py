@@ -13,6 +13,7 @@ from cyclopts.types import NonNegativeInt
 from rods.commands import Json
 from rods.console import foreign_trainer
 from rods.console.output import RunFolder, print_json, print_result
+from rods.errors import say
 
 Number = Annotated[
     NonNegativeInt, Parameter(help="The epoch to open, from 0; an open one is printed again as it was recorded.")
@@ -41,7 +42,7 @@ def merge(run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_jso
     for slot in slots:
         print_json(slot)
     counts = ", ".join(f"{count} {name}" for name, count in made.counts.items())
-    print(f"epoch {made.number}, stage {made.stage}: {counts}", file=sys.stderr)
+    say(f"epoch {made.number}, stage {made.stage}: {counts}", aside=True)
 
 
 def observe(run: RunFolder, /, *, from_step: FromStep = None, as_json: Json = False) -> None:

@@ -15,7 +15,6 @@ command goes on.
 """
 
 import asyncio
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -36,7 +35,7 @@ from rods.config import Rollouts
 from rods.console.output import print_result
 from rods.environments.base import reference
 from rods.environments.loading import Environments
-from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain
+from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain, say
 from rods.evaluation import card as cards
 from rods.family.benchmarks import episodes, output_sources, scores
 from rods.family.benchmarks.benchmarks import Benchmark, named, opened
@@ -236,4 +235,4 @@ class _Session:
         self.journal.add(episode)
         if time.monotonic() - self._said >= SAY_SECONDS:
             self._said = time.monotonic()
-            print(f"rods-eval: {len(self.journal.done)} of {self.expected} episodes", file=sys.stderr, flush=True)
+            say(f"rods-eval: {len(self.journal.done)} of {self.expected} episodes", aside=True)

@@ -1,7 +1,6 @@
 """`rods env generate`: worlds that are drawn by chance, controlled, and the tasks in them; and `rods env write`."""
 
 import asyncio
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from rods import logs
 from rods.commands import Json
 from rods.config import Sandbox, read_config
 from rods.console.output import RandomSeed, print_result
-from rods.errors import UserError
+from rods.errors import UserError, say
 from rods.family.environments.procedural.scenarios import CONFINED, Mode, grow
 from rods.family.environments.procedural.skeletons import draw_skeleton, topic_names
 from rods.family.environments.written import writing
@@ -76,7 +75,7 @@ def generate_worlds(
         tasks += grown.tasks
         dropped += grown.dropped
         if not as_json:
-            print(f"{grown.name} ({grown.skeleton.topic}): {len(grown.tasks)} tasks", file=sys.stderr, flush=True)
+            say(f"{grown.name} ({grown.skeleton.topic}): {len(grown.tasks)} tasks", aside=True)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tasks.jsonl").write_bytes(task_lines(tasks))
     told = {"worlds": worlds - len(refused), "refused": refused, "tasks": len(tasks), "dropped": dropped}

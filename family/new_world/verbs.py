@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from rods.buffers.log.disk import replace
 from rods.environments.loading import Environments
-from rods.errors import UserError
+from rods.errors import UserError, say
 from rods.worlds.checking.task_files import rehashed
 
 TEMPLATE = Path(__file__).with_name("template")
@@ -25,4 +25,4 @@ def init(folder: Annotated[Path, Parameter(help="The folder to make.")], /) -> N
     with contextlib.chdir(folder):  # which the tasks name their world from
         tasks = Path("tasks.jsonl")
         replace(tasks, rehashed(tasks, Environments())[1])
-    print(f"{folder}: a world, 12 tasks and a run's configuration; {folder / 'README.md'} says how to go on")
+    say(f"{folder}: a world, 12 tasks and a run's configuration; {folder / 'README.md'} says how to go on")

@@ -21,7 +21,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -41,7 +40,7 @@ from rods.conversations import Checks, Persona
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
-from rods.errors import UserError
+from rods.errors import UserError, say
 from rods.extension import extensions
 from rods.files import read_regular
 from rods.gates.reference_policy import ReferencePolicy
@@ -101,7 +100,7 @@ def _imitable(folder: Path, tasks: Mapping[str, AnyTask], dialect: str, least: f
         else:
             left_out[why] += 1
     told = f" ({', '.join(f'{count} {name}' for name, count in left_out.most_common())})" if left_out else ""
-    print(f"{len(kept)} of {len(traces)} episodes of the teacher are imitated{told}", file=sys.stderr)
+    say(f"{len(kept)} of {len(traces)} episodes of the teacher are imitated{told}", aside=True)
     if not kept:
         remedy = "let the teacher play the training tasks of --config"
         raise UserError("no episode to imitate", where=str(folder), remedy=remedy)
@@ -133,13 +132,13 @@ def _train(
         what, remedy = f"0 of {len(samples)} samples fit the context", "raise it, or give other tasks"
         raise UserError(what, where="rollouts.max_context_tokens", remedy=remedy)
     if len(fitting) < len(samples):
-        print(f"{len(samples) - len(fitting)} samples do not fit the context and are left out", file=sys.stderr)
+        say(f"{len(samples) - len(fitting)} samples do not fit the context and are left out", aside=True)
     rng = keyed_random(config.random_seeds.policy, "sft")
     steps = max(1, math.ceil(passes * math.ceil(len(fitting) / size)))
 
     def said(step: int, of: int, loss: float) -> None:
         if step in (1, of) or step % 10 == 0:
-            print(f"step {step} of {of}: loss {loss:.3f}", file=sys.stderr, flush=True)
+            say(f"step {step} of {of}: loss {loss:.3f}", aside=True)
 
     model.train()
     fit(

@@ -10,7 +10,6 @@ import importlib.util
 import os
 import platform
 import resource
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -30,7 +29,7 @@ from rods.config import Config, Endpoint, base_address, read_config
 from rods.console.output import ConfigFile, print_lines, print_result
 from rods.environments import registry
 from rods.environments.loading import Environments
-from rods.errors import EXIT_FAILED, EXIT_OK, Finding, InfrastructureError, UserError
+from rods.errors import EXIT_FAILED, EXIT_OK, Finding, InfrastructureError, UserError, say
 from rods.family.trials.filesystem import check_folder
 from rods.functions import named_function
 from rods.llm.client import Client
@@ -119,7 +118,7 @@ def _synthesis(url: str, model: str, seeds: int, keep: Path, file: Path | None, 
         print_lines(map(str, findings))
         return EXIT_FAILED
     made = synthesis.trial_run(keep, endpoint, seeds, config, file.parent if file else Path())
-    print(f"kept in {made.path}: the same command goes on after a stop", file=sys.stderr)
+    say(f"kept in {made.path}: the same command goes on after a stop", aside=True)
     asyncio.run(synthesis.synthesise(made, watch=synthesis.telling()))
     figures = synthesis.SynthesisTrial(made).as_json()
     print_result(as_json, figures, synthesis.yield_table({model: figures, **synthesis.REFERENCES}))

@@ -11,6 +11,7 @@ from rods.buffers.log.disk import replace
 from rods.console.output import Port
 from rods.daemon.stand_ins import NAME
 from rods.environments.loading import Environments
+from rods.errors import say
 from rods.family.trials.stand_in_model import StandIn
 from rods.files import explained
 
@@ -42,8 +43,8 @@ def stub_endpoint(*, environment: Named = None, port: Port = 0, url_file: UrlFil
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
         if url_file is not None:
             replace(url_file, f"{address}\n".encode())
-        print("# NO MODEL: rules that play the roles. What they write tries the machinery and is evidence for nothing.")
-        print(f'[[operation.endpoints]]\nmodel = "{NAME}"\nurls = ["{address}"]', flush=True)
+        say("# NO MODEL: rules that play the roles. What they write tries the machinery and is evidence for nothing.")
+        say(f'[[operation.endpoints]]\nmodel = "{NAME}"\nurls = ["{address}"]')
         web.run_app(_application(model), sock=listening, print=None, access_log=None, shutdown_timeout=1.0)
 
 

@@ -8,7 +8,6 @@ killed goes on where it stopped, and whatever it cost stands in the folder's log
 import asyncio
 import json
 import re
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +33,7 @@ from rods.canonical import content_id, keyed_random
 from rods.config import Config, Curriculum, Data, Endpoint, PolicySettings, PoolRules, Rollouts, Selection, Training
 from rods.daemon.authors.procedural import IN_FLIGHT
 from rods.daemon.service import Service
-from rods.errors import UserError
+from rods.errors import UserError, say
 from rods.extension import extensions
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
@@ -125,7 +124,7 @@ def telling() -> Callable[[Service], None]:
     def tell(service: Service) -> None:
         nonlocal said
         if said != (said := len(service.log.state.unfinished)):
-            print(f"{said} seeds are being written for or wait", file=sys.stderr)
+            say(f"{said} seeds are being written for or wait", aside=True)
 
     return tell
 

@@ -23,7 +23,7 @@ from rods.canonical import content_id, keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.config import Config, Stage, read_config
 from rods.episode.engine import Trace
-from rods.errors import UserError
+from rods.errors import UserError, say
 from rods.extension import extensions
 from rods.files import explained, user_cache
 from rods.interfaces import Interface
@@ -91,11 +91,12 @@ def main() -> None:
 
     def told(step: int, steps: int, loss: float) -> None:
         losses.append(loss)
-        print(f"\r{step}/{steps}", end="")
+        if step % 100 == 0:
+            say(f"{step}/{steps}", aside=True)
 
     folder = make(config, SHIPPED / recipe(config), told)
     (folder / LOSSES).write_text(json.dumps(losses[: 2 * WARM_UP]) + "\n")
-    print(folder)
+    say(str(folder))
 
 
 def recipe(config: Config) -> str:

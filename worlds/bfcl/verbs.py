@@ -8,6 +8,7 @@ import orjson
 from cyclopts import Parameter
 
 from rods.commands import Json
+from rods.errors import say
 
 Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into this file.")]
 
@@ -71,4 +72,4 @@ def import_bfcl(
 
 
 def _print(as_json: bool, facts: dict[str, Any], *lines: str) -> None:
-    print(orjson.dumps(facts, default=str).decode() if as_json else "\n".join(lines))
+    say(orjson.dumps(facts, default=str).decode() if as_json else "\n".join(lines))

@@ -22,7 +22,7 @@ from cyclopts.types import PositiveInt, UInt16
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Result
 from rods.environments.loading import Environments
-from rods.errors import InfrastructureError, Unsupported
+from rods.errors import InfrastructureError, Unsupported, say
 from rods.faults import WRONG_ARGUMENTS
 from rods.files import explained
 from rods.signals import on_signal
@@ -271,7 +271,7 @@ def serve_environment(name: Name, /, *, port: Port = 0, sessions: Sessions = 64)
         on_signal(stop)
         with explained("cannot listen there", f"port {port}", "leave out --port: a free one is taken"):
             async with served(environment, port, sessions) as address:
-                print(address, flush=True)
+                say(address)
                 await stopped.wait()
 
     with Environments() as environments:
