@@ -159,7 +159,7 @@ def test_what_it_prints_is_for_nobody_and_holds_nothing_up(tier: Tier) -> None:
 
 
 HONEST = """
-import asyncio, ctypes, os, shutil, socket, sqlite3, tempfile, threading, time
+import asyncio, ctypes, os, socket, sqlite3, threading, time
 import numpy
 many = numpy.random.default_rng(0).normal(size=(200, 200))
 numpy.linalg.svd(many @ many)
@@ -176,23 +176,15 @@ other.recv(1)
 ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 1)()
 time.process_time(), time.thread_time(), os.cpu_count(), os.sched_getaffinity(0)
 os.fsync(os.open(os.__file__, os.O_RDONLY))
-if given['scratch']:
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, 'a')
-        open(path, 'w').write('a')
-        shutil.copyfile(path, path + 'b')
-        os.rename(path, path + 'c')
-        got = str(sorted(os.listdir(folder)))
 """
 
 
 @pytest.mark.parametrize("tier", ["landlock", "bubblewrap"])
-def test_honest_code_computes_with_arrays_threads_and_files(tier: Tier) -> None:
+def test_honest_code_computes_with_arrays_threads_and_sockets(tier: Tier) -> None:
     require_tier(tier)
     environment = confined(HOSTILE, Sandbox(workers=1, seconds=30.0), tier=tier)
-    scratch = tier == "bubblewrap"
-    told = environment.reset(None).call(Call("run", {"code": HONEST, "given": {"scratch": scratch}}))
-    assert told.text == ("['ab', 'ac']" if scratch else "done")
+    told = environment.reset(None).call(Call("run", {"code": HONEST, "given": {}}))
+    assert told.text == "done"
     environment.close()
 
 
