@@ -47,6 +47,7 @@ def test_every_topic_has_twelve_labels_of_each_kind_and_keys_that_tell_kinds_apa
 
 
 SCENARIOS = 2  # in each world, one told and one asked
+GROWING = pytest.mark.timeout(900)  # whichever of these tests comes first waits for twenty worlds and their checks
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +59,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@GROWING
 def test_twenty_drawn_worlds_are_sound(grown):
     worlds = list((grown / "environments").iterdir())
     assert len(worlds) == 20
@@ -66,6 +68,7 @@ def test_twenty_drawn_worlds_are_sound(grown):
     assert len(tasks) >= 0.7 * 20 * SCENARIOS
 
 
+@GROWING
 def test_worlds_of_a_held_out_topic_are_held_out_wherever_they_stand(grown, tmp_path):
     skeletons = [draw_skeleton(11, number) for number in range(20)]
     alike = {number for number, skeleton in enumerate(skeletons) if skeleton.topic == skeletons[2].topic}
@@ -96,6 +99,7 @@ def open_tasks(folder: Path) -> list[OpenTask]:
     return [task for task in read_tasks(folder / "tasks.jsonl") if isinstance(task, OpenTask)]
 
 
+@GROWING
 def test_a_task_is_done_by_its_witness_and_hides_no_key_that_it_asks_for(grown, monkeypatch):
     monkeypatch.chdir(grown)
     tasks = open_tasks(grown)
