@@ -51,7 +51,7 @@ ERRORS = 5  # that are shown
 DECISIONS = ("injected", "retired", "revived")  # what moves a task into the pool or out of it
 INSIDE = (0, 2)  # those after which it is in
 UNKNOWN = -1  # the type of what a merge refuses as no task
-READ = ("observations", "pool", "expanded", "seeds", "rejected", "control")  # logs
+READ = ("observations", "pool", "expanded", "seeds", "rejected")  # logs
 DYNAMICS = ("turns", "calling", "replies")  # of a step's rollouts that say (rods.observations.Dynamics)
 COUNTS = ("originals", "generated", "revived", "refused")  # of an `epoch` record
 NAN = float("nan")
@@ -175,7 +175,7 @@ class Follower(Progress):
         with self.fresh():
             if self._trouble is not None:
                 raise self._trouble
-            tails = (*self.state.tails(), self._seeds, self._rejected, self.asked.tail)
+            tails = (*self.state.tails(), self._seeds, self._rejected)
             read = {"attempt": self.state.attempt} | {log: tail.seq for log, tail in zip(READ, tails, strict=True)}
             read["usage"] = sum(log.seq for log in self._usages.values())
             if not self.complete:

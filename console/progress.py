@@ -20,8 +20,7 @@ import orjson
 from rods.buffers.daemon_log import DaemonTotals
 from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import Record
-from rods.buffers.run.control import AskedChanges
-from rods.buffers.run.heartbeat import judge, local_time, read_heartbeat
+from rods.buffers.run.heartbeat import judge, read_heartbeat
 from rods.buffers.run.locks import owner
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
@@ -217,7 +216,6 @@ class Progress:
         self.shown = InterfaceVersions(self.run.config)
         self.state = RunState(self.run, every_step=self.shown.evolves, recent=RECENT)
         self._seeds, self._rejected = self.state.follow(SEEDS), self.state.follow(REJECTED)
-        self.asked = AskedChanges(path)
         self.recent: deque[tuple[float | None, Counter[str], Dynamics]] = deque(maxlen=RECENT)
         self.last_updates: dict[int, Update] = {}  # by step
         self.totals = DaemonTotals()
@@ -254,7 +252,6 @@ class Progress:
         if daemon:
             for take, records in self.daemon_news():
                 take(records)
-        self.asked.poll()
         return ProgressSample(self, finished)
 
     def see(self, step: ClosedStep) -> None:
@@ -267,12 +264,6 @@ class Progress:
         """Reasons why no variants may come, and what extensions have to say, for the user."""
         notes = list(self.run.manifest["warnings"])
         step, considered = self.step, self.totals.considered
-        picking = self.asked.holds.get(("picking", ""))
-        if picking is not None and picking["value"] == "paused":
-            notes.append(
-                f"picking is paused by `rods ctl` since {local_time(picking['time'])} ({picking['by']}); "
-                f"`rods ctl {self.run.path} resume` lets it go on"
-            )
         if considered > step and self.state.attempt > 1:
             notes.append(
                 f"the trainer was set back to step {step}; the daemon picks again after step {considered}, the last "

@@ -15,9 +15,7 @@ from operator import attrgetter
 
 import structlog
 
-from rods import logs
 from rods.buffers.daemon_log import DaemonLog, Unfinished
-from rods.buffers.run.control import Control
 from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError
 from rods.daemon import metrics
@@ -119,14 +117,7 @@ class Service:
         self.owed = 0  # the variants that picks which were not finished when the logs were read may bring
         self.barren = 0  # seeds in a row that gave no variant
         self.paused = False
-        self.picking = True  # no word against it from `rods ctl`
         self._freed = asyncio.Event()  # somebody may be free
-        setters = {
-            "picking": lambda value, endpoint: setattr(self, "picking", value == "on"),
-            "workers": lambda value, endpoint: self._employ(value),
-            "log_level": lambda value, endpoint: logs.set_level(value),
-        }
-        self.control = Control(run, "daemon", {**setters, **self.writers.setters()})
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Works until `stop` is set or the trainer has been gone for `idle_exit_seconds`. What is in flight then stays
@@ -159,8 +150,6 @@ class Service:
         first, said = True, False
         while True:
             await asyncio.to_thread(self.log.check)
-            if asked := await asyncio.to_thread(self.control.read):
-                await asyncio.to_thread(self.control.tell, self.control.apply(asked))
             async with self.reading:
                 self.owed = len(self.log.state.unfinished) * self.config.pipeline.variants_per_seed
                 await self._read_on()
@@ -200,7 +189,7 @@ class Service:
         """Picks the seeds of every step that is due. While picks could not be served no step is considered in
         sync=free; in lockstep a step has no seed where what was picked before it has filled staging."""
         state, may = self.log.state, not self.lockstep and not self.static
-        self.paused = may and (not self.picking or self._full() or self.writers.spent)
+        self.paused = may and (self._full() or self.writers.spent)
         if self.paused:
             return
         # in lockstep the next merge knows all that was due by then
@@ -274,7 +263,7 @@ class Service:
         if self.writers.spent:
             return "budget spent"
         if self.paused:
-            return "paused" if self.picking else "picking paused"
+            return "paused"
         return "idle"
 
     async def _work(self) -> None:
@@ -301,10 +290,6 @@ class Service:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self.in_flight -= 1
-        self._freed.set()
-
-    def _employ(self, workers: int) -> None:
-        self.workers = self.writers.employed(workers)
         self._freed.set()
 
     async def _beside(self) -> None:

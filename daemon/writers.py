@@ -7,9 +7,8 @@ one backbone (endpoint), drawn by weight under a key of its own, so that a resta
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from rods.buffers.run.control import UNLIMITED, Setter, Value
 from rods.buffers.run.run import Run
 from rods.buffers.usage import UsageLog
 from rods.canonical import keyed_random
@@ -64,19 +63,6 @@ class Writers:
         """How many of so many workers, seeds in flight, there is work for: models that write or play are waited for,
         the procedural author only computes."""
         return workers if self.by_model or self.run.players.outside else min(workers, IN_FLIGHT)
-
-    def setters(self) -> dict[str, Setter]:
-        """How calls of models are limited otherwise while they work."""
-
-        def bound(value: Value, endpoint: str) -> None:
-            if self._client is not None:
-                self._client.rebound(endpoint, int(value))
-
-        def limit(kind: Literal["requests", "tokens"], value: Value, endpoint: str) -> None:
-            if self._client is not None:
-                self._client.budget.limit(kind, None if value == UNLIMITED else int(value))
-
-        return {"concurrency": bound, "requests": partial(limit, "requests"), "tokens": partial(limit, "tokens")}
 
     @property
     def spent(self) -> bool:

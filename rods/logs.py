@@ -39,15 +39,8 @@ def configure(process: str, level: str = "info", *, folder: Path | None = None) 
         ],
         logger_factory=lambda *_: _StandardError(),
         cache_logger_on_first_use=False,
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
     )
-    set_level(level)
-
-
-def set_level(level: str) -> None:
-    """From now on events of this level and graver ones are logged."""
-    import structlog
-
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]))
 
 
 class Logger:

@@ -12,10 +12,8 @@ from typing import Any
 
 import orjson
 
-from rods import logs
 from rods.buffers.checkpoints import UNSTARTED, Checkpoint, Checkpoints, Position, check_trainers
 from rods.buffers.merging.merger import Epoch
-from rods.buffers.run.control import Control
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import trace_file
 from rods.buffers.trainer_log import TrainerLog
@@ -60,14 +58,7 @@ class TrainingRun:
         self._over = False  # a plateau of the last stage has ended the curriculum
         self._saved = self.resumed  # the latest checkpoint
         self._steps_here = 0
-        self._step_limit, self._trace_every = self.config.operation.step_limit, self.config.operation.trace_every
-        setters = {
-            "step_limit": lambda value, endpoint: setattr(self, "_step_limit", value),
-            "trace_every": lambda value, endpoint: setattr(self, "_trace_every", value),
-            "log_level": lambda value, endpoint: logs.set_level(value),
-        }
-        self._control = Control(run, "trainer", setters)
-        self._logged = self._looked = -math.inf
+        self._logged = -math.inf
         self.tell("starting")
 
     def __enter__(self) -> "TrainingRun":
@@ -148,7 +139,7 @@ class TrainingRun:
             rules=curriculum.stage_rules(self.config.curriculum, epoch.stage),
             slots=(*(self._slot(index, slot) for index, slot in enumerate(slots)), *drawn),
             order_hash=epoch.order_hash,
-            traced=self.config.operation.trace_bytes > 0 and (step - 1) % self._trace_every == 0,
+            traced=self.config.operation.trace_bytes > 0 and (step - 1) % self.config.operation.trace_every == 0,
             dialect=self.config.policy.dialect,
             shown=self.log.state.shown(epoch.opened),
         )
@@ -229,12 +220,8 @@ class TrainingRun:
         return {**self.log.state.gauges(), **labels, **shown}
 
     def _settle(self) -> None:
-        """Takes up what `rods ctl` has asked, looking no more often than the daemon does, and decides whether to stop
-        here."""
-        now, limit = time.monotonic(), self._step_limit
-        if now - self._looked >= self.config.operation.poll_seconds:
-            self._looked = now
-            self._control.tell(self._control.apply(self._control.read()))
+        """Decides whether to stop here."""
+        limit = self.config.operation.step_limit
         if self.finished:
             self.stopping = "finished"
         elif self._asked_to_stop():

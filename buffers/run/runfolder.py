@@ -16,9 +16,8 @@ EXPANDED = "expanded_epoch_*.jsonl"
 REJECTED = "rejected.jsonl"
 EXTENSIONS = "extensions.jsonl"
 ADMITTED = "admitted.jsonl"  # environments that the manifest does not name
-CONTROL = "control.jsonl"  # what `rods ctl` has asked of processes at work
 POOL = "pool.jsonl"
-RECORDED = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, EXTENSIONS, ADMITTED, CONTROL)
+RECORDED = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, EXTENSIONS, ADMITTED)
 
 LOCKS = "locks"  # ownership and heartbeat files, the lock around merges
 RECOVERED = "recovered"  # what `rods recover` has moved aside

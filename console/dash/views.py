@@ -47,7 +47,7 @@ def status(follower: Follower, query: Query) -> dict[str, Any]:
         if not follower.complete:
             values |= dict.fromkeys(DAEMONS)  # what is not known yet
         notes, versions = follower.notes(), follower.versions.shown[-VERSIONS:]
-        asked, errors = follower.asked.words(), list(follower.errors)
+        errors = list(follower.errors)
         environments = follower.run.environment_records(follower.admitted)[-VERSIONS:]
         spent = list(follower.spent.values())
     processes = {name: follower.process(name) for name in PROCESSES}
@@ -56,7 +56,6 @@ def status(follower: Follower, query: Query) -> dict[str, Any]:
         "run": str(follower.path),
         **values,
         "processes": processes,
-        "asked": asked,
         "notes": notes,
         "condition": now.condition(processes["trainer"]["life"]),
         "pace": now.pace(),

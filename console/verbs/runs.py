@@ -36,7 +36,6 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
     facts: dict[str, Any] = {
         "environments": progress.run.environment_records(),
         "processes": {name: progress.process(name) for name in PROCESSES},
-        "asked": progress.asked.words(),
         "notes": progress.notes(),
     }
     print_result(
@@ -46,7 +45,6 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
         (f"  {line}" for name, process in facts["processes"].items() for line in _process_lines(name, process)),
         f"  worlds   {_worlds(facts['environments'])}",
         (f"  {line}" for line in now.lines()),
-        [f"  asked    {', '.join(facts['asked'])} (rods ctl)"] if facts["asked"] else [],
         (f"  note     {note}" for note in facts["notes"]),
     )
 

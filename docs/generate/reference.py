@@ -3,7 +3,7 @@ A test compares the pages with it.
 
 Between `<!-- PLACE -->` and `<!-- end -->` stands what the code says of itself at PLACE: of a module its docstring, of
 a record or a protocol its docstring and its fields (type and default as declared, meaning from the `#:` comment beside
-or above), of the settings of `rods ctl` their table. A field whose comment begins with "`path` in a record:" has that
+or above). A field whose comment begins with "`path` in a record:" has that
 name; a field of a base class stands in the base's table.
 """
 
@@ -19,7 +19,6 @@ from types import ModuleType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from docs.generate.configuration import field_comments, shown_value
-from rods.buffers.run.control import Setting
 
 DOCS = Path(__file__).resolve().parents[1]
 PAGES = (DOCS / "reference.md", DOCS / "protocol.md")
@@ -37,8 +36,6 @@ def _told(place: str) -> str:
     found = _found(place)
     if isinstance(found, ModuleType):
         return inspect.getdoc(found) or ""
-    if isinstance(found, Mapping):
-        return _settings(found)
     rows = [*_fields(found), *(_methods(found) if getattr(found, "_is_protocol", False) else ())]
     columns = ["field", "type", "default", "is"] if _defaults(found) else ["field", "type", "is"]
     table = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}", *rows]
@@ -72,14 +69,6 @@ def _methods(kind: type) -> Iterator[str]:
             signature = inspect.signature(method)
             shown = ", ".join(each for each in signature.parameters if each != "self")
             yield _row(f"{name}({shown})", f"`{_spelled(signature.return_annotation)}`", inspect.getdoc(method) or "")
-
-
-def _settings(settings: Mapping[str, Setting]) -> str:
-    lines = ["| setting | value | is | who takes it up |", "|---|---|---|---|"]
-    return "\n".join(
-        lines
-        + [_row(name, ", ".join(one.allowed), one.about, " and ".join(one.processes)) for name, one in settings.items()]
-    )
 
 
 def _row(name: str, *cells: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from rods.config import Budgets, Endpoint
 from rods.errors import UserError
 from rods.llm.backbone import Backbone, CallTally, Failure
-from rods.llm.connections import allow_connections, open_session
+from rods.llm.connections import open_session
 from rods.llm.records import Account, Budget, BudgetSpent, Completion, EndpointError, Request, RequestRefused, Usage
 from rods.logs import log
 
@@ -94,12 +94,6 @@ class Client:
     def account(self, name: str) -> Account:
         """A new account for the calls of one variant."""
         return Account(name, self.budget.limits.variant_calls)
-
-    def rebound(self, name: str, concurrency: int) -> None:
-        """Lets the endpoint of this name have at most `concurrency` calls in flight from now on."""
-        slots = self._backbones[name].slots
-        allow_connections(max(0, concurrency - slots.bound))
-        slots.rebound(concurrency)
 
     def status(self) -> list[dict[str, Any]]:
         """Every endpoint as people should see it: `down_seconds` and `why` tell a pause from an idle client."""

@@ -74,13 +74,6 @@ class Limiter:
         self.held -= 1
         self._hand_out()
 
-    def rebound(self, bound: int) -> None:
-        """Sets another bound, and begins there as at the start. Calls beyond a lower one end as they would."""
-        self.bound = bound
-        self._lower(float(bound))
-        self._before_trial = None
-        self._hand_out()
-
     def succeeded(self, seconds: float) -> None:
         """A call was answered after `seconds`."""
         self._latencies.append(seconds)

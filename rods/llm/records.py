@@ -35,12 +35,6 @@ class Budget:
         """Whether the end is reached: no further call can be sent, or one was refused already."""
         return self._refused or self._over("tokens", self.tokens) or self._over("requests", self.requests)
 
-    def limit(self, kind: Literal["tokens", "requests"], most: int | None) -> None:
-        """Sets another limit from now on; None: no limit, 0: no call more. What is in flight is not cut off."""
-        self.most[kind] = most
-        self._refused = False
-        self._wake()
-
     def status(self) -> dict[str, int | None]:
         """The limits (None: none), and what is used."""
         return {
@@ -65,9 +59,6 @@ class Budget:
         """Gives back a reservation and books what was used in its place."""
         self._reserved -= reserved
         self.tokens += used
-        self._wake()
-
-    def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 

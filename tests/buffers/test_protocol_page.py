@@ -16,19 +16,8 @@ from rods.buffers.log.record_bytes import CLOSED_BY, CLOSING, KEYS, Record, is_r
 from rods.buffers.log.tail import groups, read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
-from rods.buffers.run.control import Control, ask
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import (
-    CONTROL,
-    EXPANDED,
-    EXTENSIONS,
-    OBSERVATIONS,
-    POOL,
-    REJECTED,
-    SEEDS,
-    TRACKER,
-    operation,
-)
+from rods.buffers.run.runfolder import EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, REJECTED, SEEDS, TRACKER, operation
 from rods.buffers.trainer_log import TrainerLog
 from rods.observations import Update
 from rods.rules.order import EpochSlot
@@ -62,10 +51,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
         daemon.rejected(first, 1, stage="judge", error="query_verify_failed", evidence=[])
     longer = run.config.training.model_copy(update={"steps": 900})
     extend(run, run.config.model_copy(update={"training": longer}))
-    ask(run, "log_level", "debug")
-    control = Control(run, "trainer", {"log_level": lambda value, endpoint: None})
-    control.tell(control.apply(control.read()))
-    logs = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, EXTENSIONS, CONTROL, operation("trainer"))
+    logs = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, EXTENSIONS, operation("trainer"))
     return {record["kind"]: record for log in logs for record in read(run.path / log)} | {"run": {"path": run.path}}
 
 

@@ -24,7 +24,6 @@ EXPECTED = {
     "watch": (["RUN"], ["--json"]),
     "ls": (["RUNS"], ["--json"]),
     "compare": (["RUNS"], ["--json"]),
-    "ctl": (["RUN", "SETTING", "VALUE"], ["--endpoint", "--json"]),
     "log": (["RUN"], ["--level", "--process", "--text", "--follow", "--json"]),
     "dash": (["RUNS"], ["--host", "--port", "--export", "--example"]),
     "prompts": (["RUN", "SEED"], ["--tagged", "--json"]),

@@ -27,8 +27,6 @@ def test_a_table_has_types_defaults_and_meanings_and_the_names_of_a_record() -> 
     assert any(line.startswith("| `role` | `active`, `retest`, `drawn` | `active` | `retest`: a ") for line in group)
     world = reference.filled("<!-- rods.environments.base.Environment -->\n<!-- end -->\n")
     assert "| `reset(state)` | `Instance` | A fresh instance in `state` (None: the environment's empty state)." in world
-    settings = reference.filled("<!-- rods.buffers.run.control.SETTINGS -->\n<!-- end -->\n")
-    assert "| `picking` | on, paused | whether seeds are picked | daemon |" in settings
 
 
 def test_a_field_without_a_comment_is_refused() -> None:
