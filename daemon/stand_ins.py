@@ -1,7 +1,6 @@
 """The roles of models, played by rule: what a module that an extension names as its `stand_ins` is made of.
 
-It has `ROLES`, a `Role` for each template that it answers, and may have `rehearse(config, asker, given)`: what its
-roles are asked about a seed, beside the author of variants.
+It has `ROLES`, a `Role` for each template that it answers.
 """
 
 import json

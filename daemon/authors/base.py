@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from rods.analysis.profile import Profile
 from rods.canonical import keyed_random
@@ -155,9 +155,6 @@ class Asking:
 
 class TaskKind(ABC, Generic[V]):
     """One kind of tasks that variants can be written of. The daemon has one object of each kind for its life."""
-
-    #: whether `rods prompts` can show what a model is asked that writes variants of this kind whole
-    rehearsed: ClassVar[bool] = False
 
     @abstractmethod
     def matches(self, task: AnyTask) -> bool:

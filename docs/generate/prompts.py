@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from docs.generate.rehearsal import StandInClient, rehearse, title
 from rods.asking import Question
 from rods.config import Endpoint, parse_config
 from rods.daemon.stand_ins import NAME
@@ -20,8 +21,7 @@ from rods.family.simulation.generating import draw_task
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.roles import ask_for_task, ask_tool, ask_user, ask_verifier
 from rods.family.simulation.settings import DifficultyRules
-from rods.family.trials.rehearsal import rehearse, title
-from rods.family.trials.stand_in_model import StandIn, StandInClient
+from rods.family.trials.stand_in_model import StandIn
 from rods.llm import Request
 from rods.prompts import load
 from rods.worlds import desk

@@ -3,24 +3,12 @@ say, and whether that may be shown."""
 
 import json
 import re
-from contextlib import suppress
 
-from rods.composing.records import ComposeError
-from rods.config import Config
-from rods.daemon.authors.base import Assignment
-from rods.daemon.authors.llm.asking import Asker
 from rods.daemon.stand_ins import SIGNATURE, Answer, Asked, Role
-from rods.family.feedback.correcting import judge, propose
-from rods.family.feedback.failures import MinedFailure, shape
-from rods.family.feedback.gates import Remedy
-from rods.family.feedback.settings import by_agents
-from rods.tasks import Task
 
 ABSENT = re.compile(r"\bno\b|not found|invalid|unknown|does not exist", re.IGNORECASE)  # a refusal of a value
 LOOKS = re.compile(r"(?:find|search|list|get|view|look)")  # names of tools that look something up
 WHEN = "of a failure that repeats, not of a seed"
-REFUSAL = "(the words in which the tool refuses)"
-ANSWER = "(what the tool should answer)"
 
 
 def feedback(asked: Asked) -> Answer:
@@ -48,20 +36,6 @@ def feedback(asked: Asked) -> Answer:
 def judge_feedback(asked: Asked) -> Answer:
     good = {"solution_leakage": False, "exploration_constraint": False, "actionability": True, "hint_quality": True}
     return {**good, "approved": True, "suggestion": ""}
-
-
-async def rehearse(config: Config, asker: Asker, given: Assignment[Task]) -> None:
-    """Asks about a failure that repeats: here of the first tool that the seed's ground truth calls."""
-    if not by_agents(config):
-        return
-    call = next(call for turn in given.seed.calls for call in turn)
-    tool = given.environment.tools()[call.name]
-    shapes = [{name: shape(value) for name, value in call.arguments.items()}]
-    mined = MinedFailure(call.name, REFUSAL, 8, 8, tasks=[given.seed.id], shapes=shapes)
-    with suppress(ComposeError):  # a rule reads no sense in these words
-        await propose(asker, given, given.environment, tool, mined, "")
-    other = next(name for name in given.environment.tools() if name != tool.name)
-    await judge(asker, given, given.environment, tool, REFUSAL, ANSWER, Remedy("first", other))
 
 
 ROLES = {"feedback": Role(feedback, WHEN), "feedback_judge": Role(judge_feedback, WHEN)}

@@ -47,8 +47,6 @@ MENDED = 1_000  # characters of what was wrong with the last task that a model i
 class DrawnKind(TaskKind[OpenTask]):
     """Tasks that were drawn from tool documents."""
 
-    rehearsed = True
-
     def __init__(self, playing: Playing) -> None:
         """`playing`: how the run plays drawn tasks."""
         self.playing = playing

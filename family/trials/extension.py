@@ -7,7 +7,6 @@ class Trials(Extension):
     name = "trials"
     stand_ins = "rods.family.trials.author"
     verbs = {
-        "prompts": ("rehearsal:prompts", "Print every prompt that a seed would bring, before it is paid for."),
         "doctor": ("doctor:doctor", "Check the installation and the language models of a configuration."),
         "stub-endpoint": (
             "stub_endpoint:stub_endpoint",

@@ -1,4 +1,4 @@
-"""A stand-in for a language model that plays every role of the table, and a client that asks it instead of an endpoint.
+"""A stand-in for a language model that plays every role of the table.
 
 It is no model. A request is read back into its template and fields, answered by its role, and the answer's fields are
 written in the way that the request wants. Chance hangs on the request alone, so the same question has the same answer.
@@ -21,11 +21,9 @@ from typing import Any
 from rods.analysis.sampling import Sampler
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
-from rods.config import Endpoint
-from rods.daemon.stand_ins import NAME, Answer, Asked, Lent, Role
+from rods.daemon.stand_ins import Answer, Asked, Lent, Role
 from rods.environments.base import Environment
 from rods.extension import extensions
-from rods.llm import Client, Completion, Request
 from rods.prompts import FOLDER, Template, load
 
 
@@ -132,28 +130,3 @@ class StandIn:
         if schema is None:
             return "This is no language model: it answers what the daemon asks, by rule."
         return json.dumps(Sampler(chance_of(request)).value("", schema))
-
-
-class StandInClient(Client):
-    """Asks `model` what would be sent to `endpoint`, and keeps each question, once, in `questions`."""
-
-    def __init__(self, model: StandIn, endpoint: Endpoint) -> None:
-        super().__init__([endpoint])
-        self.model, self.questions = model, list[Request]()
-
-    def draw(self, chance: random.Random) -> str:
-        return ""
-
-    def constrains(self, backbone: str) -> bool:
-        return self.settings[0].structured
-
-    def thinking_tokens(self, backbone: str) -> int:
-        return self.settings[0].thinking_tokens
-
-    async def complete(self, request: Request) -> Completion:
-        if all(request.messages != known.messages for known in self.questions):
-            self.questions.append(request)
-        body: dict[str, Any] = {"messages": list(request.messages), "seed": request.random_seed}
-        if request.schema is not None:
-            body["response_format"] = {"type": "json_schema", "json_schema": {"schema": request.schema}}
-        return Completion(self.model.answer(body), "stop", NAME, "", constrained=request.schema is not None)

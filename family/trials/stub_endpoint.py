@@ -1,8 +1,10 @@
 """`rods stub-endpoint`: serves the stand-in for a language model, with OpenAI's chat-completions protocol."""
 
+import json
 import socket
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 from aiohttp import web
 from cyclopts import Parameter
@@ -29,29 +31,40 @@ UrlFile = Annotated[
     Path | None, Parameter(help="A file to write the address into, for `url_file` of a configuration's endpoint.")
 ]
 
+Requests = Annotated[
+    Path | None, Parameter(help="A file to append every request to, a line of JSON each: what a model would be asked.")
+]
 
-def stub_endpoint(*, environment: Named = None, port: Port = 0, url_file: UrlFile = None) -> None:
+
+def stub_endpoint(
+    *, environment: Named = None, port: Port = 0, url_file: UrlFile = None, requests: Requests = None
+) -> None:
     """Play every role of a language model, by rule, until Ctrl-C, to try things without one: of the author of variants,
     of simulated tools, users and verifiers, and of models that write worlds.
 
     Prints the endpoint as the configuration wants it.
     """
-    with Environments() as environments:
+    with Environments() as environments, ExitStack() as opened:
         model = StandIn([environments.load(name) for name in environment or ()])
         with explained("cannot listen there", f"port {port}", "leave out --port: a free one is taken"):
             listening = socket.create_server(("127.0.0.1", port))
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
         if url_file is not None:
             replace(url_file, f"{address}\n".encode())
+        with explained("cannot keep requests", str(requests), "name a file that can be written"):
+            kept = None if requests is None else opened.enter_context(requests.open("ab"))
         say("# NO MODEL: rules that play the roles. What they write tries the machinery and is evidence for nothing.")
         say(f'[[operation.endpoints]]\nmodel = "{NAME}"\nurls = ["{address}"]')
-        web.run_app(_application(model), sock=listening, print=None, access_log=None, shutdown_timeout=1.0)
+        web.run_app(_application(model, kept), sock=listening, print=None, access_log=None, shutdown_timeout=1.0)
 
 
-def _application(model: StandIn) -> web.Application:
+def _application(model: StandIn, kept: IO[bytes] | None) -> web.Application:
     async def complete(request: web.Request) -> web.Response:
         try:
             asked = await request.json()
+            if kept is not None:
+                kept.write(json.dumps(asked).encode() + b"\n")
+                kept.flush()
             text = model.answer(asked)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             text = f"not what the daemon asks: {type(error).__name__} {error}"

@@ -26,7 +26,6 @@ EXPECTED = {
     "compare": (["RUNS"], ["--json"]),
     "log": (["RUN"], ["--level", "--process", "--text", "--follow", "--json"]),
     "dash": (["RUNS"], ["--host", "--port", "--export", "--example"]),
-    "prompts": (["RUN", "SEED"], ["--tagged", "--json"]),
     "cost": (["RUN"], ["--json"]),
     "report": (["RUN"], ["--json"]),
     "export": (["RUN", "FOLDER"], ["--format", "--json"]),
@@ -41,7 +40,7 @@ EXPECTED = {
     "feedback show": (["RUN", "FAILURE"], ["--json"]),
     "feedback drop": (["RUN", "FAILURE"], ["--why", "--json"]),
     "doctor": (["RUN"], ["--config", "--synthesis", "--seeds", "--keep", "--json"]),
-    "stub-endpoint": ([], ["--environment", "--port", "--url-file"]),
+    "stub-endpoint": ([], ["--environment", "--port", "--url-file", "--requests"]),
     "data check": (["FILE"], ["--variants", "--json"]),
     "data rehash": (["FILE"], ["--out", "--json"]),
     "data audit": (["FILE"], ["--against", "--json"]),
@@ -83,7 +82,7 @@ BROUGHT = {  # by parts that can be taken out
     "simulation": ("data draw",),
     "export": ("export",),
     "new_world": ("init",),
-    "trials": ("prompts", "doctor", "stub-endpoint"),
+    "trials": ("doctor", "stub-endpoint"),
 }
 for part in GONE:
     for verb in BROUGHT.get(part, ()):

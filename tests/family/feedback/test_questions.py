@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from docs.generate.rehearsal import StandInClient
 from rods import interfaces
 from rods.calls import Call
 from rods.config import Endpoint, Stage
@@ -17,7 +18,7 @@ from rods.family.feedback.correcting import propose
 from rods.family.feedback.failures import MinedFailure, failed_calls
 from rods.family.feedback.gates import GroundTruthValues, feedback_faults
 from rods.family.feedback.hints import Approved, ApprovedText
-from rods.family.trials.stand_in_model import StandIn, StandInClient
+from rods.family.trials.stand_in_model import StandIn
 from rods.interfaces import IDENTITY
 from rods.tasks import Task
 from tests.daemon.authors.llm.world import assignment

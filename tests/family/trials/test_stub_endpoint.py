@@ -18,6 +18,7 @@ import pytest
 
 from rods import prompts
 from rods.console.main import run
+from rods.family.trials.doctor import COLOUR, COUNT
 from rods.family.trials.stand_in_model import StandIn, roles
 
 RODS = Path(sys.executable).parent / "rods"
@@ -38,7 +39,9 @@ def serving(*options: str) -> Iterator[tuple[list[str], subprocess.Popen[str]]]:
 def test_what_it_prints_is_an_endpoint_that_the_doctor_finds_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with serving("--environment", "desk", "--url-file", str(tmp_path / "url")) as (lines, process):
+    kept = tmp_path / "requests.jsonl"
+    with serving("--environment", "desk", "--url-file", str(tmp_path / "url"), "--requests", str(kept)) as begun:
+        lines, process = begun
         assert lines[0].startswith("# NO MODEL") and "evidence for nothing" in lines[0]
         (endpoint,) = tomllib.loads("".join(lines))["operation"]["endpoints"]
         assert endpoint["urls"] == [(tmp_path / "url").read_text().strip()]
@@ -50,6 +53,8 @@ def test_what_it_prints_is_an_endpoint_that_the_doctor_finds_fit(
         assert run(["doctor", "--config", str(config), "--json"]) == 0
         found = json.loads(capsys.readouterr().out)  # and nothing else
         assert all(finding["ok"] is not False for finding in found[f"endpoint {endpoint['model']}"])
+        asked = [json.loads(line)["messages"] for line in kept.read_text().splitlines()]
+        assert [messages[-1]["content"] for messages in asked[:2]] == [COUNT[0]["content"], COLOUR[0]["content"]]
         with pytest.raises(HTTPError, match="400"):
             urllib.request.urlopen(f"{endpoint['urls'][0]}/chat/completions", b"[]")
         process.send_signal(signal.SIGINT)

@@ -1,49 +1,68 @@
-"""`rods prompts`: every question that a seed would bring, without a model, so that prompts can be judged before
-they are paid for.
+"""Every question that a seed would bring, without a model, for the pages in docs/prompts/.
 
 The author goes through its stages over the seed, and each question is kept as it would be sent; a stand-in answers it
 (rods.family.trials.stand_in_model), again and again until a draft gets through all stages. Its judge finds fault with
 every sample, and what is asked after a failure (patch, refine) is asked once too.
 """
 
-import asyncio
-from collections.abc import Awaitable, Iterator, Sequence
+import random
+from collections.abc import Awaitable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Annotated
-
-import orjson
-from cyclopts import Parameter
+from typing import Any
 
 from rods.analysis.profile import profile
-from rods.buffers.run.run import Run
-from rods.commands import Json
 from rods.composing.records import ComposeError, Draft
 from rods.config import Config, Endpoint, Roles
-from rods.console.follower import Follower
-from rods.console.output import RunFolder, print_result
-from rods.console.task_history import task_history
-from rods.console.verbs.inspect import TaskId
-from rods.daemon.authors.base import Asking, Assignment, Defect, T, V, WholeAuthor, in_thread
+from rods.daemon.authors.base import Assignment, Defect, T, V, in_thread
 from rods.daemon.authors.llm import LLMAuthor
 from rods.daemon.authors.llm.asking import Asker
 from rods.daemon.authors.llm.judging import CRITERIA
 from rods.daemon.candidates import plain, with_blanks
-from rods.daemon.pipeline import PLAIN, kinds_of
-from rods.daemon.stand_ins import Answer, Asked, Role
+from rods.daemon.pipeline import PLAIN
+from rods.daemon.stand_ins import NAME, Answer, Asked, Role
 from rods.environments.base import Environment
-from rods.errors import UserError
-from rods.family.trials.stand_in_model import StandIn, StandInClient, parts, roles
-from rods.llm import Request
+from rods.family.feedback.correcting import judge, propose
+from rods.family.feedback.failures import MinedFailure, shape
+from rods.family.feedback.gates import Remedy
+from rods.family.feedback.settings import by_agents
+from rods.family.trials.stand_in_model import StandIn, roles
+from rods.llm import Client, Completion, Request
 from rods.llm.wire import CHARACTERS_A_TOKEN
-from rods.tasks import OpenTask, Task
+from rods.tasks import Task
 
 ATTEMPTS = 12  # drafts that are tried until one gets through all stages
 TRIES = 20  # answers to one question
+REFUSAL = "(the words in which the tool refuses)"
+ANSWER = "(what the tool should answer)"
 DETAIL = "(what the world says of the call)"
 ISSUE = "(what the judge holds against the sample)"
-Tagged = Annotated[bool, Parameter(negative="", help="As an endpoint is asked that holds answers to no schema.")]
+
+
+class StandInClient(Client):
+    """Asks `model` what would be sent to `endpoint`, and keeps each question, once, in `questions`."""
+
+    def __init__(self, model: StandIn, endpoint: Endpoint) -> None:
+        super().__init__([endpoint])
+        self.model, self.questions = model, list[Request]()
+
+    def draw(self, chance: random.Random) -> str:
+        return ""
+
+    def constrains(self, backbone: str) -> bool:
+        return self.settings[0].structured
+
+    def thinking_tokens(self, backbone: str) -> int:
+        return self.settings[0].thinking_tokens
+
+    async def complete(self, request: Request) -> Completion:
+        if all(request.messages != known.messages for known in self.questions):
+            self.questions.append(request)
+        body: dict[str, Any] = {"messages": list(request.messages), "seed": request.random_seed}
+        if request.schema is not None:
+            body["response_format"] = {"type": "json_schema", "json_schema": {"schema": request.schema}}
+        return Completion(self.model.answer(body), "stop", NAME, "", constrained=request.schema is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +95,8 @@ async def rehearse(
                 missing += await _later(author, given, draft, feedback=config.pipeline.feedback)
             except ComposeError as error:
                 missing += [f"no draft was found that runs ({error})"]
-            for part in parts():
-                if (beside := getattr(part, "rehearse", None)) is not None:
-                    await beside(config, asker, given)
+            if by_agents(config):
+                await _failure(asker, given)
             questions = sorted(client.questions, key=lambda question: order.index(question.stage))
             reach = len({question.stage for question in questions}), -len(missing)
             if reach > furthest:
@@ -88,20 +106,16 @@ async def rehearse(
     return best
 
 
-async def rehearse_whole(run: Run, environment: Environment, seed: OpenTask, *, structured: bool = True) -> Rehearsal:
-    """What a model is asked that writes variants of `seed` whole."""
-    config = run.config
-    kind = next((kind for kind in kinds_of(run) if kind.matches(seed)), None)
-    if kind is None or not kind.rehearsed:
-        what = "no model is asked to vary it: it has no ground-truth calls, and is of no kind that is asked for whole"
-        raise UserError(what, where=f"task {seed.id}", remedy="name another seed")
-    asker, client = _asker(config, environment, structured=structured)
-    with ThreadPoolExecutor(1) as threads, suppress(ComposeError):
-        asking = Asking(config, threads, by_model=True, writing=lambda pick, index: asker)
-        author = kind.author(asking, environment, seed, "rehearsal", 0)
-        assert isinstance(author, WholeAuthor)
-        await author.write(_given(config, environment, seed, seed, 1))
-    return Rehearsal(client.questions[:1])
+async def _failure(asker: Asker, given: Assignment[Task]) -> None:
+    """Asks about a failure that repeats (000): here of the first tool that the seed's ground truth calls."""
+    call = next(call for turn in given.seed.calls for call in turn)
+    tool = given.environment.tools()[call.name]
+    shapes = [{name: shape(value) for name, value in call.arguments.items()}]
+    mined = MinedFailure(call.name, REFUSAL, 8, 8, tasks=[given.seed.id], shapes=shapes)
+    with suppress(ComposeError):  # a rule reads no sense in these words
+        await propose(asker, given, given.environment, tool, mined, "")
+    other = next(name for name in given.environment.tools() if name != tool.name)
+    await judge(asker, given, given.environment, tool, REFUSAL, ANSWER, Remedy("first", other))
 
 
 def when(question: Request) -> str:
@@ -159,30 +173,6 @@ async def _later(author: LLMAuthor, given: Assignment[Task], draft: Draft, *, fe
     return missing
 
 
-def prompts(run: RunFolder, seed: TaskId, /, *, tagged: Tagged = False, as_json: Json = False) -> None:
-    """Print every prompt of a seed as it would be sent, with its role's settings and token counts. No endpoint is
-    asked: what a prompt builds on is filled in by chance and by rule."""
-    opened, history = Run.open(run), task_history(Follower(run), seed)
-    environment = opened.environments.load(history.task.environment.name)
-    endpoints = opened.config.operation.endpoints
-    structured = not tagged and all(endpoint.structured for endpoint in endpoints)
-    task, root = history.task, history.lineage[0]
-    if isinstance(task, OpenTask):
-        asking = rehearse_whole(opened, environment, task, structured=structured)
-    else:
-        assert isinstance(task, Task) and isinstance(root, Task)
-        asking = rehearse(opened.config, environment, task, root, structured=structured)
-    rehearsal = asyncio.run(asking)
-    procedural = opened.config.pipeline.author == "procedural"
-    settings = ("max_tokens", "temperature", "top_p", "thinking", "messages", "schema")
-    records = [
-        {"role": asked.stage, "template": asked.template, "when": when(asked), "tokens_in": tokens(asked)}
-        | {name: getattr(asked, name) for name in settings}
-        for asked in rehearsal.questions
-    ]
-    print_result(as_json, {"missing": rehearsal.missing, "prompts": records}, _lines(rehearsal, procedural))
-
-
 def tokens(asked: Request) -> int:
     """About how many tokens the messages are: four characters each."""
     return sum(len(message["content"]) for message in asked.messages) // CHARACTERS_A_TOKEN
@@ -196,24 +186,3 @@ def title(asked: Request) -> str:
         f"{asked.stage} ({asked.template}){occasion}: about {tokens(asked)} tokens in, at most {asked.max_tokens} out; "
         f"temperature {asked.temperature:g}, top-p {asked.top_p:g}, thinking {thinking}"
     )
-
-
-def _lines(rehearsal: Rehearsal, procedural: bool) -> Iterator[str]:
-    """Every prompt; what the seed's own way comes to, and what could not be asked."""
-    if procedural:
-        yield from ('pipeline.author is "procedural": this run asks no model; with "llm" it would ask', "")
-    for number, asked in enumerate(rehearsal.questions, start=1):
-        yield f"===== {number}. {title(asked)}"
-        for message in asked.messages:
-            yield f"--- {message['role']}"
-            yield from message["content"].splitlines()
-        if asked.schema is not None:
-            yield from ("--- schema", orjson.dumps(asked.schema).decode())
-        yield ""
-    way = [asked for asked in rehearsal.questions if not when(asked)]
-    yield (
-        f"{len(way)} prompts on the way of a seed that goes well, about {sum(map(tokens, way))} tokens in and at most "
-        f"{sum(asked.max_tokens for asked in way)} out (with four characters a token)"
-    )
-    for why in rehearsal.missing:
-        yield f"what builds on this could not be filled in: {why}"
