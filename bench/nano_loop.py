@@ -45,6 +45,7 @@ from rods.console.report.history import recorded
 from rods.evaluation.heldout import per_task, score_run
 from rods.evaluation.scoring import Estimate, estimate
 from rods.rules.zones import ZONES
+from rods.trainer.nano import BATCHES
 
 ROOT = Path(__file__).parent.parent
 RUNS = ROOT / "runs"
@@ -92,7 +93,7 @@ class Study:
         return {**values, "sync": "lockstep"}
 
     def recorded(self) -> list[Line]:
-        """The finished runs whose configuration is still that of today."""
+        """The finished runs whose configuration is still that of today, of the latest warm start alone."""
         text = self.results.read_text() if self.results.exists() else ""
         lines: list[Line] = [json.loads(line) for line in text.splitlines()]
         return [
@@ -100,6 +101,7 @@ class Study:
             for line in lines
             if line["condition"] in self.conditions
             and line["identity"] == identity(self.configuration(line["condition"], line["seed"]))
+            and line.get("warm_start") == lines[-1].get("warm_start")
         ]
 
     def run_missing(
@@ -107,7 +109,7 @@ class Study:
     ) -> None:
         """Has `train` run what has no line yet, `workers` runs at a time, and appends their lines: seed by seed, first
         what is compared with the anchor."""
-        done = {(line["condition"], line["seed"]) for line in self.recorded()}
+        done = {(line["condition"], line["seed"]) for line in self.recorded() if line.get("warm_start") == BATCHES}
         wanted = [
             (name, seed)
             for later in (False, True)
@@ -126,7 +128,7 @@ class Study:
             ]
             try:
                 for number, run in enumerate(as_completed(runs), start=1):
-                    line = run.result()
+                    line = {**run.result(), "warm_start": BATCHES}
                     with self.results.open("a", encoding="utf-8") as sink:
                         sink.write(json.dumps(line) + "\n")
                     about = f"{line['condition']}, seed {line['seed']}"

@@ -40,6 +40,8 @@ def fit(
         whole = 0.0
         optimizer.zero_grad()
         for rows, mask, count in zip(ids, own, learnt, strict=True):
+            read = int(mask.any(0).nonzero()[-1]) + 1  # behind the last token to learn is padding
+            rows, mask = rows[:, :read], mask[:, :read]
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
                 loss = imitation_loss(model, rows.to(device), mask.to(device)) * (count / sum(learnt))
             loss.backward()  # type: ignore[no-untyped-call]
@@ -66,14 +68,13 @@ def encode(chat: Chat, trace: Trace) -> Encoded:
 def in_batches(
     pad: int, demonstrations: Iterable[list[Encoded]], size: int, rng: random.Random, *, rest: bool = False
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Token ids and a mask of the policy's own, both [size, longest]: whole batches of similar length, in an order
-    drawn from `rng`. What is left over of a list is dropped, or makes a smaller batch (`rest`)."""
+    """Token ids and a mask of the policy's own, both [size, longest], rows in order of length: batches drawn from
+    `rng`, so that short conversations and long ones share the mean of a batch. What is left over of a list is dropped,
+    or makes a smaller batch (`rest`)."""
     for part in demonstrations:
-        encoded = sorted(part, key=lambda pair: len(pair[0]))
-        starts = list(range(0, len(encoded) if rest else len(encoded) - size + 1, size))
-        rng.shuffle(starts)
-        for start in starts:
-            rows = encoded[start : start + size]
+        drawn = rng.sample(part, len(part))
+        for start in range(0, len(drawn) if rest else len(drawn) - size + 1, size):
+            rows = sorted(drawn[start : start + size], key=lambda pair: len(pair[0]))
             longest = len(rows[-1][0])
             ids = [tokens + [pad] * (longest - len(tokens)) for tokens, _ in rows]
             own = [mask + [0] * (longest - len(mask)) for _, mask in rows]

@@ -30,6 +30,7 @@ from rods.interfaces import Interface
 from rods.tasks import TASK_TYPES, TaskType
 from rods.trainer import torch_settings
 from rods.trainer.chat import Chat
+from rods.trainer.nano import BATCHES
 from rods.trainer.nano import model as network
 from rods.trainer.nano.supervised import Encoded, Progress, encode, fit, in_batches
 from rods.trainer.nano.teacher import Teacher
@@ -111,7 +112,16 @@ def recipe(config: Config) -> str:
             **({config.policy.warm_start: brought.RECIPE} if brought else {}),
             "steps": config.policy.warm_start_steps or STEPS,
             "random_seed": config.random_seeds.policy,
-            "settings": [SEQUENCES, LEARNING_RATE, REST, WARM_UP, VOCABULARY_TASKS, network.ENTRIES, network.TEMPLATE],
+            "settings": [
+                BATCHES,
+                SEQUENCES,
+                LEARNING_RATE,
+                REST,
+                WARM_UP,
+                VOCABULARY_TASKS,
+                network.ENTRIES,
+                network.TEMPLATE,
+            ],
             "network": [network.LAYERS, network.WIDTH, network.INNER, network.HEADS, network.CONTEXT],
         }
     )
