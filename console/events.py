@@ -7,6 +7,8 @@ from typing import Any
 import orjson
 
 from rods.buffers.run.runfolder import LOGS
+from rods.errors import UserError
+from rods.files import DOCUMENT, open_regular
 
 PROCESSES = ("trainer", "daemon")
 GRAVE = ("warning", "error", "critical")  # levels
@@ -31,12 +33,12 @@ class Events:
 
     def _new(self, path: Path) -> Iterator[Event]:
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 size, begin = file.seek(0, 2), self._read.get(path, -1)
-                start = max(0, size - TAIL) if not 0 <= begin <= size else begin
+                start = begin if max(0, size - DOCUMENT) <= begin <= size else max(0, size - TAIL)
                 file.seek(start)
                 data = file.read(size - start)
-        except OSError:
+        except (OSError, UserError):
             return
         end = data.rfind(b"\n") + 1
         self._read[path] = start + end

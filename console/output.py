@@ -1,5 +1,6 @@
 """Shared by all verbs: the types of their arguments, runs by name, and printing for people and for scripts."""
 
+import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from cyclopts.types import NonNegativeInt, UInt16
 
 from rods.buffers.run import runfolder
 from rods.errors import EXIT_FAILED, EXIT_OK, UserError, say
+from rods.model_json import all_valid, valid_unicode
 
 RunFolder = Annotated[Path, Parameter(help="The run folder, for instance runs/demo.")]
 ConfigFile = Annotated[Path | None, Parameter(name="--config", help="The TOML file of the run's configuration.")]
@@ -33,10 +35,11 @@ def find_runs(given: Sequence[Path]) -> dict[str, Path]:
         folders |= {folder.resolve() for folder in below}
     named: dict[str, Path] = {}
     for folder in sorted(folders, key=lambda folder: ((folder / runfolder.MANIFEST).stat().st_mtime, folder)):
-        name, number = folder.name, 1
+        name = first = valid_unicode(folder.name)
+        number = 1
         while name in named:
             number += 1
-            name = f"{folder.name}~{number}"
+            name = f"{first}~{number}"
         named[name] = folder
     return dict(reversed(named.items()))
 
@@ -52,9 +55,17 @@ class CheckResult(Protocol):
     def as_json(self) -> dict[str, Any]: ...
 
 
+def json_bytes(value: Any) -> bytes:
+    """Compact JSON. Numbers are exact; NaN becomes null, and what is no UTF-8 in a file's name U+FFFD."""
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        return orjson.dumps(all_valid(json.loads(json.dumps(value, default=str))))
+
+
 def print_json(value: Any) -> None:
-    """One line of JSON on standard output. Numbers are exact; NaN becomes null."""
-    sys.stdout.write(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode() + "\n")
+    """One line of JSON on standard output."""
+    sys.stdout.write(json_bytes(value).decode() + "\n")
 
 
 def print_lines(lines: Iterable[str], indent: str = "") -> None:

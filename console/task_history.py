@@ -1,7 +1,5 @@
 """Everything on record about one task of a run, the episodes kept of it (traces/), and the list of all tasks."""
 
-import gzip
-import zlib
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +18,7 @@ from rods.console.columns import Columns
 from rods.console.follower import UNKNOWN, Follower, seed_of
 from rods.console.progress import progress_moments
 from rods.errors import UserError
+from rods.files import unpacked_lines
 from rods.observations import Group, dynamics
 from rods.rules.tracker import Window
 from rods.tasks import AnyTask
@@ -215,8 +214,8 @@ def _kept_episodes(file: Path, task_id: str) -> list[Trace]:
     """Those of a task in a step's file, in order; of a file that was cut short, or deleted meanwhile, what is left:
     nobody syncs traces, they are for people, and oldest ones are deleted."""
     episodes: list[Trace] = []
-    with suppress(OSError, EOFError, zlib.error), gzip.open(file) as lines:
-        for line in lines:
+    with suppress(OSError, UserError):
+        for line in unpacked_lines(file):
             whole = line.endswith(b"\n") and task_id.encode() in line
             if whole and (trace := orjson.loads(line)).get("task") == task_id:
                 episodes.append(trace)

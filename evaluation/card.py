@@ -15,6 +15,7 @@ from rods.environments.base import Result
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText
 from rods.evaluation.scoring import too_few
+from rods.files import read_regular
 from rods.tasks import AnyTask
 
 History = Literal["tokens", "messages", "recorded", "none"]
@@ -71,9 +72,9 @@ def version(task: AnyTask) -> str:
 def template_of(folder: Path) -> str | None:
     """A hash of the chat template that transformers would load from `folder`; None where there is none."""
     file, config = folder / "chat_template.jinja", folder / "tokenizer_config.json"
-    template = file.read_bytes() if file.exists() else b""
+    template = read_regular(file) if file.exists() else b""
     if not template and config.exists():
-        inside = orjson.loads(config.read_bytes()).get("chat_template")
+        inside = orjson.loads(read_regular(config)).get("chat_template")
         template = inside.encode() if isinstance(inside, str) else orjson.dumps(inside) if inside else b""
     return sha256(template).hexdigest()[:20] if template else None
 

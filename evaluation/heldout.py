@@ -25,7 +25,7 @@ from rods.episode.engine import Trace
 from rods.errors import InfrastructureError, UserError
 from rods.evaluation import card as cards
 from rods.evaluation.scoring import by_task, differences, share
-from rods.files import read_regular
+from rods.files import BULK, read_regular
 from rods.functions import named_function
 from rods.observations import Rollout
 from rods.players import Players
@@ -123,7 +123,7 @@ def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
 def _read(file: Path) -> tuple[list[dict[str, Any]], cards.Card | None]:
     """The rollouts in a file of scores and their card, None in one that was made before there were cards."""
     try:
-        lines: list[dict[str, Any]] = [orjson.loads(line) for line in read_regular(file).splitlines()]
+        lines: list[dict[str, Any]] = [orjson.loads(line) for line in read_regular(file, BULK).splitlines()]
         records = [record for record in lines if record.keys() != {"card"}]
         for record in records:
             if not _lost(record) and not 0 <= int(record["resolved"]) <= int(record["expected"]) > 0:

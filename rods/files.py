@@ -1,16 +1,24 @@
-"""Opens what a user or another process put there: regular files only. A FIFO would be waited for, a device may never
-end."""
+"""Reads what a user or another process put there: regular files only (a FIFO would be waited for, a device may never
+end), and no more of them than a bound, since a megabyte of gzip, or of a sparse file, holds gigabytes."""
 
 import errno
+import gzip
 import os
 import stat
 import tomllib
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from rods.errors import UserError
+
+# Bounds in bytes. A document is parsed as a whole: a manifest, a heartbeat, a configuration, a file of code.
+DOCUMENT = 16 << 20
+LINE = 64 << 20  # of a log, a task file or traces: no record is longer, writers refuse it
+BULK = 1 << 30  # what grows with a run and is read as a whole: tracker, snapshots, scores, a part to be repaired
+UNPACKED = 4 << 30  # all lines of a compressed file, which are read one by one
 
 
 def descriptor_of(path: str | Path, flags: int) -> int:
@@ -62,7 +70,38 @@ def user_cache() -> Path:
     return Path(os.environ.get("RODS_CACHE") or Path.home() / ".cache" / "rods")
 
 
-def read_regular(path: Path) -> bytes:
-    """The content of a regular file; errors as `descriptor_of`."""
+def read_regular(path: Path, most: int = DOCUMENT) -> bytes:
+    """The content of a regular file; errors as `descriptor_of`. Raises UserError for one of more than `most` bytes."""
     with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > most:
+            raise _too_large(path, "is a file", most)
         return file.read()
+
+
+def bounded_lines(file: IO[bytes] | gzip.GzipFile, path: Path, most: int) -> Iterator[bytes]:
+    """The lines of `file`, opened at `path`. Raises UserError at one that is longer than a line may be, and where all
+    of them together are more than `most` bytes."""
+    read = 0
+    while text := file.readline(LINE + 1):
+        read += len(text)
+        if len(text) > LINE:
+            raise _too_large(path, "holds a line", LINE)
+        if read > most:
+            raise _too_large(path, "holds lines", most)
+        yield text
+
+
+def unpacked_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file that was compressed with gzip. Raises UserError where it is cut short, no gzip or larger than
+    a bound; what stands before is yielded."""
+    with open_regular(path) as file, gzip.open(file) as unpacked:
+        try:
+            yield from bounded_lines(unpacked, path, UNPACKED)
+        except (OSError, EOFError, zlib.error) as error:
+            remedy = "restore it from a copy, or move it aside"
+            raise UserError(f"cannot be unpacked ({error})", where=str(path), remedy=remedy) from error
+
+
+def _too_large(path: Path, what: str, most: int) -> UserError:
+    remedy = "nothing here writes that much: restore it from a copy, or move it aside"
+    return UserError(f"{what} of more than {most >> 20} MiB", where=str(path), remedy=remedy)

@@ -31,7 +31,7 @@ from rods.conversations import (
     texts_of,
 )
 from rods.errors import UserError
-from rods.files import explained, open_regular
+from rods.files import BULK, bounded_lines, explained, open_regular
 
 SCHEMA, OPEN_SCHEMA = 1, 2
 FIELDS = frozenset(
@@ -330,7 +330,7 @@ def read_tasks(path: Path) -> Iterator[AnyTask]:
     with explained("cannot read the task file", path, "check the path under [data] tasks"):
         lines = open_regular(path)
     with lines:
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(bounded_lines(lines, path, BULK), start=1):
             if not line.strip():
                 continue
             where = f"{path}:{number}"

@@ -24,7 +24,7 @@ from rods.buffers.run import runfolder
 from rods.config import Config, Endpoint
 from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.files import read_regular
+from rods.files import LINE, read_regular
 from rods.players import Players
 from rods.rules.curriculum import writes
 from rods.rules.order import epoch_steps
@@ -324,5 +324,6 @@ def estimate_memory(
 def _parameters(file: Path) -> int:
     """The numbers in a file of safetensors, from its header."""
     with file.open("rb") as source:
-        header = orjson.loads(source.read(int.from_bytes(source.read(8), "little")))
+        length = int.from_bytes(source.read(8), "little")
+        header = orjson.loads(source.read(min(length, LINE)))  # what is longer is no JSON then
     return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")

@@ -16,7 +16,7 @@ from rods.trainer.engines.base import RolloutEngine
 from rods.trainer.engines.local import LocalEngine
 from rods.trainer.ranks import Ranks
 from rods.trainer.sharding import Shards
-from rods.trainer.weight_files import load_adapter, load_plain, save_adapter, save_plain
+from rods.trainer.weight_files import load_adapter, load_plain, load_tensors, save_adapter, save_plain
 
 GENERATORS = "generators.pt"
 
@@ -91,7 +91,7 @@ class Weights:
     def _restore(self, folder: Path) -> None:
         model, adopted = self.engine.model, (folder / ADOPTED).exists()
         try:
-            generators = torch.load(folder / GENERATORS, weights_only=True)
+            generators = load_tensors(folder / GENERATORS)
             if not load_adapter(model, folder):
                 load_plain(model, folder)
             self.shards.scatter()

@@ -21,6 +21,7 @@ from torch.optim import Optimizer
 
 from rods.config import Config
 from rods.errors import UserError
+from rods.trainer.weight_files import load_tensors
 
 OPTIMIZER, PARTITIONS = "optimizer.pt", "deepspeed"
 TAG = "state"  # DeepSpeed's name for what it writes into PARTITIONS
@@ -95,7 +96,7 @@ class Shards:
         if not (folder / OPTIMIZER).exists() and (folder / PARTITIONS).is_dir():
             raise RuntimeError("it was written under DeepSpeed")
         fsdp = self.kind == "fsdp"  # of the file, each process needs its own part alone
-        state = torch.load(folder / OPTIMIZER, weights_only=True, mmap=fsdp)
+        state = load_tensors(folder / OPTIMIZER, mapped=fsdp)
         if fsdp:
             parts = [part for group in self.optimizer().param_groups for part in group["params"]]
             moved = {key: _parts_of_state(value, parts[key]) for key, value in state["state"].items()}

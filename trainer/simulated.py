@@ -31,6 +31,7 @@ from rods.episode.rewards import RANGES
 from rods.errors import UserError
 from rods.extension import extensions
 from rods.faults import LABELS, SUCCESSES, Label
+from rods.files import read_regular
 from rods.gates.reference_policy import ReferencePolicy
 from rods.observations import EpisodeReward, Group, Rollout
 from rods.players import Players
@@ -103,7 +104,7 @@ class SimulatedPolicy:
     def load(self, folder: Path) -> None:
         path = folder / STATE
         try:
-            self.skill = float(orjson.loads(path.read_bytes())["skill"])
+            self.skill = float(orjson.loads(read_regular(path))["skill"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"not a simulated policy's state ({error})", where=str(path)) from error
 

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import torch
+
+from rods.files import open_regular
 
 ADAPTER = "adapter.pt"  # no .safetensors: servers load all of those in a folder
 
@@ -97,11 +100,26 @@ def load_adapter(model: Any, folder: Path) -> bool:
     """Restores what `save_adapter` wrote; False where all weights are trained. Raises OSError, RuntimeError."""
     if not _is_adapted(model):
         return False
-    state = torch.load(folder / ADAPTER, weights_only=True)
+    state = load_tensors(folder / ADAPTER)
     missing = model.load_state_dict(state, strict=False)
     if missing.unexpected_keys or any(_learnt(key) for key in missing.missing_keys):
         raise RuntimeError("an adapter of another shape")
     return True
+
+
+def load_tensors(path: Path, *, mapped: bool = False) -> Any:
+    """What torch.save wrote there. Raises OSError, UserError, and RuntimeError for another file and for an archive that
+    would unpack to more than it is: torch compresses nothing, and a megabyte may hold a gigabyte."""
+    try:
+        with open_regular(path) as file, ZipFile(file) as archive:
+            members = archive.infolist()
+    except (BadZipFile, NotImplementedError) as error:
+        raise RuntimeError(f"{path.name} is no file of torch") from error
+    if any(member.compress_type != ZIP_STORED for member in members) or (
+        sum(member.file_size for member in members) > path.stat().st_size
+    ):
+        raise RuntimeError(f"{path.name} would unpack to more than it is")
+    return torch.load(path, weights_only=True, mmap=mapped)
 
 
 def _learnt(name: str) -> bool:

@@ -21,7 +21,7 @@ from rods.buffers.merging.rules import Admission
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
 from rods.extension import epoch_notes, extensions, new_folds, opened_by, shown_next
-from rods.files import read_regular
+from rods.files import BULK, read_regular
 from rods.observations import Group
 from rods.rules import refill
 from rods.rules.curriculum import stage_rules
@@ -267,7 +267,7 @@ class Rederivation:
 def _stored_tracker(path: Path, findings: Findings) -> Any:
     """What tracker.json holds; None without one, and for one that is none, which is a problem."""
     try:
-        tracker = orjson.loads(read_regular(path / runfolder.TRACKER))
+        tracker = orjson.loads(read_regular(path / runfolder.TRACKER, BULK))
     except FileNotFoundError:
         return None
     except ValueError as error:

@@ -25,7 +25,7 @@ from rods.buffers.audit.rederivation import Findings, Rederivation
 from rods.buffers.audit.verify import LOGS
 from rods.buffers.log.disk import free_name, replace, sync_folder
 from rods.buffers.log.parts import first_seq, segments
-from rods.buffers.log.record_bytes import CLOSING, LOST, Record, is_record, leading_record, line, record
+from rods.buffers.log.record_bytes import CLOSING, LOST, Record, checked, is_record, leading_record, line, record
 from rods.buffers.log.tail import read_raw
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
@@ -33,7 +33,7 @@ from rods.buffers.run.heartbeat import Heartbeat
 from rods.buffers.run.locks import Ownership, buffer_lock, owner, stale_owners
 from rods.buffers.run.run import Run
 from rods.errors import RefusedError, RodsError
-from rods.files import read_regular
+from rods.files import BULK, read_regular
 
 PROCESS = "recover"
 OWNED = (runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS)  # who owns them owns all that is repaired here
@@ -142,7 +142,7 @@ def _damage(run: Run, log: Path) -> Iterator[Repair]:
 
 def _torn(log: Path) -> Iterator[Repair]:
     live = segments(log)[-1]
-    data = read_regular(live)
+    data = read_regular(live, BULK)
     size = len(data) - (data.rfind(b"\n") + 1)
     if size:
         what, remedy = f"the last {size} bytes are a line cut short", f"moved to {live.name}.torn.{len(data) - size}"
@@ -157,7 +157,7 @@ def restore_pool(run: Run, aside: Path) -> None:
     history = Rederivation(run, Findings(str(run.path)))
     history.walk()
     for part in segments(log) if history.restored else ():
-        lines = read_regular(part).splitlines(keepends=True)
+        lines = read_regular(part, BULK).splitlines(keepends=True)
         first = first_seq(part) or 0
         for seq, content in history.restored.items():
             if first <= seq < first + len(lines):
@@ -182,7 +182,7 @@ def _cut_before_lost_merge(log: Path, aside: Path) -> None:
             _move(part, aside)
         else:
             keep = max(0, after + 1 - first)
-            _replace(part, b"".join(read_regular(part).splitlines(keepends=True)[:keep]), aside)
+            _replace(part, b"".join(read_regular(part, BULK).splitlines(keepends=True)[:keep]), aside)
             if first <= after + 1:
                 return
 
@@ -238,7 +238,7 @@ def salvage(log: Path) -> list[PartContents]:
     last = 0
     files = segments(log)
     for path in files:
-        data = read_regular(path)
+        data = read_regular(path, BULK)
         torn = data[data.rfind(b"\n") + 1 :] if path == files[-1] else b""
         if torn and not 0 < len(leading_record(torn)) < len(torn):  # otherwise it was whole, its newline is damaged
             data = data[: -len(torn)]
@@ -268,15 +268,24 @@ def _records(data: bytes) -> Iterator[bytes]:
     """Whole records, also those between which a newline was damaged."""
     for text in data.split(b"\n"):
         if is_record(text):
-            yield text
+            if _whole(text):
+                yield text
             continue
         done = 0
         for begin in BEGINNING.finditer(text):
             if begin.start() < done:
                 continue
-            if whole := leading_record(text[begin.start() :]):
+            if (whole := leading_record(text[begin.start() :])) and _whole(whole):
                 yield whole
                 done = begin.start() + len(whole)
+
+
+def _whole(text: bytes) -> bool:
+    """Whether what has the checksum of a record is one."""
+    try:
+        return bool(checked(orjson.loads(text)))
+    except ValueError:
+        return False
 
 
 def _place_missing(parts: list[PartContents]) -> None:

@@ -4,8 +4,6 @@ Beside the live history (rods.buffers.audit.rederivation): checksums, seqs and i
 picks, variants and lineages that fit together, and snapshots.
 """
 
-import gzip
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -29,6 +27,7 @@ from rods.episode.drivers import played_again
 from rods.episode.engine import Trace
 from rods.errors import CorruptLogError, UserError
 from rods.extension import extensions
+from rods.files import unpacked_lines
 from rods.gates.ground_truth import replay as ground_truth_faults
 from rods.gates.records import Reason
 from rods.observations import Group
@@ -94,9 +93,9 @@ def _check_traces(run: Run, findings: Findings) -> None:
         if not file.is_file():
             continue
         try:
-            kept = [orjson.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
+            kept = map(orjson.loads, unpacked_lines(file))
             traces = [(entry["slot"], entry["rollout"], Trace.from_json(entry)) for entry in kept]
-        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+        except (OSError, UserError, ValueError, KeyError, TypeError) as error:
             what = f"cannot be read, so its labels are not checked: {error}"
             findings.notes.append(f"{runfolder.TRACES}/{file.name} {what}")
             continue

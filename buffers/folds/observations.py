@@ -16,7 +16,7 @@ import orjson
 
 from rods.buffers.folds.snapshots import Snapshots
 from rods.buffers.log.parts import last_record, segments
-from rods.buffers.log.record_bytes import Record, is_record
+from rods.buffers.log.record_bytes import Record, is_record, parsed, read_line
 from rods.buffers.log.tail import BLOCK, Tail
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS
@@ -249,10 +249,10 @@ def known_starts(
         if part.name in skip:
             continue
         with open_regular(part) as file:
-            while block := file.read(BLOCK) + file.readline():
+            while block := file.read(BLOCK) + read_line(file, part):
                 for line in block.splitlines(keepends=True) if START in block else ():
                     whole = START in line and line.endswith(b"\n") and is_record(line[:-1])
-                    if whole and (record := orjson.loads(line))["kind"] == "start":
+                    if whole and (record := parsed(line[:-1], part, 0))["kind"] == "start":
                         lineage.add(record)
     return lineage
 

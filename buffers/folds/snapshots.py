@@ -20,7 +20,7 @@ from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.runfolder import SNAPSHOTS
 from rods.errors import RodsError, UserError
-from rods.files import read_regular
+from rods.files import BULK, read_regular
 
 VERSION = 7  # of what the folds keep: another version is read anew
 KEPT = 2
@@ -73,7 +73,7 @@ class Snapshots:
 
     def _read(self, path: Path) -> Snapshot | None:
         try:
-            data = read_regular(path)
+            data = read_regular(path, BULK)
             end = data.index(b"\n")
             head = orjson.loads(data[:end])
             body = memoryview(data)[end + 1 : -1]  # tens of megabytes, not to be copied

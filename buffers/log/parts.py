@@ -7,8 +7,8 @@ from bisect import bisect_right
 from contextlib import suppress
 from pathlib import Path
 
-from rods.buffers.log.record_bytes import LOST, Record, parsed
-from rods.files import open_regular
+from rods.buffers.log.record_bytes import LOST, Damage, Record, parsed, read_line
+from rods.files import LINE, open_regular
 
 LOOKS = 20  # how often a reader looks again for a part that is being renamed
 PROBED = 50  # epochs whose parts are asked for one by one; to list a folder costs as much as some hundreds
@@ -38,7 +38,7 @@ def segments(path: Path, since: str = "") -> list[Path]:
 def first_seq(path: Path) -> int | None:
     """The seq with which a part begins; None for an empty one. Raises CorruptLogError."""
     with open_regular(path) as file:
-        first = file.readline()
+        first = read_line(file, path)
     return int(parsed(first[:-1], path, 0)["seq"]) if first.endswith(b"\n") else None
 
 
@@ -58,6 +58,8 @@ def last_record(part: Path) -> tuple[Record | None, int]:
                 return parsed(data[begin:end], part, start + begin), start + end + 1
             if start == 0:
                 return None, 0
+            if reach > 2 * LINE:
+                raise Damage(part, start, f"no record ends in its last {reach >> 20} MiB")
             reach *= 4
 
 
@@ -107,14 +109,14 @@ def _search(part: Path, seq: int) -> Record | None:
         while high - low > NEAR:
             middle = (low + high) // 2
             file.seek(middle)
-            file.readline()
+            read_line(file, part)
             begin = file.tell()
-            if begin < high and _seq(file.readline()) <= seq:
+            if begin < high and _seq(read_line(file, part)) <= seq:
                 low = begin
             else:
                 high = middle + 1
         file.seek(low)
-        for text in file:
+        while text := read_line(file, part):
             if (number := _seq(text)) >= seq:
                 return parsed(text[:-1], part, low) if number == seq and b"\0" not in text else None
             low += len(text)

@@ -5,14 +5,15 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from zlib import crc32
 
 import orjson
 
 from rods.canonical import content_id
-from rods.errors import CorruptLogError
+from rods.errors import CorruptLogError, UserError
 from rods.extension import extensions
+from rods.files import LINE
 
 Record = dict[str, Any]
 END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
@@ -44,8 +45,11 @@ def closed(closing: Record, first: int) -> Record:
 
 
 def line(seq: int, content: Record) -> bytes:
-    """The bytes of a record, newline included."""
+    """The bytes of a record, newline included. Raises UserError for more than readers take."""
     body = orjson.dumps({"seq": seq, **content})[:-1]
+    if len(body) + TRAILER >= LINE:
+        what = f"a {content['kind']} record of {len(body)} bytes is longer than a line of a log may be ({LINE})"
+        raise UserError(what, remedy="make what it holds smaller: a task's state, or what a model may answer")
     return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
 
 
@@ -79,8 +83,28 @@ def parsed(text: bytes, part: Path, offset: int) -> Record:
     """The record in `text`, a line without its newline that stands in `part` at `offset`. Raises Damage."""
     if not is_record(text):
         raise Damage(part, offset, "the checksum does not match the line")
-    content: Record = orjson.loads(text)
-    return content
+    try:
+        return checked(orjson.loads(text))
+    except ValueError as error:
+        raise Damage(part, offset, str(error)) from error
+
+
+def checked(content: Any) -> Record:
+    """`content`, parsed from a line whose checksum matches. Raises ValueError where no writer has written that."""
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if not isinstance(kind, str) or type(content.get("seq")) is not int or (kind in CLOSING and "first" not in content):
+        raise ValueError("no record, though its checksum matches")
+    known: Record = content
+    return known
+
+
+def read_line(file: BinaryIO, part: Path) -> bytes:
+    """The next line of `part`, empty at its end. Raises Damage for one that is longer than any record."""
+    offset = file.tell()
+    text = file.readline(LINE + 1)
+    if len(text) > LINE:
+        raise Damage(part, offset, f"a line of more than {LINE >> 20} MiB")
+    return text
 
 
 def check_newline(rest: bytes, part: Path, offset: int) -> None:
@@ -98,5 +122,5 @@ def quarantine() -> Iterator[None]:
     except Damage as damage:
         with suppress(OSError), damage.part.open("rb") as file:  # a full disk must not hide the damage
             file.seek(damage.offset)
-            damage.part.with_name(f"{damage.part.name}.corrupt.{damage.offset}").write_bytes(file.readline())
+            damage.part.with_name(f"{damage.part.name}.corrupt.{damage.offset}").write_bytes(file.readline(LINE))
         raise

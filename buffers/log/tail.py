@@ -16,8 +16,20 @@ import orjson
 
 from rods.buffers.log.disk import refusals
 from rods.buffers.log.parts import LOOKS, PROBED, first_seq, segments
-from rods.buffers.log.record_bytes import CLOSED_BY, CLOSING, LOST, OPEN, TRAILER, Damage, Record, check_newline, parsed
-from rods.files import open_regular
+from rods.buffers.log.record_bytes import (
+    CLOSED_BY,
+    CLOSING,
+    LOST,
+    OPEN,
+    TRAILER,
+    Damage,
+    Record,
+    check_newline,
+    checked,
+    parsed,
+    read_line,
+)
+from rods.files import LINE, open_regular
 
 ABSENT = 0  # in place of an inode
 BLOCK = 1 << 15  # bytes read at once: a block's records stay in the processor's cache
@@ -192,7 +204,7 @@ class Tail:
     def _enter(self, part: Path) -> bool | None:
         """Moves the position to the start of `part` if that is where the next record stands; None: still empty."""
         with _opened(part) as (file, inode):
-            first = file.readline()
+            first = read_line(file, part)
         if not first.endswith(b"\n"):
             check_newline(first, part, 0)
             if part == self.path:
@@ -211,10 +223,12 @@ class Tail:
         offset, seq = self._offset, self.seq
         rest = b""
         waiting: list[Record] = []  # read, but behind the last record that counts
-        while data := file.read(BLOCK):
+        while data := file.read(max(BLOCK, len(rest))):  # of a long line twice as much each time
             data = rest + data
             end = data.rfind(b"\n")
             rest = data[end + 1 :]
+            if len(rest) > LINE:
+                raise Damage(part, offset + end + 1, f"a line of more than {LINE >> 20} MiB")
             if end < 0:
                 continue
             lines = data[:end].split(b"\n")
@@ -248,7 +262,10 @@ class Tail:
                 if b"\0" in text and not self.strict:
                     return records
                 raise Damage(part, _end(offset, lines, records), "the checksum does not match the line")
-            record = loads(text)
+            try:
+                record = checked(loads(text))
+            except ValueError as error:
+                raise Damage(part, _end(offset, lines, records), str(error)) from error
             if record["seq"] != seq:
                 raise Damage(part, _end(offset, lines, records), f"seq {record['seq']} stands where {seq} is due")
             records.append(record)

@@ -30,7 +30,7 @@ from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.errors import CorruptLogError, RefusedError, UserError
-from rods.files import read_regular
+from rods.files import BULK, read_regular
 from rods.tasks import AnyTask, read_tasks
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Run:
             recorded = recorded.lasting_as(parse_config(length, where=str(path / runfolder.EXTENSIONS)))
         if config is not None:
             _same(recorded, config, path, "")
-        data = read_regular(path / runfolder.TASKS)
+        data = read_regular(path / runfolder.TASKS, BULK)
         if hashlib.sha256(data).hexdigest() != manifest["tasks"].get("sha256"):
             what = "the tasks are not those that the run was created with"
             remedy = "restore the file, or start a new run"

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rods.console.dash.views import VIEWS
 from rods.console.follower import Follower
-from rods.console.output import find_runs
+from rods.console.output import find_runs, json_bytes
 from rods.errors import RodsError, UserError
 
 TICK = 1.0  # seconds between looks at a run
@@ -109,7 +109,7 @@ def application(registry: Registry, *, hosts: list[str], token: str = "") -> Sta
         name = request.path_params["name"]
         try:
             return Response(static(name), media_type=TYPES.get(Path(name).suffix, "text/plain"))
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a name with NUL in it is none
             raise HTTPException(404) from error
 
     async def runs(request: Request) -> Response:
@@ -185,9 +185,7 @@ def _answered(registry: Registry, name: str, view: str, query: Mapping[str, str]
 
 
 def _json(value: Any, code: int = 200) -> Response:
-    """Compact JSON; NaN becomes null."""
-    body = orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
-    return Response(body, code, media_type="application/json", headers={"cache-control": "no-store"})
+    return Response(json_bytes(value), code, media_type="application/json", headers={"cache-control": "no-store"})
 
 
 def local(host: str) -> bool:

@@ -229,8 +229,8 @@ def _start(follower: Follower, table: Columns, query: Query) -> tuple[int, bool]
     """The first row behind the cursor of `query`, and whether it belongs to another attempt, so that all rows count."""
     cursor = query.get("after") or "0.0"
     attempt, _, seq = cursor.partition(".")
-    if not attempt.isdecimal() or not seq.isdecimal():
-        raise UserError(f"after={plain(cursor)!r} is no cursor", where="the page", remedy="ask without `after`")
+    if not attempt.isdecimal() or not seq.isdecimal() or len(cursor) > 24:
+        raise UserError(f"after={plain(cursor[:100])!r} is no cursor", where="the page", remedy="ask without `after`")
     if int(attempt) != follower.state.attempt:
         return 0, True
     return table.behind("seq", int(seq)), False
@@ -247,7 +247,8 @@ def _last(table: Columns) -> int:
 def whole(query: Query, name: str, default: int) -> int:
     value = query.get(name) or str(default)
     if not value.isdecimal() or len(value) > 12:
-        raise UserError(f"{name}={plain(value)!r} is no number", where="the page", remedy="ask for a whole number")
+        what = f"{name}={plain(value[:100])!r} is no number"
+        raise UserError(what, where="the page", remedy="ask for a whole number")
     return int(value)
 
 

@@ -4,7 +4,6 @@ A row has plain columns for filters and joins, and `record`, the whole of what t
 JSON lines, its text in Parquet, where the free form of states and arguments would break one column's type.
 """
 
-import gzip
 import math
 import tomllib
 from collections import Counter
@@ -25,6 +24,7 @@ from rods.console.output import RunFolder, print_result
 from rods.environments import registry
 from rods.errors import RefusedError, UserError
 from rods.extension import extensions
+from rods.files import unpacked_lines
 from rods.functions import named_function
 
 Row = dict[str, Any]
@@ -124,7 +124,7 @@ class _Tables:
         for step in RunState(self.run, strict=True).steps():
             path = trace_file(self.run.path, step.step, step.attempt)
             groups = {record["index"]: record for record in step.records}
-            for line in gzip.decompress(path.read_bytes()).splitlines() if path.is_file() else ():
+            for line in unpacked_lines(path) if path.is_file() else ():
                 trace = orjson.loads(line)
                 yield {
                     "attempt": step.attempt,

@@ -33,7 +33,7 @@ from rods.errors import EXIT_FAILED, EXIT_OK, Finding, InfrastructureError, User
 from rods.family.trials.filesystem import check_folder
 from rods.functions import named_function
 from rods.llm.client import Client
-from rods.llm.connections import read_key, read_reply, reason
+from rods.llm.connections import Key, read_key, read_reply, reason
 from rods.llm.records import Completion, Request
 from rods.players import Players
 
@@ -174,8 +174,8 @@ async def _models(endpoint: Endpoint, base: str, rolls_out: Config | None) -> li
     try:
         status, content = await _get(f"{base}/models", endpoint.connect_seconds, key.headers())
     except UNREACHED as error:
-        said = key.scrub(reason(error))
-        return [Finding("reachable", False, f"{base}: {said}", "is the server running, and is this its address?")]
+        said = f"{base}: {reason(error, key)}"
+        return [Finding("reachable", False, said, "is the server running, and is this its address?")]
     seconds = time.monotonic() - began
     if status in (401, 403):
         return [Finding("key", False, f"{base} refuses it (HTTP {status})", "check key_env or key_file")]
@@ -186,7 +186,7 @@ async def _models(endpoint: Endpoint, base: str, rolls_out: Config | None) -> li
         return [Finding("reachable", False, text, "an address ends in /v1 as a rule")]
     facts = [Finding("reachable", True, f"{base} in {seconds * 1000:.0f} ms")]
     if endpoint.model not in models:
-        served = key.scrub(", ".join(sorted(map(str, models))[:5])) or "none"
+        served = key.complaint(", ".join(sorted(map(str, models))[:5])) or "none"
         return [*facts, Finding("model", False, f"{endpoint.model} is not served; served: {served}", "correct `model`")]
     facts.append(Finding("model", True, f"{endpoint.model} is served"))
     room = models[endpoint.model].get("max_model_len")
@@ -233,7 +233,7 @@ async def _weights(base: str) -> Finding:
         version, _ = await _get(f"{server}/weight_info")
         loads, _ = (version, b"") if version == 200 else await _get(f"{server}/collective_rpc")
     except UNREACHED as error:
-        return Finding("weights", False, f"{server}: {reason(error)}", "see the server's log")
+        return Finding("weights", False, f"{server}: {reason(error, Key())}", "see the server's log")
     if version == 200:
         return Finding("weights", True, f"{server} takes them, and says which it has")
     if loads == 404:

@@ -25,7 +25,6 @@ from rods.llm.connections import Key, read_key, read_reply, reason
 from rods.llm.pacing import Circuit, Limiter
 from rods.llm.records import Completion, Request, RequestRefused, Usage
 from rods.logs import log
-from rods.model_json import valid_unicode
 
 if TYPE_CHECKING:
     import aiohttp
@@ -206,18 +205,18 @@ class Backbone:
         if status != 200:
             if status in (400, 413, 422) and wire.no_room(content):
                 return known
-            said = self.key.scrub(valid_unicode(wire.complaint(content)))
+            said = wire.complaint(content, self.key)
             if request.texts and status in (404, 405, 501):  # a server of chats, which does well
                 raise RequestRefused(f"endpoint {self.name} offers no embeddings: HTTP {status}: {said}")
             raise self._complaint(status, said, headers)
         sent = replace(known, tokens_in=len(body) // wire.CHARACTERS_A_TOKEN, constrained=constrained)
         try:
             if request.texts:
-                return wire.decode_embeddings(content, sent, len(request.texts), seconds)
-            return wire.decode(content, sent, seconds, self.key.scrub)
+                return wire.decode_embeddings(content, sent, len(request.texts), seconds, self.key)
+            return wire.decode(content, sent, seconds, self.key)
         except wire.NotAnAnswer as error:
-            kind = headers.get("Content-Type", "no content type")
-            raise Failure(f"answered with {kind}: {self.key.scrub(str(error))}", taken=True) from None
+            kind = self.key.complaint(headers.get("Content-Type", "no content type"))
+            raise Failure(f"answered with {kind}: {error}", taken=True) from None
 
     def _complaint(self, status: int, said: str, headers: Any) -> Exception:
         what = f"HTTP {status}: {said}"
@@ -247,8 +246,8 @@ class Backbone:
             if not taken:
                 server.failed = time.monotonic()
             limit = self.settings.read_seconds if taken else self.settings.connect_seconds
-            what = f"no {'answer' if taken else 'connection'} within {limit:g} s" if late else reason(error)
-            said = f"{server.base}: {self.key.scrub(what)}"
+            what = f"no {'answer' if taken else 'connection'} within {limit:g} s" if late else reason(error, self.key)
+            said = f"{server.base}: {what}"
             raise Failure(said, busy=late and taken, lost=not (late and taken), taken=taken) from None
         finally:
             server.in_flight -= 1

@@ -2,11 +2,13 @@
 
 No proxies, credentials or cookies from the environment; idle connections are dropped before the server drops them, and
 hosts that went away without closing noticed within a minute. Printing or formatting a `Key` shows three stars, pickling
-it is an error, and what a server says is scrubbed of it, since servers do repeat keys in their complaints.
+it is an error. Servers repeat keys in their complaints, so whatever is kept or shown of what they say passes through
+`Key.heard`: the whole is scrubbed of the key, and then cut, since half of a key is no key that could be found.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import socket
@@ -18,6 +20,7 @@ import aiofiles
 from rods.config import Endpoint
 from rods.errors import UserError
 from rods.logs import log
+from rods.model_json import valid_unicode
 
 if TYPE_CHECKING:
     import aiohttp
@@ -26,7 +29,10 @@ KEEP_ALIVE = 3.0  # seconds; uvicorn closes idle connections after 5, and a requ
 MAX_BODY = 32 << 20  # bytes of a reply
 SPARE_DESCRIPTORS = 128  # for what a process will open besides
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "rods"}
+MOST_READ, MOST_COMPLAINT = 2000, 300  # characters of a complaint: those that are looked at, those that are shown
+MOST_FAILED = 100_000  # characters of what a failed call of a tool says
 SHORTEST_KEY = 6  # characters; a shorter key would be found, and starred out, in innocent words
+_known: set[str] = set()  # all keys that this process has read: whoever was sent one may tell others
 
 
 class Key:
@@ -50,9 +56,22 @@ class Key:
         """What authorises a request."""
         return {"Authorization": f"Bearer {self._value}"} if self._value else {}
 
-    def scrub(self, text: str) -> str:
-        """`text` without the key."""
-        return text.replace(self._value, "***") if self._value and self._value in text else text
+    def heard(self, said: str | bytes, most: int) -> str:
+        """What a server has said, fit for being kept and shown: Unicode without the key and those that this process has
+        read, also as JSON or Python quote them, of at most `most` characters, the last of which then is an ellipsis."""
+        text = valid_unicode(said) if isinstance(said, str) else said.decode(errors="replace")
+        for value in {self._value, *_known} - {""}:
+            for form in {value, json.dumps(value)[1:-1], repr(value)[1:-1]}:
+                text = text.replace(form, "***")
+        return text if len(text) <= most else text[: most - 1] + "…"
+
+    def begins_in(self, text: str) -> bool:
+        """Whether there is more of the key in `text` than its first few characters, perhaps cut off by others."""
+        return bool(self._value) and self._value[:SHORTEST_KEY] in text.replace(self._value, "")
+
+    def complaint(self, said: str | bytes) -> str:
+        """The same in a line of at most `MOST_COMPLAINT` characters."""
+        return self.heard(" ".join(self.heard(said, MOST_READ).split()), MOST_COMPLAINT)
 
 
 async def read_key(endpoint: Endpoint) -> Key:
@@ -78,6 +97,7 @@ def _checked(text: str, where: str) -> Key:
         what = "does not look like an API key (one word of printable ASCII)" if value else "holds no API key"
         remedy = "set it, or remove key_env and key_file for an endpoint without a key"
         raise UserError(what, where=where, remedy=remedy)
+    _known.add(value)
     return Key(value)
 
 
@@ -112,14 +132,14 @@ async def read_reply(response: aiohttp.ClientResponse) -> bytes:
     return b"".join(parts)
 
 
-def reason(error: BaseException) -> str:
-    """What the HTTP library has to say, in a line."""
+def reason(error: BaseException, key: Key) -> str:
+    """What the HTTP library has to say, in a line; it quotes what a server has said."""
     import aiohttp
 
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"cannot connect ({error.strerror})"
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+    text = "" if key.begins_in(str(error)) else key.complaint(str(error))
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _keep_alive_socket(address: Any) -> socket.socket:

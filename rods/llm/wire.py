@@ -7,7 +7,7 @@ in a request are refused; integers over 64 bits are sent and read exactly. Anyth
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -16,9 +16,13 @@ import orjson
 
 from rods.canonical import refuse_nan
 from rods.faults import Finish
+from rods.llm.connections import Key
 from rods.llm.records import Completion, Request, ToolCall
 from rods.model_json import all_valid, valid_unicode
 
+MOST_TEXT = 1 << 22  # characters of an answer, and of all calls in it; what is longer was cut short (`length`)
+MOST_NAME = 300  # characters of what a server calls its model, and of a tool's name
+NO_KEY = Key()
 CHARACTERS_A_TOKEN = 4  # a rough count, for servers that send none
 _FINISH: dict[Any, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tools", "function_call": "tools"}
 _NO_ROOM = re.compile(
@@ -82,25 +86,26 @@ def encode(request: Request, model: str, extra: Mapping[str, Any], *, constraine
         return text.encode()
 
 
-def decode(body: bytes, sent: Completion, seconds: float, scrub: Callable[[str], str] = str) -> Completion:
-    """The completion in a reply with status 200, with its texts scrubbed; `sent`: what is known of it before, with the
-    model as it was asked for and a rough count of tokens in. Raises NotAnAnswer."""
-    reply = _read(body)
+def decode(body: bytes, sent: Completion, seconds: float, key: Key = NO_KEY) -> Completion:
+    """The completion in a reply with status 200, its texts without `key` and bounded; `sent`: what is known of it
+    before, with the model as it was asked for and a rough count of tokens in. Raises NotAnAnswer."""
+    reply = _read(body, key)
     if not isinstance(reply, dict) or not isinstance(reply.get("choices"), list):
-        raise NotAnAnswer(f"a reply without choices: {_shown(body)}")
+        raise NotAnAnswer(f"a reply without choices: {key.complaint(body)}")
     choice = reply["choices"][0] if reply["choices"] else None
     choice = choice if isinstance(choice, dict) else {}
     message = choice.get("message")
     text = _text(message.get("content") if isinstance(message, dict) else choice.get("text"))
-    calls = _tool_calls(message.get("tool_calls")) if isinstance(message, dict) else ()
+    calls = _tool_calls(message.get("tool_calls"), key) if isinstance(message, dict) else ()
+    too_long = len(text) > MOST_TEXT or sum(len(call.arguments) for call in calls) >= MOST_TEXT
     usage = reply.get("usage")
     counts = usage if isinstance(usage, dict) else {}
     model = reply.get("model")
     return replace(
         sent,
-        text=scrub(text),
-        finish=_finish(choice.get("finish_reason"), text, calls),
-        model=scrub(valid_unicode(model)) if isinstance(model, str) and model else sent.model,
+        text=key.heard(text, MOST_TEXT),
+        finish="length" if too_long else _finish(choice.get("finish_reason"), text, calls),
+        model=key.heard(model, MOST_NAME) if isinstance(model, str) and model else sent.model,
         tokens_in=_count(counts.get("prompt_tokens")) or sent.tokens_in,
         tokens_out=_count(counts.get("completion_tokens")) or math.ceil(len(text) / CHARACTERS_A_TOKEN),
         seconds=seconds,
@@ -111,14 +116,14 @@ def decode(body: bytes, sent: Completion, seconds: float, scrub: Callable[[str],
     )
 
 
-def decode_embeddings(body: bytes, sent: Completion, count: int, seconds: float) -> Completion:
+def decode_embeddings(body: bytes, sent: Completion, count: int, seconds: float, key: Key = NO_KEY) -> Completion:
     """The embeddings of `count` texts in a reply with status 200. Raises NotAnAnswer."""
-    reply = _read(body)
+    reply = _read(body, key)
     data = reply.get("data") if isinstance(reply, dict) else None
     items: list[Any] = data if isinstance(data, list) else []
     vectors: list[Any] = [item.get("embedding") for item in items if isinstance(item, dict)]
     if len(vectors) != count or not all(isinstance(vector, list) and vector and _finite(vector) for vector in vectors):
-        raise NotAnAnswer(f"a reply without an embedding for each text: {_shown(body)}")
+        raise NotAnAnswer(f"a reply without an embedding for each text: {key.complaint(body)}")
     counts = reply.get("usage")
     tokens = _count(counts.get("prompt_tokens")) if isinstance(counts, dict) else None
     embeddings = tuple(tuple(map(float, vector)) for vector in vectors)
@@ -126,23 +131,25 @@ def decode_embeddings(body: bytes, sent: Completion, count: int, seconds: float)
     return replace(sent, finish="stop", tokens_in=tokens, seconds=seconds, embeddings=embeddings)
 
 
-def complaint(body: bytes) -> str:
-    """What a reply with an error status says, in a line of at most 300 characters."""
+def complaint(body: bytes, key: Key = NO_KEY) -> str:
+    """What a reply with an error status says, in a line without `key`."""
     try:
-        reply = _read(body)
+        said = _read(body, key)
     except NotAnAnswer:
-        return _shown(body)
-    said: Any = reply
-    for key in ("error", "message", "detail"):
-        if isinstance(said, dict) and key in said:
-            said = said[key]
-    return _shown(said.encode(errors="replace") if isinstance(said, str) else body)
+        return key.complaint(body)
+    for name in ("error", "message", "detail"):
+        if isinstance(said, dict) and name in said:
+            said = said[name]
+    try:
+        return key.complaint(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False))
+    except RecursionError:
+        return "an object too deep to be shown"
 
 
 def no_room(body: bytes) -> bool:
     """Whether a refusal, by its words or by the type or code of its error, is about a prompt that does not fit."""
     try:
-        reply = _read(body)
+        reply = _read(body, NO_KEY)
     except NotAnAnswer:
         reply = None
     error = reply.get("error", reply) if isinstance(reply, dict) else None
@@ -170,31 +177,28 @@ def _finish(reason: Any, text: str, calls: tuple[ToolCall, ...]) -> Finish:
     return "empty" if not text and finish != "length" else finish
 
 
-def _tool_calls(value: Any) -> tuple[ToolCall, ...]:
-    calls = []
+def _tool_calls(value: Any, key: Key) -> tuple[ToolCall, ...]:
+    calls, room = [], MOST_TEXT
     for call in value if isinstance(value, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict) and isinstance(function.get("name"), str):
-            calls.append(ToolCall(valid_unicode(function["name"]), _text(function.get("arguments"))))
+        if isinstance(function, dict) and isinstance(function.get("name"), str) and room:
+            arguments = key.heard(_text(function.get("arguments")), room)
+            calls.append(ToolCall(key.heard(function["name"], MOST_NAME), arguments))
+            room -= len(arguments)
     return tuple(calls)
 
 
-def _read(body: bytes) -> Any:
+def _read(body: bytes, key: Key) -> Any:
     with suppress(orjson.JSONDecodeError):
         return orjson.loads(body)
     try:  # the same with lone surrogates, or with bytes that are not UTF-8
         return json.loads(body.decode(errors="replace"))
     except (ValueError, RecursionError):
-        raise NotAnAnswer(f"not JSON, or cut short: {_shown(body)}") from None
-
-
-def _shown(body: bytes) -> str:
-    text = " ".join(body[:2000].decode(errors="replace").split())
-    return text if len(text) <= 300 else text[:299] + "…"
+        raise NotAnAnswer(f"not JSON, or cut short: {key.complaint(body)}") from None
 
 
 def _ids(value: Any) -> tuple[int, ...]:
-    return tuple(value) if isinstance(value, list) and all(type(item) is int for item in value) else ()
+    return tuple(value) if isinstance(value, list) and all(_count(item) is not None for item in value) else ()
 
 
 def _logprobs(value: Any) -> tuple[float, ...]:

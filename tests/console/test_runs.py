@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from rods.console.dash.server import Registry
 from rods.console.events import Events
 from rods.console.main import run as rods
+from rods.console.output import json_bytes
 from tests.console.test_verbs import said_json
 
 
@@ -36,6 +39,16 @@ def test_runs_are_listed_with_the_figures_of_status(
     assert rods(["compare", str(tmp_path / "first")]) == 0
     assert "rods score" in capsys.readouterr().out
     assert rods(["ls", str(tmp_path / "missing")]) == 2
+
+
+def test_a_run_whose_name_is_no_utf8_is_listed(
+    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (b"a\xff", b"a\xfe"):
+        shutil.copytree(finished_run, Path(os.fsdecode(os.fsencode(tmp_path / "runs") + b"/" + name)))
+    assert sorted(one["name"] for one in said_json(capsys, "ls", tmp_path / "runs")["runs"]) == ["a\ufffd", "a\ufffd~2"]
+    assert len(json_bytes(Registry([tmp_path / "runs"]).listing())) > 0
+    assert rods(["ls", str(tmp_path / "runs")]) == 0
 
 
 def test_events_are_shown_in_order_and_by_filter(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import orjson
 
 from rods.canonical import keyed_random
 from rods.config import Endpoint, Rollouts, addresses
@@ -26,6 +27,7 @@ from rods.episode.goals import SharedGroundTruth
 from rods.episode.watchdog import Lanes
 from rods.errors import InfrastructureError
 from rods.llm import Client, EndpointError, Request
+from rods.llm.connections import Key, read_reply, reason
 from rods.trainer.chat import Chat
 from rods.trainer.engines.base import Conversation, Sample
 
@@ -205,11 +207,11 @@ async def _ask(session: aiohttp.ClientSession, method: str, address: str, second
     try:
         timeout = aiohttp.ClientTimeout(total=seconds)
         async with session.request(method, address, timeout=timeout, **body) as answer:
-            said = await answer.text()
+            said = await read_reply(answer)
             if answer.status == 404:
                 return None
             if answer.status != 200:
-                raise InfrastructureError(f"{address} answered {answer.status} ({said[:300]})")
-            return await answer.json(content_type=None) if said else {}
+                raise InfrastructureError(f"{address} answered {answer.status} ({Key().complaint(said)})")
+            return orjson.loads(said) if said else {}
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-        raise Unreachable(f"{address}: {error or type(error).__name__}") from error
+        raise Unreachable(f"{address}: {reason(error, Key())}") from error

@@ -19,7 +19,7 @@ import orjson
 
 from rods.environments.base import reference
 from rods.errors import UserError
-from rods.files import explained, read_regular
+from rods.files import BULK, explained, read_regular
 from rods.gates.ground_truth import run
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, AnyTask, Task, TaskType, scripted
 from rods.worlds.bfcl import wheel
@@ -110,10 +110,10 @@ def read(folder: Path) -> list[Task]:
         if not questions.is_file():
             continue
         answers = _lines(folder / "possible_answer" / FILE.format(kind))
-        truth = {record["id"]: record["ground_truth"] for record in answers}
+        truth = {str(record.get("id")): record for record in answers}
         for record in _lines(questions):
             try:
-                tasks.append(_task(kind, record, truth[record["id"]]))
+                tasks.append(_task(kind, record, truth[record["id"]]["ground_truth"]))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 what = f"misses {error}" if isinstance(error, KeyError) else str(error)
                 where = f"{questions}, entry {record.get('id', '?')}"
@@ -144,8 +144,11 @@ def _task(kind: TaskType, record: Mapping[str, Any], truth: Sequence[Sequence[st
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     with explained("cannot read", path, "check the folder"):
-        lines = read_regular(path).splitlines()
+        lines = read_regular(path, BULK).splitlines()
     try:
-        return [orjson.loads(line) for line in lines if line.strip()]
+        records = [orjson.loads(line) for line in lines if line.strip()]
+        if not all(isinstance(record, dict) for record in records):
+            raise ValueError("a line holds no object")
+        return records
     except ValueError as error:
         raise UserError(f"not JSON lines: {error}", where=str(path), remedy="mend that line") from error

@@ -26,7 +26,7 @@ from rods.config import Gates
 from rods.environments.base import Environment, Results, reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.files import explained, read_regular
+from rods.files import BULK, explained, read_regular
 from rods.gates import grounding, leaks, missing, requests, varied
 from rods.gates.ground_truth import StateRejected, faults, run, tools, unjudgeable
 from rods.gates.records import Reason
@@ -184,7 +184,7 @@ def _once(all_faults: Sequence[Fault]) -> list[Fault]:
 def _records(path: Path) -> Iterator[tuple[int, Any, list[Found]]]:
     """The lines of a task file that are not blank: their number from 1, what stands there, and why it is no JSON."""
     with explained("cannot read the task file", path, "check the path"):
-        lines = read_regular(path).split(b"\n")
+        lines = read_regular(path, BULK).split(b"\n")
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:

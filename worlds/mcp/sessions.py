@@ -31,6 +31,8 @@ from typing import Any
 
 from rods.deadlines import SERVER_START, STOPPED
 from rods.errors import InfrastructureError, UserError
+from rods.files import DOCUMENT, read_regular
+from rods.llm.connections import Key
 from rods.logs import log
 from rods.worlds.mcp.description import Description
 
@@ -100,10 +102,11 @@ class Session:
             if error.code not in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
                 return error
             self.end()
-            raise InfrastructureError(f"{self._told()} gave no answer to {tool}: {error.message}") from None
+            what = f"gave no answer to {tool}: {Key().complaint(error.message)}"
+            raise InfrastructureError(f"{self._told()} {what}") from None
         except Exception as error:
             self.end()
-            raise InfrastructureError(f"{self._told()} broke over {tool}: {error!r:.300}") from error
+            raise InfrastructureError(f"{self._told()} broke over {tool}: {Key().complaint(repr(error))}") from error
 
     def end(self) -> None:
         """Ends the server soon, without waiting for it. Takes no lock."""
@@ -166,7 +169,7 @@ class Session:
             while isinstance(error, ExceptionGroup):
                 error = error.exceptions[0]
             standing.set_exception(
-                InfrastructureError(f"{self._told()} does not start: {error!r:.300}{self._complaint()}")
+                InfrastructureError(f"{self._told()} does not start: {Key().complaint(repr(error))}{self._complaint()}")
             )
 
     async def _introduced(self, client: Client) -> None:
@@ -205,8 +208,8 @@ class Session:
 
     def _complaint(self) -> str:
         try:
-            said = (self.place / "errors").read_text(errors="replace").strip()[-_SAID:]
-        except OSError:
+            said = Key().heard(read_regular(self.place / "errors"), DOCUMENT).strip()[-_SAID:]
+        except (OSError, UserError):
             return ""
         return f": {said}" if said else ""
 

@@ -20,6 +20,7 @@ from rods.canonical import content_id
 from rods.environments.base import Features, Result, Tool
 from rods.environments.replay import Replayed
 from rods.errors import UserError
+from rods.llm.connections import MOST_FAILED, Key
 from rods.worlds.mcp.description import FOLDER, Description, asked
 from rods.worlds.mcp.sessions import Answer, Pool, Refusal, Session
 from rods.worlds.pinned import OnlyCalled, closed, json_value, tool_of
@@ -106,7 +107,7 @@ class McpWorld(OnlyCalled):
         answer = self._session.call(call.name, self._inside(arguments))
         if isinstance(answer, Refusal):
             error = "bad_arguments" if answer.code == _INVALID_PARAMS else "tool"
-            return Result(self._outside(f"Error: {answer.message}"), None, error)
+            return Result(self._outside(f"Error: {Key().heard(answer.message, MOST_FAILED)}"), None, error)
         text, value = _said(answer)
         if self._outward in text:
             text = self._outside(text)

@@ -25,6 +25,7 @@ from rods.environments.base import Result
 from rods.environments.replay import Lost
 from rods.errors import InfrastructureError, UserError
 from rods.functions import named_function
+from rods.llm.connections import MOST_FAILED, Key
 from rods.worlds.openenv.description import OpenEnvDescription
 from rods.worlds.pinned import closed, json_value
 
@@ -44,8 +45,8 @@ class RefusedStep(Exception):
     """What an environment answers to a message that it does not carry out: `code` as OpenEnv has it, and a text."""
 
     def __init__(self, code: str, text: str) -> None:
-        self.code, self.text = code, text
-        super().__init__(text)
+        self.code, self.text = code, Key().heard(text, MOST_FAILED)
+        super().__init__(self.text)
 
 
 def session(described: OpenEnvDescription) -> StepSession | MethodSession:
@@ -136,8 +137,8 @@ class StepSession:
         if wrong := observation.get("error"):
             kind, text = wrong.get("error_type", ""), str(wrong.get("message", ""))
             if kind not in _ERRORS:
-                raise InfrastructureError(f"{name} was not carried out: {kind}: {text:.300}")
-            return Result(text, None, _ERRORS[kind])
+                raise InfrastructureError(f"{name} was not carried out: {Key().complaint(f'{kind}: {text}')}")
+            return Result(Key().heard(text, MOST_FAILED), None, _ERRORS[kind])
         return _result(observation.get("result"))
 
     def state(self) -> dict[str, Any]:
@@ -198,8 +199,8 @@ class Socket:
             raise RefusedStep(code, _faults(details) if details else text)
         self.end()
         if code == "CAPACITY_REACHED":
-            raise Full(f"{self._url} takes no further session: {text}")
-        raise InfrastructureError(f"{self._url}: {code}: {text:.300}")
+            raise Full(f"{self._url} takes no further session: {Key().complaint(text)}")
+        raise InfrastructureError(f"{self._url}: {Key().complaint(f'{code}: {text}')}")
 
     def end(self) -> None:
         if not self._ended and self._owner == os.getpid():
@@ -215,7 +216,7 @@ class Socket:
             raise InfrastructureError(f"{self._url} gave no answer within {self._seconds:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             self.end()
-            raise InfrastructureError(f"{self._url} cannot be asked: {error!r:.300}") from error
+            raise InfrastructureError(f"{self._url} cannot be asked: {Key().complaint(repr(error))}") from error
 
     async def _connect(self) -> None:
         self._client = aiohttp.ClientSession()
@@ -340,7 +341,7 @@ class MethodSession:
         try:
             shown = _waited(self._made.reset(**arguments))
         except Exception as error:
-            raise ValueError(f"reset is refused: {error}") from error
+            raise ValueError(f"reset is refused: {Key().heard(str(error), MOST_FAILED)}") from error
         return "" if shown is None else _texts(shown)
 
     def call(self, name: str, arguments: dict[str, Any]) -> Result:
@@ -382,7 +383,7 @@ def _waited(given: Any) -> Any:
 
 
 def _failed(text: str, kind: str) -> Result:
-    return Result(str({"error": text}), None, kind)
+    return Result(str({"error": Key().heard(text, MOST_FAILED)}), None, kind)
 
 
 def _texts(given: Any) -> str:

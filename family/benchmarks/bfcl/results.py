@@ -9,10 +9,8 @@ is compared with the tasks: outputs of another version are refused, never scored
 skipped.
 """
 
-import gzip
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ from rods.episode.engine import StepTrace, Trace
 from rods.errors import RefusedError, UserError
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.folder import Form
-from rods.files import read_regular
+from rods.files import BULK, read_regular, unpacked_lines
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds.bfcl import wheel
 
@@ -88,7 +86,7 @@ def read(path: Path, tasks: Mapping[str, Task], form: Form) -> Iterator[Recorded
     for file in files(path):
         if version := version_file(file):
             check_version(orjson.loads(read_regular(version)), version)
-        for number, line in enumerate(read_regular(file).decode().split("\n"), start=1):
+        for number, line in enumerate(read_regular(file, BULK).decode().split("\n"), start=1):
             if line.strip():
                 yield from _entry(line, f"{file}:{number}", tasks, form)
 
@@ -147,11 +145,7 @@ def _read_traces(files: Sequence[Path], tasks: Mapping[str, Task]) -> Iterator[R
     """The episodes of a trainer's traces; what met an infrastructure failure is left out."""
     ours = {task.id: name for name, task in tasks.items()}
     for file in files:
-        try:
-            data = read_regular(file)
-            lines = (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines()
-        except (OSError, EOFError, zlib.error) as error:
-            raise UserError(f"cannot be read ({error})", where=str(file), remedy="check the file") from error
+        lines = unpacked_lines(file) if file.suffix == ".gz" else read_regular(file, BULK).splitlines()
         for number, line in enumerate(lines, start=1):
             try:
                 trace = orjson.loads(line)

@@ -28,7 +28,7 @@ from rods.environments.workers.worker import Order, Worker
 from rods.errors import UserError
 from rods.family.benchmarks.bfcl import results
 from rods.family.benchmarks.folder import Form
-from rods.files import read_regular
+from rods.files import BULK, read_regular
 from rods.worlds.bfcl import wheel
 
 SCORER = "rods.family.benchmarks.bfcl.scorer:answer"
@@ -55,7 +55,7 @@ def known_wheel(file: Path | None) -> Path:
     if file is None:
         return wheel.path()
     try:
-        sha256 = hashlib.sha256(read_regular(file)).hexdigest()
+        sha256 = hashlib.sha256(read_regular(file, BULK)).hexdigest()
         with zipfile.ZipFile(file) as archive:
             names = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
             version = _VERSION.search(archive.read(names[0]).decode())

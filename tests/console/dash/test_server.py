@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.console.dash.server import MODULES, STATIC
@@ -110,10 +111,13 @@ async def test_what_cannot_be_answered_says_why(finished_run: Path) -> None:
                 "/api/other/status",
                 "/api/latest/task?task=zz",
                 "/api/latest/steps?after=x",
+                f"/api/latest/steps?after=1.{'9' * 5_000}",
             ):
                 async with session.get(asked) as response:
                     assert response.status == 400
                     assert (await response.json())["error"]
+            async with session.get(URL("/static/%00", encoded=True)) as response:
+                assert response.status == 404
             async with session.get("/static/..%2Fserver.py") as response:
                 assert response.status == 404
             async with session.get("/", headers={"host": "elsewhere.example"}) as response:

@@ -82,7 +82,7 @@ def test_what_the_format_cannot_say_is_refused(what: str) -> None:
         task_format.entry(wrong, 1000)
 
 
-@pytest.mark.parametrize("damage", ["empty", "json", "answer", "call", "id"])
+@pytest.mark.parametrize("damage", ["empty", "json", "answer", "call", "id", "list", "no truth"])
 def test_what_cannot_be_read_names_file_and_entry(tmp_path: Path, damage: str) -> None:
     _, made = next(pair for pair in variants() if pair[1].type == "base")
     task_format.write([made], tmp_path)
@@ -99,6 +99,10 @@ def test_what_cannot_be_read_names_file_and_entry(tmp_path: Path, damage: str) -
         answers.write_bytes(
             orjson.dumps({"id": "multi_turn_base_1000", "ground_truth": [["__import__('os').abort()"]]})
         )
+    elif damage == "list":
+        path.write_bytes(b"[1, 2]\n")
+    elif damage == "no truth":
+        answers.write_bytes(orjson.dumps({"id": "multi_turn_base_1000"}))
     else:
         path.write_bytes(path.read_bytes().replace(b'"role":"user","content":"', b'"role":"user","content":"x', 1))
     with pytest.raises(UserError) as error:

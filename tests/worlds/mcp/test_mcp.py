@@ -276,6 +276,21 @@ def test_a_server_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) ->
     assert not session.place.exists(), "with its folder"
 
 
+def test_what_a_server_complains_of_is_shown_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rods.llm import connections
+    from rods.worlds.mcp.description import Description
+    from rods.worlds.mcp.sessions import _SAID, Session
+
+    key = "sk-planted-5e1f0c77a9"
+    monkeypatch.setattr(connections, "_known", {key})
+    for after in (0, _SAID - 10):
+        complaint = f"import sys; sys.exit('{key}' + '~' * {after})"
+        with pytest.raises(InfrastructureError, match="does not start") as caught:
+            Session(Description(command=[sys.executable, "-c", complaint])).wait()
+        said = str(caught.value).partition("does not start")[2]
+        assert key[-6:] not in said and ("***" in said or after)
+
+
 @pytest.mark.slow
 def test_two_connections_to_one_address_give_equal_verdicts_with_other_handles(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:

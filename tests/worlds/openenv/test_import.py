@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,13 +10,17 @@ import pytest
 
 from bench.openenv_transcripts import moved, play, serving, told
 from rods.calls import Call
+from rods.config import Endpoint
 from rods.console.main import run
 from rods.environments.base import Environment, checks, reference
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
 from rods.errors import InfrastructureError, UserError
+from rods.llm import connections
 from rods.tasks import Task, task_lines
 from rods.worlds.desk.generator import generate
+from rods.worlds.openenv import sessions
+from rods.worlds.openenv.description import OpenEnvDescription
 from tests.environments import load
 from tests.worlds.openenv.games import GuessGame, GuessObservation, Pantry
 
@@ -171,6 +176,39 @@ def test_what_cannot_be_reached_is_said_and_nothing_is_written(added, tmp_path, 
     assert run(["env", "add", "none", "--kind", "openenv", "--url", "http://127.0.0.1:1"]) == 1
     assert "cannot be asked" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> str:
+    """One that this process has read for an endpoint."""
+    monkeypatch.setattr(connections, "_known", set())
+    monkeypatch.setenv("PLANTED_KEY", "sk-planted-5e1f0c77a9")
+    asyncio.run(connections.read_key(Endpoint(model="m", urls=("http://127.0.0.1:1/v1",), key_env="PLANTED_KEY")))
+    return "sk-planted-5e1f0c77a9"
+
+
+@pytest.mark.parametrize("before", [0, connections.MOST_COMPLAINT - 15, connections.MOST_FAILED - 15])
+def test_errors_repeat_no_key_and_are_bounded(key, before):
+    class Leaking:
+        def reset(self) -> None:
+            raise ValueError("~" * before + key)
+
+        def look(self) -> str:
+            raise ValueError("~" * before + key + "~" * connections.MOST_FAILED)
+
+    session = sessions.MethodSession(Leaking())
+    told = [session.call("look", {}).text, str(sessions.RefusedStep("EXECUTION_ERROR", "~" * before + key))]
+    with pytest.raises(ValueError, match="reset is refused") as caught:
+        session.begin({})
+    for text in (*told, str(caught.value)):
+        assert key[:6] not in text and len(text) < connections.MOST_FAILED + 100
+
+
+def test_an_address_holds_no_secret():
+    for url in ("http://user:word@127.0.0.1:1", "http://127.0.0.1:1/mcp?key=word"):
+        with pytest.raises(UserError, match="no user name, password or query") as caught:
+            OpenEnvDescription.of("game", {"kind": "openenv", "url": url})
+        assert "word@" not in str(caught.value) and "key=word" not in str(caught.value)
 
 
 def test_tools_are_pinned(added, tmp_path):
