@@ -12,6 +12,7 @@ removed or cut at a record looks sound. What is missing then is for a person to 
 and `rods verify` does.
 """
 
+import errno
 import hashlib
 import operator
 import os
@@ -83,6 +84,10 @@ class Checkpoint:
     def manifest(self) -> bytes:
         return orjson.dumps({**asdict(self.position), "files": self.files}, option=orjson.OPT_INDENT_2)
 
+    def noted(self) -> dict[str, str]:
+        """What a `checkpoint` record says: the folder, and the SHA-256 of the manifest that names the files there."""
+        return {"folder": self.folder.name, "manifest": hashlib.sha256(self.manifest()).hexdigest()}
+
     def intact(self) -> bool:
         """Whether every file is as it was written; takes about a second a gigabyte."""
         return all(
@@ -126,14 +131,15 @@ class Checkpoints:
         return moved
 
     def write(self, position: Position, save: Callable[[Path], object]) -> Checkpoint:
-        """Makes a checkpoint durable; `save` fills its policy folder. Raises UserError when the disk refuses."""
+        """Makes a checkpoint durable; `save` fills its policy folder. Raises UserError when the disk refuses, or has
+        less room than an earlier checkpoint takes."""
         final = self.folder / _name(position)
         temporary = final.with_name(final.name + PART)
         remedy = "make room or make the folder writable, then start the same command again"
         with explained("cannot write a checkpoint", temporary, remedy):
             for folder in (self.folder, temporary, temporary / POLICY):
                 folder.mkdir(exist_ok=folder != temporary / POLICY)  # the run folder itself may have been moved
-            save(temporary / POLICY)
+            self._fill(temporary / POLICY, save)
             files = {}
             for path in sorted((temporary / POLICY).rglob("*")):
                 _fsync(path)
@@ -147,6 +153,17 @@ class Checkpoints:
             temporary.rename(final)
             _fsync(self.folder)
         return written
+
+    def _fill(self, folder: Path, save: Callable[[Path], object]) -> None:
+        """Has `save` fill the new `folder`; of half of it nothing is left. Raises OSError for too little room."""
+        sizes = (sum(path.lstat().st_size for path in kept.rglob("*")) for kept in self._folders())
+        if (needed := max(sizes, default=0)) > (free := shutil.disk_usage(folder).free):
+            raise OSError(errno.ENOSPC, f"one takes {needed:,} bytes, and {free:,} are free")
+        try:
+            save(folder)
+        except Exception:
+            shutil.rmtree(folder, ignore_errors=True)  # it is of no use, and logs may need the room
+            raise
 
     def amend(self, checkpoint: Checkpoint, curriculum: Mapping[str, Any]) -> Checkpoint:
         """Gives a checkpoint another curriculum state; its files stay. Raises UserError when the disk refuses."""

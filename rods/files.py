@@ -4,6 +4,7 @@ end), and no more of them than a bound, since a megabyte of gzip, or of a sparse
 import errno
 import gzip
 import os
+import re
 import stat
 import tomllib
 import zlib
@@ -48,11 +49,16 @@ def open_regular(path: Path) -> BinaryIO:
 
 @contextmanager
 def explained(what: str, where: Path | str, remedy: str) -> Iterator[None]:
-    """Raises UserError that says `what`, and why, for an OSError in what is done there: at a path, or an address."""
+    """Raises UserError that says `what`, and why, for an OSError in what is done there, at a path or an address, and
+    for the errors in which torch, safetensors and tokenizers wrap one."""
     try:
         yield
-    except OSError as error:
-        raise UserError(f"{what} ({error.strerror})", where=str(where), remedy=remedy) from error
+    except Exception as error:
+        told = re.search(r"(\w[\w ]*) \(os error|inline_container", str(error))
+        if not told and not isinstance(error, OSError):
+            raise
+        why = (told and told[1]) or getattr(error, "strerror", "") or "the disk is full, or it fails"
+        raise UserError(f"{what} ({why})", where=str(where), remedy=remedy) from error
 
 
 def read_toml(path: Path, what: str = "cannot read", remedy: str = "check the path") -> dict[str, Any]:
@@ -84,10 +90,8 @@ def bounded_lines(file: IO[bytes] | gzip.GzipFile, path: Path, most: int) -> Ite
     read = 0
     while text := file.readline(LINE + 1):
         read += len(text)
-        if len(text) > LINE:
-            raise _too_large(path, "holds a line", LINE)
-        if read > most:
-            raise _too_large(path, "holds lines", most)
+        if len(text) > LINE or read > most:
+            raise _too_large(path, *("holds a line", LINE) if len(text) > LINE else ("holds lines", most))
         yield text
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from rods.buffers.checkpoints import UNSTARTED, Checkpoint, Checkpoints, Position, check_trainers
+from rods.buffers.log.record_bytes import record
 from rods.buffers.merging.merger import Epoch
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import trace_file
@@ -296,7 +297,7 @@ class TrainingRun:
             self.log.write_tracker(force=True)  # first: where the checkpoint says that it is over, no start comes back
         if self._saved is not None and self._saved.position.step == self.step:
             if self.finished and not self._remembers_the_end(self._saved):
-                self._saved = self._checkpoints.amend(self._saved, self._curriculum())
+                self._saved = self._noted(self._checkpoints.amend(self._saved, self._curriculum()))
             return
         epoch = self._opened
         self.log.flush()
@@ -312,10 +313,15 @@ class TrainingRun:
         )
         began = time.monotonic()
         with self.log.held():
-            self._saved = self._checkpoints.write(position, self._policy.save)
+            self._saved = self._noted(self._checkpoints.write(position, self._policy.save))
             self._checkpoints.prune(self.log.live)
         seconds = round(time.monotonic() - began, 3)
         log.info("checkpoint", step=self.step, folder=self._saved.folder.name, seconds=seconds)
+
+    def _noted(self, saved: Checkpoint) -> Checkpoint:
+        """`saved`, which counts already, on record: a kill in between leaves one that `rods verify` cannot compare."""
+        self.run.log_operation("trainer", [record("checkpoint", **saved.noted())])
+        return saved
 
     def _curriculum(self) -> dict[str, Any]:
         noted = self.log.state.of_folds("checkpoint")

@@ -4,10 +4,10 @@ it, what is known about the state.
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import orjson
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from rods.calls import Call, parse_python_call
 from rods.config.operation import base_address
@@ -19,20 +19,13 @@ from rods.files import read_regular
 _DEPTH = 6  # of references that are written out in a parameter's schema
 
 
-def _without_secrets(url: str) -> str:
-    """`url`, which runs record and errors repeat. Raises ValueError where it holds a name, a password or a query."""
-    if url:
-        base_address(url)
-    return url
-
-
 class Pinned(BaseModel):
     """What every description may say. `tools` are records of `name`, `description` and `inputSchema`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     page: ClassVar[str] = ""  # the guide that says what a description may hold
 
-    url: Annotated[str, AfterValidator(_without_secrets)] = ""
+    url: str = ""
     deterministic: bool = True  # equal calls give equal results
     reads: list[str] = Field(default_factory=list)  # tools that change nothing
     probes: list[str] | None = None  # calls of these whose answers are the state; null: nothing shows it
@@ -42,6 +35,11 @@ class Pinned(BaseModel):
     seconds: float = Field(30.0, gt=0)  # a call may take
     server: dict[str, str] = Field(default_factory=dict)  # what it says of itself, for people
     tools: list[dict[str, Any]] = Field(default_factory=list)  # pinned: as the server lists them
+
+    @field_validator("url")
+    @classmethod
+    def _without_secrets(cls, url: str) -> str:  # runs record it, and errors repeat it
+        return url if not url or base_address(url) else ""
 
     @classmethod
     def read(cls, name: str) -> Self:

@@ -25,14 +25,14 @@ from rods.buffers.audit.rederivation import Findings, Rederivation
 from rods.buffers.audit.verify import LOGS
 from rods.buffers.log.disk import free_name, replace, sync_folder
 from rods.buffers.log.parts import first_seq, segments
-from rods.buffers.log.record_bytes import CLOSING, LOST, Record, checked, is_record, leading_record, line, record
+from rods.buffers.log.record_bytes import CLOSING, LOST, Record, is_record, leading_record, line, parsed, record
 from rods.buffers.log.tail import read_raw
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
 from rods.buffers.run.heartbeat import Heartbeat
 from rods.buffers.run.locks import Ownership, buffer_lock, owner, stale_owners
 from rods.buffers.run.run import Run
-from rods.errors import RefusedError, RodsError
+from rods.errors import CorruptLogError, RefusedError, RodsError
 from rods.files import BULK, read_regular
 
 PROCESS = "recover"
@@ -244,10 +244,10 @@ def salvage(log: Path) -> list[PartContents]:
             data = data[: -len(torn)]
         part = PartContents(path, data, {})
         for text in _records(data):
-            seq = orjson.loads(text)["seq"]
-            if seq > last:  # else a second copy of what is there
-                part.records[seq] = text
-                last = seq
+            with suppress(CorruptLogError):  # what no writer has written, though its checksum matches
+                if (seq := parsed(text, path, 0)["seq"]) > last:  # else a second copy of what is there
+                    part.records[seq] = text
+                    last = seq
         parts.append(part)
     _place_missing(parts)
     return parts
@@ -268,24 +268,15 @@ def _records(data: bytes) -> Iterator[bytes]:
     """Whole records, also those between which a newline was damaged."""
     for text in data.split(b"\n"):
         if is_record(text):
-            if _whole(text):
-                yield text
+            yield text
             continue
         done = 0
         for begin in BEGINNING.finditer(text):
             if begin.start() < done:
                 continue
-            if (whole := leading_record(text[begin.start() :])) and _whole(whole):
+            if whole := leading_record(text[begin.start() :]):
                 yield whole
                 done = begin.start() + len(whole)
-
-
-def _whole(text: bytes) -> bool:
-    """Whether what has the checksum of a record is one."""
-    try:
-        return bool(checked(orjson.loads(text)))
-    except ValueError:
-        return False
 
 
 def _place_missing(parts: list[PartContents]) -> None:

@@ -14,21 +14,10 @@ from zlib import crc32
 
 import orjson
 
+from rods.buffers.log import record_bytes
 from rods.buffers.log.disk import refusals
 from rods.buffers.log.parts import LOOKS, PROBED, first_seq, segments
-from rods.buffers.log.record_bytes import (
-    CLOSED_BY,
-    CLOSING,
-    LOST,
-    OPEN,
-    TRAILER,
-    Damage,
-    Record,
-    check_newline,
-    checked,
-    parsed,
-    read_line,
-)
+from rods.buffers.log.record_bytes import CLOSED_BY, CLOSING, LOST, OPEN, TRAILER, Damage, Record, check_newline, parsed
 from rods.files import LINE, open_regular
 
 ABSENT = 0  # in place of an inode
@@ -204,7 +193,7 @@ class Tail:
     def _enter(self, part: Path) -> bool | None:
         """Moves the position to the start of `part` if that is where the next record stands; None: still empty."""
         with _opened(part) as (file, inode):
-            first = read_line(file, part)
+            first = record_bytes.read_line(file, part)
         if not first.endswith(b"\n"):
             check_newline(first, part, 0)
             if part == self.path:
@@ -255,7 +244,7 @@ class Tail:
         """The records in `lines`, the first of which stands at `offset` and follows record `seq`; fewer when the bytes
         of one have not arrived."""
         records: list[Record] = []
-        loads = orjson.loads
+        loads, checked = orjson.loads, record_bytes.checked
         for text in lines:
             seq += 1
             if text[-TRAILER:] != b',"crc":"%08x"}' % crc32(text[:-TRAILER]):

@@ -130,9 +130,13 @@ class Run:
             operation=self.config.operation.model_dump(mode="json"),
             **facts,
         )
+        self.log_operation(process, [made])
+
+    def log_operation(self, process: str, records: list[Record]) -> None:
+        """Appends to operation.<process>.jsonl; for `process` alone."""
         part_bytes = self.config.operation.log_part_bytes
         with closing(LogWriter(self.path / runfolder.operation(process), part_bytes=part_bytes)) as writer:
-            writer.append([made])
+            writer.append(records)
 
     def check_extensions(self) -> None:
         """Raises RefusedError when the run was extended since it was opened. For who has just become the owner of a

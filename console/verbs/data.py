@@ -30,29 +30,30 @@ KINDS = "; ".join(f"{kind}: {what}" for kinds in having("kinds").values() for ki
 Name = Annotated[str, Parameter(help=NAMES)]
 Several = Annotated[tuple[str, ...], Parameter(negative=())]
 Tasks = Annotated[Path | None, Parameter(help="A JSONL file of tasks of this environment; probes with their calls.")]
+TaskFile = Annotated[Path, Parameter(help="A JSONL file of tasks.")]
+Trust = Annotated[bool, Parameter(help="Run the code of worlds that the tasks name, whoever wrote it.", negative=())]
 Rewritten = Annotated[Path | None, Parameter(name="--out", help="Write here instead of into the file itself.")]
 
 
 def check_tasks(
-    file: Annotated[Path, Parameter(help="A JSONL file of tasks.")],
+    file: TaskFile,
     /,
     *,
     variants: Annotated[
         bool, Parameter(help="Also say which tasks the procedural author cannot vary, and why.", negative=())
     ] = False,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> int:
     """Check a file of tasks line by line: shape, tools, and that each ground truth really runs. Exits 1 on faults."""
-    return print_checked(check_file(file, Environments(), variants=variants), as_json)
+    return print_checked(check_file(file, Environments(trust=trust), variants=variants), as_json)
 
 
-def rehash_tasks(
-    file: Annotated[Path, Parameter(help="A JSONL file of tasks.")], /, *, out: Rewritten = None, as_json: Json = False
-) -> int:
+def rehash_tasks(file: TaskFile, /, *, out: Rewritten = None, trust: Trust = False, as_json: Json = False) -> int:
     """Write the hash of the installed environment into tasks, after a tool or its description has changed, and their
     ids anew. Every ground truth is replayed first: where one no longer holds, the file stays as it is. Exits 1 then.
     """
-    report, lines = rehashed(file, Environments())
+    report, lines = rehashed(file, Environments(trust=trust))
     if report.ok:
         write_whole(out or file, lines)
     return print_checked(report, as_json)

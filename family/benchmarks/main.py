@@ -79,7 +79,7 @@ def _run(
         maker = benchmark.maker(settings)
     else:
         folders = (options.tasks.parent if options.tasks else None, options.run)
-        worlds = Environments(source.operation.sandbox, *filter(None, folders))
+        worlds = Environments(source.operation.sandbox, *filter(None, folders), trust=options.trust)
         settings = replace(settings, tasks=_described(chosen, worlds))
         maker = episodes.TaskMaker(worlds, settings)
     if (folder / SETTINGS).exists():

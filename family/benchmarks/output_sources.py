@@ -53,6 +53,7 @@ class Options:
 
     benchmark: Annotated[str, _tasks("a folder of rods/family/benchmarks; default: the only one there is")] = ""
     tasks: Annotated[Path | None, _tasks("a JSONL file of any environment's; default: the benchmark's")] = None
+    trust: Annotated[bool, _tasks("with --tasks: run the code of worlds that they name, whoever wrote it")] = False
     part: Annotated[Part | None, _tasks("which split; default: held-out, of a file all", name="--split")] = None
     types: Annotated[tuple[TaskType, ...], _tasks("task types", consume_multiple=True)] = TASK_TYPES
     tasks_per_type: Annotated[int, _tasks("at most so many of a type, by a fixed draw; 0: all")] = 0

@@ -42,7 +42,7 @@ from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.errors import UserError, say
 from rods.extension import extensions
-from rods.files import read_regular
+from rods.files import explained, read_regular
 from rods.gates.reference_policy import ReferencePolicy
 from rods.players import Players
 from rods.tasks import AnyTask, OpenTask, Task
@@ -151,9 +151,10 @@ def _train(
         bf16=engine.bf16,
         micro_batch=config.operation.micro_batch,
     )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(out)
-    chat.tokenizer.save_pretrained(out)
+    with explained("cannot write the policy", out, "make room, or name another folder"):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        model.save_pretrained(out)
+        chat.tokenizer.save_pretrained(out)
 
 
 def _exported(task: AnyTask, trace: Trace, rounds: bool) -> Iterator[dict[str, Any]]:

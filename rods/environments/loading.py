@@ -24,11 +24,12 @@ class Environments(AbstractContextManager["Environments"]):
     Those that `sandbox` names, and generated ones (`addressed`, looked for below `folders`, then from the current one),
     run in confined worker processes (docs/sandbox.md), of which there are no more at a time than `sandbox` says: the
     environment that was asked the longest ago gives up its own. As a context manager it ends their processes.
-    `hash_seed` is that of Python in them.
+    `hash_seed` is that of Python in them. Without `trust`, an environment whose code or command would run with all
+    rights of this user is refused: a file of tasks may come from anywhere, and name any.
     """
 
-    def __init__(self, sandbox: Sandbox | None = None, *folders: Path, hash_seed: int = 0) -> None:
-        self.sandbox, self.folders, self._hash_seed = sandbox, folders, hash_seed
+    def __init__(self, sandbox: Sandbox | None = None, *folders: Path, hash_seed: int = 0, trust: bool = True) -> None:
+        self.sandbox, self.folders, self._hash_seed, self._trust = sandbox, folders, hash_seed, trust
         self._confiner: Any = None  # runs environments in processes that can do no harm
         self._made: dict[str, Environment] = {}
 
@@ -55,6 +56,10 @@ class Environments(AbstractContextManager["Environments"]):
         for extension in extensions():
             known |= extension.environments
         endings = sorted((ending for ending in known if ending[0] in "/."), key=len, reverse=True)
+        confined = (self.sandbox is not None and name in self.sandbox.environments) or addressed.address_of(name)
+        if not self._trust and not confined and (":" in name or (name.endswith(tuple(endings)) and name[-1] != "/")):
+            what = "these tasks have its code run, or a command that it names, with all rights of this user"
+            raise UserError(what, where=where, remedy="look at it, then add --trust, or confine it (docs/sandbox.md)")
         for ending in endings:
             if name.endswith(ending):
                 environment: Environment = named_function(known[ending], where=where)(name)

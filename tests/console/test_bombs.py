@@ -166,8 +166,8 @@ def test_a_compressed_archive_of_weights_is_not_unpacked(tmp_path: Path) -> None
     torch = pytest.importorskip("torch")
     from rods.trainer.weight_files import load_tensors
 
-    torch.save({"a": torch.zeros(3)}, tmp_path / "plain.pt")
-    assert load_tensors(tmp_path / "plain.pt")["a"].tolist() == [0, 0, 0]
+    torch.save({"a": torch.zeros(30_000)}, tmp_path / "plain.pt")
+    assert load_tensors(tmp_path / "plain.pt")["a"].shape == (30_000,)
     with zipfile.ZipFile(tmp_path / "plain.pt") as plain, zipfile.ZipFile(tmp_path / "bomb.pt", "w") as bomb:
         for name in plain.namelist():
             bomb.writestr(name, plain.read(name), zipfile.ZIP_DEFLATED)

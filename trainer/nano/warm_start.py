@@ -74,8 +74,10 @@ def make(config: Config, folder: Path, progress: Progress | None = None) -> Path
         making = tempfile.TemporaryDirectory(prefix=".making-", dir=folder.parent, ignore_cleanup_errors=True)
     with making:
         chat, encoded = demonstrated(config)
-        chat.tokenizer.save_pretrained(making.name)
-        trained(config, chat, encoded, progress).save_pretrained(making.name)
+        policy = trained(config, chat, encoded, progress)
+        with explained("cannot keep the warm-started policy", folder.parent, remedy):
+            chat.tokenizer.save_pretrained(making.name)
+            policy.save_pretrained(making.name)
         try:
             Path(making.name).rename(folder)
         except OSError:

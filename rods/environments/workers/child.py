@@ -17,7 +17,7 @@ import orjson
 
 from rods.deadlines import WORKER_CALL, WORKER_STALLED, WORKER_START
 from rods.environments.workers.serving import COMPLAINT, HEADER
-from rods.errors import BrokenEnvironment, InfrastructureError, RodsError
+from rods.errors import BrokenEnvironment, InfrastructureError, RodsError, UserError
 
 _CHUNK = 1 << 16
 _OPENING_BYTES = 16 << 20  # of the answer to an opening request
@@ -66,6 +66,9 @@ class Order:
 
 class Child:
     def __init__(self, order: Order) -> None:
+        if not os.access(sys.executable, os.X_OK):
+            what = f"this user may not run {os.path.realpath(sys.executable)}, and worker processes need it"
+            raise UserError(what, where=sys.executable, remedy="install Python, and rods, where this user may read")
         confinement = order.confinement
         told = {**asdict(replace(order, confinement=None)), "quiet": confinement is not None}
         handed: list[socket.socket] = []

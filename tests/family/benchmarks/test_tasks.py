@@ -90,7 +90,7 @@ def test_two_endpoints_on_a_world_of_one_s_own_are_compared_in_pairs(
     for name, policy in (("idle", idle), ("knowing", knowing(known))):
         with answering(policy) as url:
             told = ["--url", url, "--model", name, "--samples", "2", "--patience", "1"]
-            found[name] = reported(capsys, "run", name, "--tasks", "tasks.jsonl", *told)
+            found[name] = reported(capsys, "run", name, "--tasks", "tasks.jsonl", "--trust", *told)
         scores = found[name]["scores"]["all"]["all"]
         api = evaluate("tasks.jsonl", policy, rollouts=2)
         assert (scores["progress"]["mean"], *scores["progress"]["interval"]) == (
@@ -121,7 +121,19 @@ def test_two_endpoints_on_a_world_of_one_s_own_are_compared_in_pairs(
 @pytest.mark.slow
 def test_an_evaluation_goes_on_where_its_endpoint_failed(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
     known = [scripted(task, "this test") for task in read_tasks(Path("tasks.jsonl"))]
-    arguments = ["run", "e", "--tasks", "tasks.jsonl", "--model", "m", "--patience", "0.2", "--in-flight", "1"]
+    arguments = [
+        "run",
+        "e",
+        "--tasks",
+        "tasks.jsonl",
+        "--trust",
+        "--model",
+        "m",
+        "--patience",
+        "0.2",
+        "--in-flight",
+        "1",
+    ]
     with answering(knowing(known), fails_after=12) as url:
         assert run([*arguments, "--url", url]) == 5
     done = {episode.key for episode in episodes(Path("e"))}
@@ -168,7 +180,7 @@ def test_weights_and_a_run_s_checkpoint_play_the_tasks_of_a_file(
 def test_what_belongs_to_bfcl_is_refused(
     library: Path, capsys: pytest.CaptureFixture[str], options: list[str], why: str
 ) -> None:
-    told = ["--tasks", "tasks.jsonl", "--url", "http://127.0.0.1:9/v1", "--model", "m", *options]
+    told = ["--tasks", "tasks.jsonl", "--trust", "--url", "http://127.0.0.1:9/v1", "--model", "m", *options]
     assert run(["run", "e", *told]) == 2
     assert why in capsys.readouterr().err
 
@@ -180,7 +192,7 @@ def test_tasks_for_another_version_of_their_world_are_refused(
     line["environment"]["hash"] = "0" * 20
     line.pop("id", None)
     (library / "old.jsonl").write_text(json.dumps(line) + "\n")
-    told = ["--tasks", "old.jsonl", "--url", "http://127.0.0.1:9/v1", "--model", "m"]
+    told = ["--tasks", "old.jsonl", "--trust", "--url", "http://127.0.0.1:9/v1", "--model", "m"]
     assert run(["run", "e", *told]) == 2
     assert "rods data rehash" in capsys.readouterr().err
     assert not (library / "e").exists()

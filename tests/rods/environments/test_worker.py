@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from pathlib import Path
@@ -178,3 +179,31 @@ def _state(pid):
         return Path(f"/proc/{pid}/stat").read_text().split()[2]
     except OSError:
         return "gone"
+
+
+def test_an_interpreter_that_this_user_may_not_run_is_named(tmp_path):
+    """As where it lies in root's own folder, and an ordinary user starts workers."""
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    (closed / "python").symlink_to(sys.executable)
+    told = """
+        import os, sys
+        from rods.environments.workers.child import Child, Order
+        from rods.errors import UserError
+        sys.executable = sys.argv[1]
+        if not os.getuid():
+            os.setuid(65534)
+        try:
+            Child(Order("tests.rods.environments.misbehaving:do"))
+        except UserError as error:
+            print(error)
+    """
+    closed.chmod(0)
+    try:
+        script = textwrap.dedent(told)
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(closed / "python")], capture_output=True, text=True, timeout=60
+        )
+    finally:
+        closed.chmod(0o700)
+    assert "this user may not run " in done.stdout and "→ install Python" in done.stdout, done.stderr

@@ -2,13 +2,16 @@
 
 import re
 import shutil
+from pathlib import Path
 
 import orjson
 import pytest
 
+from rods.config import Sandbox
+from rods.console.main import run
 from rods.environments.base import reference
 from rods.environments.loading import Environments
-from rods.errors import UserError
+from rods.errors import RodsError, UserError
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.generating import draw_task, open_task
 from rods.family.simulation.repository import shipped
@@ -262,3 +265,44 @@ def test_tasks_that_are_judged_at_the_end_are_looked_over(tmp_path):
     (tmp_path / "tasks.jsonl").write_bytes(orjson.dumps({**sound, "environment": {"name": "desk"}}))
     report, lines = rehashed(tmp_path / "tasks.jsonl", ENVIRONMENTS)
     assert not report.ok or orjson.loads(lines)["environment"]["hash"] == desk.hash
+
+
+@pytest.mark.parametrize("verb", ["check", "rehash"])
+def test_the_code_of_a_world_that_tasks_name_runs_only_when_it_is_trusted(
+    tmp_path, monkeypatch, capsys, template, verb
+):
+    assert template.is_dir() and run(["init", str(tmp_path / "ours")]) == 0
+    shutil.copytree(tmp_path / "ours", tmp_path / "theirs")
+    monkeypatch.chdir(tmp_path / "theirs")
+    ran = Path("ran")
+    with Path("world.py").open("a") as world:
+        world.write(f"\nfrom pathlib import Path\nPath({str(ran.absolute())!r}).touch()\n")
+    before = Path("tasks.jsonl").read_bytes()
+    assert run(["data", verb, "tasks.jsonl"]) == 1
+    said = "".join(capsys.readouterr())
+    assert "environment 'world.py:environment': these tasks have its code run" in said and "add --trust" in said
+    assert not ran.exists() and Path("tasks.jsonl").read_bytes() == before
+    assert run(["data", verb, "tasks.jsonl", "--trust"]) in (0, 1)
+    assert ran.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [
+        ("desk", False),
+        ("os:abort", True),
+        ("theirs.py:world", True),
+        pytest.param("theirs.json", True, marks=pytest.mark.needs("mcp")),
+        pytest.param("theirs.openenv.json", True, marks=pytest.mark.needs("openenv")),
+        ("nowhere", False),
+        (f"environments/{'a' * 20}/world.py:environment", False),
+        ("confined.py:world", False),
+    ],
+)
+def test_what_needs_trust(name, refused):
+    try:
+        Environments(Sandbox(environments=("confined.py:world",)), trust=False).load(name)
+        why = ""
+    except RodsError as error:
+        why = str(error)
+    assert ("add --trust" in why) is refused, why

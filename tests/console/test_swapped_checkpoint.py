@@ -1,0 +1,54 @@
+"""`rods verify` finds a checkpoint that was swapped for another one of the same run."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from rods.buffers.audit.verify import verify
+from rods.buffers.checkpoints import Checkpoints
+
+
+def checkpoints(run: Path) -> list[Path]:
+    """The folders, the newest last."""
+    return [saved.folder for saved in Checkpoints(run).named(lambda attempt, step: True)]
+
+
+def all_of_it(older: Path, newer: Path) -> None:
+    shutil.rmtree(newer)
+    shutil.copytree(older, newer)
+
+
+def with_a_manifest_that_fits(older: Path, newer: Path) -> None:
+    known = orjson.loads((newer / "manifest.json").read_bytes())
+    all_of_it(older, newer)
+    taken = orjson.loads((newer / "manifest.json").read_bytes())
+    (newer / "manifest.json").write_bytes(orjson.dumps(known | {"files": taken["files"]}))
+
+
+def its_files(older: Path, newer: Path) -> None:
+    shutil.rmtree(newer / "policy")
+    shutil.copytree(older / "policy", newer / "policy")
+
+
+@pytest.mark.parametrize("swap", [all_of_it, with_a_manifest_that_fits, its_files])
+def test_a_swapped_checkpoint_is_found(run_copy: Path, swap: Callable[[Path, Path], None]) -> None:
+    assert verify(run_copy).problems == []
+    *_, older, newer = checkpoints(run_copy)
+    swap(older, newer)
+    (problem,) = verify(run_copy).problems
+    assert f"checkpoints/{newer.name}" in str(problem) and "not the checkpoint that the trainer recorded" in str(
+        problem
+    )
+
+
+def test_each_checkpoint_of_a_run_is_on_record(run_copy: Path) -> None:
+    assert not [note for note in verify(run_copy).notes if "no record names it" in note]
+    newest = checkpoints(run_copy)[-1]
+    shutil.copytree(newest, newest.with_name("step_00000099.a1"))
+    (note,) = (note for note in verify(run_copy).notes if "no record names it" in note)
+    assert "step_00000099.a1" in note
