@@ -54,7 +54,6 @@ BOMBS: dict[str, tuple[Bomb, ...]] = {
     "feedback.jsonl": (Bomb("feedback.jsonl"),),
     "dropped.jsonl": (Bomb("dropped.jsonl"),),
     "extensions.jsonl": (Bomb("extensions.jsonl"),),
-    "control.jsonl": (Bomb("control.jsonl"),),
     "admitted.jsonl": (Bomb("admitted.jsonl"),),
     "operation.<process>.jsonl": (Bomb("operation.trainer.jsonl", ("console", "recover", "RUN")),),
     "usage.<process>.jsonl": (Bomb("usage.daemon.jsonl", ("console", "cost", "RUN")),),
