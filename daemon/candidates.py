@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal
 
 from rods.composing.records import BoundCall, ComposeError, Draft
@@ -23,6 +23,7 @@ class VariantJob(Generic[V]):
     seed: V
     root: V  # the original that the lineage began with
     generation: int  # the variant's own: the seed's + 1
+    aim: Mapping[str, Any] = field(default_factory=dict)  # where it is to go, as its pick says (`why.aim`)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from rods.daemon.authors.procedural import ProceduralAuthor
 from rods.daemon.candidates import FormedTask, Rejection, StageName, VariantJob, plain, with_blanks
 from rods.environments.base import Environment
 from rods.errors import InfrastructureError, UserError
-from rods.extension import extensions
+from rods.extension import aims_of, extensions
 from rods.faults import FINAL, PATCHABLE
 from rods.gates import check
 from rods.gates.ground_truth import abridged, brief
@@ -250,22 +250,29 @@ class _Staged(_Writing[Task, StagedAuthor]):
     """The variant of a task with ground truth, through the stages."""
 
     async def _candidate(self) -> Task:
-        settings, seed = self.config.pipeline, self.job.seed
-        self.stage = "plan"
-        given = replace(self._given(), profile=await self.pipeline.shape(self.environment, self.job.root))
-        draft = await self._draft(given)
+        job, settings, self.stage = self.job, self.config.pipeline, "plan"
+        aims = aims_of(self.config) if job.aim else None
+        target = await self.pipeline.shape(self.environment, job.root if aims is None else job.seed)
+        given = replace(self._given(), profile=target)
+        if aims is not None:
+            try:
+                given = await in_thread(self.pipeline.threads, aims.target, given, job.aim)
+            except ComposeError as error:
+                raise Rejection.by("plan", error, {}) from error
+        wanted, draft = given.profile.type, await self._draft(given)
         write = self.author.rewrite if settings.rewrite else self.author.queries
-        simple, type = (draft, seed.type) if seed.type in PLAIN else (plain(draft), "base")
+        simple, type = (draft, wanted) if wanted in PLAIN else (plain(draft), "base")
         texts = await self._stage("rewrite", write(given, simple), simple)
         candidate = await self._accepted(given, simple, texts, type, settings.refine_cycles)
-        if seed.type not in PLAIN:
-            candidate = await self._accepted(given, draft, with_blanks(draft, candidate.texts), seed.type, 0)
+        if wanted not in PLAIN:
+            candidate = await self._accepted(given, draft, with_blanks(draft, candidate.texts), wanted, 0)
         self.stage = "admission"
         shape = candidate.checked.profile
         if shape is None:
             shape = await in_thread(self.pipeline.threads, profile, self.environment, candidate.task)
         plan, far = draft.plan.as_json(), distance(given.profile, shape)
         planned = {"plan": plan, "narrative": plan["narrative"], "profile_distance": far}
+        planned |= {"aim": dict(given.aim)} if given.aim else {}
         return self._admitted(abridged(candidate.task), planned, {"judge": candidate.reason})
 
     async def _draft(self, given: Assignment[Task]) -> Draft:
@@ -301,7 +308,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
                 mendable = settings.feedback and error.type in PATCHABLE and error.function not in mended
                 if mendable:
                     mended.add(error.function)
-                    world = state if state is not None else dict(self.job.seed.state or {})
+                    world = state if state is not None else dict(given.seed.state or {})
                     try:
                         state = await self.author.patch(given, planned, world, error)
                     except ComposeError:
@@ -333,7 +340,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         stage: StageName = "judge" if type in PLAIN else "adversarial"
         task = await self._stage(stage, self.author.form(given, draft, texts, type), draft)
         gates = self.config.gates
-        if type != self.job.seed.type:  # an intermediate form: shape and neighbours are asked of the final one
+        if type != given.profile.type:  # an intermediate form: shape and neighbours are asked of the final one
             gates = gates.model_copy(update={"profile": False, "contamination": False})
         try:
             checked = await in_thread(self.pipeline.threads, self._checked, given, task, gates)

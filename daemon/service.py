@@ -374,7 +374,8 @@ class Service:
             kind = next(kind for kind in self.writers.kinds if kind.matches(seed))
             author = kind.author(self.writers.asking, environment, seed, pick.pick, index)
             root = self.originals.get(seed.provenance.get("root", ""), seed)
-            job = VariantJob(pick.pick, index, seed, root, pick.record["why"]["generation"] + 1)
+            why = pick.record["why"]
+            job = VariantJob(pick.pick, index, seed, root, why["generation"] + 1, why.get("aim", {}))
             return await self.pipeline.write(job, author, environment, admit, reject)
         except ComposeError as error:  # there is no author for it
             reject(Rejection("plan", error.type, error.as_json()))

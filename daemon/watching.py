@@ -13,9 +13,10 @@ from pathlib import Path
 from rods.buffers.run.heartbeat import read_heartbeat
 from rods.buffers.run.run import Run
 from rods.buffers.state import ClosedStep, RunState
+from rods.extension import aims_of
 from rods.gates import varied
 from rods.rules.curriculum import selects, stage_rules
-from rods.rules.selection import TaskFacts, signals
+from rods.rules.selection import TaskFacts, reads_windows, signals, whole_pool
 from rods.rules.tracker import Window
 from rods.rules.zones import TaskSignal
 from rods.tasks import AnyTask
@@ -43,16 +44,20 @@ class Watch:
                 if not self.lockstep:
                     self._pending.clear()
                 self._pending.append(step)
-                if self.lockstep and self._reads_windows:
+                if self.lockstep and reads_windows(self.run.config):
                     self._windows[step.step] = self._windows_of(step)
         if state.rewound:
             self._pending = [step for step in self._pending if state.live(step.attempt, step.step)]
         if not state.merged and state.epoch == epoch:
             return False
         rising = self.run.config.selection.order == "rising"
+        aimed = aims_of(self.run.config) is not None
         self.active = {
             member.task_id: TaskFacts(
-                member.type, member.generation, len(state.task(member.task_id).goal_calls) if rising else 0
+                member.type,
+                member.generation,
+                len(state.task(member.task_id).goal_calls) if rising else 0,
+                state.task(member.task_id) if aimed else None,
             )
             for member in state.active.values()
             if member.task_id not in self._unvaried
@@ -77,37 +82,25 @@ class Watch:
             step.step != self.state.last_step or not self.state.static_pool_due or self.state.unvisited()
         ):
             return []
-        if not self._reads_windows:
+        if not reads_windows(config):
             return signals(step.groups, config.selection) if step.counts(config.zones) else []
         windows = self._windows_of(step) if windows is None else windows
         shown = {group.lineage or group.interface for group in step.groups}
         begun = self.state.pool.epochs[-1].step if config.pool.static else 0
         choices: list[TaskSignal] = []
-        for task in self.active if self._whole_pool else _played(step):
+        for task in self.active if whole_pool(config) else _played(step):
             window = windows.get(task)
             # what was shown otherwise says nothing here
             known = window is not None and window.lineage in shown and window.last_step > begun
             choices.append(window.signal(config.zones.probe) if window and known else TaskSignal(task, None))
         return choices
 
-    @property
-    def _reads_windows(self) -> bool:
-        """Whether selection reads the tracker's windows rather than the step's own groups."""
-        config = self.run.config
-        return self._whole_pool or config.zones.probe == "window" or config.selection.order == "forgetting"
-
-    @property
-    def _whole_pool(self) -> bool:
-        """Whether selection looks at more than the step's own tasks."""
-        config = self.run.config
-        return config.pool.static or config.selection.candidates == "pool" or config.selection.blind
-
     def _windows_of(self, step: ClosedStep) -> dict[str, Window]:
         """The windows that selection may need after `step`, as the tracker has them now. In lockstep, where many steps
         may wait, they are taken when the step is read: what a step's picks are may not depend on when that was."""
         tracker = self.state.tracker
         tasks: Iterable[str] = _played(step)
-        if self._whole_pool:
+        if whole_pool(self.run.config):
             tasks = tracker.tasks if self.lockstep else self.active
         return {task: window for task in tasks if (window := tracker.window(task)) is not None}
 

@@ -66,6 +66,20 @@ class EpochNotes(Protocol):
         """What the epoch with this closing record fixes for its steps. Raises Damage where the logs lack it."""
 
 
+class Aims(Protocol):
+    """Says of every pick of a run where its variants are to go from their seed, and leads them there. Tasks below the
+    boundary are candidates then, too."""
+
+    def picks(self, ranked: Sequence[Any], active: Mapping[str, Any], within: Callable[..., Any]) -> Sequence[Any]:
+        """The picks of a step (rods.rules.selection.Pick), best first, each with its `why.aim`, JSON: of the candidates
+        `ranked`, tasks of the pool `active` (TaskFacts). `within(ranked)` has those that quotas leave."""
+
+    def target(self, given: Any, aim: Record) -> Any:
+        """The assignment of an attempt (rods.daemon.authors.base) as the pick's `aim` has it: with another profile to
+        write, or another seed, and `aim` for the variant's provenance. `given.profile` is the seed's. Raises
+        ComposeError where nothing leads there."""
+
+
 class DaemonWork(Protocol):
     """Jobs that a daemon does beside picks, one at a time; they wait for no worker."""
 
@@ -226,6 +240,11 @@ class Extension:
         it cannot be run again. Raises InfrastructureError where a world or a player broke."""
         return None
 
+    def aims(self, config: Any) -> Aims | None:
+        """Where variants go from their seeds; None: they have the shape of their root. One extension of a run at most
+        says so."""
+        return None
+
     def held(self, task: Any) -> int:
         """How many of the checks of `task`, one that this extension `varies`, hold when nothing has been done."""
         return 0
@@ -259,6 +278,17 @@ def _given(part: Callable[[Extension], Any]) -> dict[str, Any]:
     """What the extensions give that give anything, by name."""
     parts = {extension.name: part(extension) for extension in extensions()}
     return {name: given for name, given in parts.items() if given is not None}
+
+
+def aims_of(config: Any) -> Aims | None:
+    """Where variants of a run with this configuration go from their seeds (`Extension.aims`)."""
+    return next(iter(_given(lambda extension: extension.aims(config)).values()), None)
+
+
+def aim_words(provenance: Record) -> str:
+    """Where a variant went from its seed, such as "harder by chain"; "" where its provenance says nothing of it."""
+    aim = provenance.get("aim") or {}
+    return " by ".join(str(aim[part]) for part in ("direction", "operator") if part in aim)
 
 
 def new_folds(config: Any) -> dict[str, StepFold]:

@@ -19,6 +19,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "new_world": ("family/new_world",),
     "supervised": ("family/supervised",),
     "trials": ("family/trials",),
+    "aiming": ("family/aiming",),
 }
 GONE = [part for part, (own, *_) in PARTS.items() if not (ROOT / own).is_dir()]
 GONE_FOLDERS = tuple(folder for folders in PARTS.values() for folder in folders if not (ROOT / folder).is_dir())

@@ -44,6 +44,7 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ("simulation", "", ("env", "check", "repository"), "unknown environment"),
     ("export", "", ("export", "run", "tables"), "export"),
     ("new_world", "", ("init", "library"), "init"),
+    ("aiming", "[aiming]\non = true\n", NEW, "run.toml: aiming: unknown key"),
     ("simulation", "", ("env", "check", "documents/"), "nothing that is installed reads such a description"),
 ]
 PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")

@@ -14,7 +14,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from rods.analysis.profile import Profile
@@ -40,7 +40,8 @@ class Assignment(Generic[V]):
     not others, `narrative` that a story is to tie its turns together.
     `failures` and `blocked` are what went wrong so far with this variant (004 Appendix F): structured errors and the
     cumulative blocklist of functions; both stay empty in blind retry. `profile` is that of the root's ground-truth
-    calls; `plan_number` counts the plans of this attempt.
+    calls, or that to which its pick's `aim` leads, with the type to write; `words` say so to a model.
+    `plan_number` counts the plans of this attempt.
     """
 
     environment: Environment
@@ -54,6 +55,8 @@ class Assignment(Generic[V]):
     profile: Profile = NO_CALLS
     plan_number: int = 0
     narrative: bool = True
+    aim: Mapping[str, Any] = field(default_factory=dict)  # for the variant's provenance; empty: no pick aims
+    words: str = ""
 
     @property
     def problem(self) -> str:
@@ -131,7 +134,7 @@ class StagedAuthor(Author, Protocol):
         """Stage IV's refinement: the turn of `defect` in new words, the others as they are."""
 
     async def form(self, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType) -> Task:
-        """The draft as a task: in the plain form (`base`), and in stage V in the form of the seed's type. Provenance
+        """The draft as a task: in the plain form (`base`), and in stage V in the form of the wanted type. Provenance
         records the `results` of its calls, one list of texts a turn: the gates' run has to give them again."""
 
     async def judge(

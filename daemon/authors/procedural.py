@@ -29,7 +29,7 @@ def sketch(catalogue: Catalogue, given: Assignment[Task], rng: random.Random, tr
         catalogue,
         given.environment,
         given.profile,
-        given.seed.type,
+        given.profile.type,
         seed=given.seed,
         limits=given.limits,
         blocked=given.blocked,

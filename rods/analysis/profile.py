@@ -6,8 +6,8 @@ that a variant must pass against the root of its lineage (docs/gates.md).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -46,10 +46,12 @@ class Node:
 
 @dataclass(frozen=True)
 class Profile:
-    """`turns[t]` holds the nodes of turn t in order; an empty turn is one in which no call is right."""
+    """`turns[t]` holds the nodes of turn t in order; an empty turn is one in which no call is right. Of a profile to
+    write, `lacks` says what a variant's lacks beside being isomorphic to it."""
 
     type: TaskType
     turns: tuple[tuple[Node, ...], ...]
+    lacks: "Callable[[Profile], list[str]] | None" = field(default=None, compare=False, repr=False)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -62,7 +64,7 @@ class Profile:
     @cached_property
     def depth(self) -> int:
         """Calls on the longest path along which results feed arguments; 1 when none does, 0 without calls."""
-        return longest_chain((node.position, node.producers) for node in self.nodes)
+        return max(chains((node.position, node.producers) for node in self.nodes).values(), default=0)
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -133,12 +135,12 @@ TURNS, GRAPH, DEPTH, SOURCES = 0.3, 0.4, 0.15, 0.15
 ROUNDS = 2  # of Weisfeiler-Lehman refinement: a node sees what lies two flows away
 
 
-def longest_chain(calls: Iterable[tuple[Position, Iterable[Position]]]) -> int:
-    """Calls on the longest path from producer to consumer. `calls`: positions in execution order, with producers."""
+def chains(calls: Iterable[tuple[Position, Iterable[Position]]]) -> dict[Position, int]:
+    """Calls on the longest path from a producer to each call. `calls`: positions in execution order, with producers."""
     reached: dict[Position, int] = {}
     for position, producers in calls:
         reached[position] = 1 + max((reached[producer] for producer in producers), default=0)
-    return max(reached.values(), default=0)
+    return reached
 
 
 def distance(a: Profile, b: Profile) -> float:
@@ -165,7 +167,7 @@ def distance(a: Profile, b: Profile) -> float:
 def isomorphic(root: Profile, variant: Profile, limits: Gates) -> list[str]:
     """Why `variant` is not close enough to `root`; empty when it is: the same number of turns and the same API classes,
     calls per turn within one, and within `limits` its depth, the edges that only one of both has (turn → turn), the
-    distance between the topologies (1 − their Jaccard index), and the distance as a whole."""
+    distance between the topologies (1 − their Jaccard index), the distance as a whole; and what the root `lacks`."""
     reasons = []
     if len(root.turns) != len(variant.turns):
         reasons.append(f"{len(variant.turns)} turns instead of {len(root.turns)}")
@@ -182,7 +184,7 @@ def isomorphic(root: Profile, variant: Profile, limits: Gates) -> list[str]:
         reasons.append(f"topology distance {apart:.3f} is over {limits.profile_topology:g}")
     if (apart := distance(root, variant)) > limits.profile_distance:
         reasons.append(f"profile distance {apart:.3f} is over {limits.profile_distance:g}")
-    return reasons
+    return reasons + (root.lacks(variant) if root.lacks is not None else [])
 
 
 def edges_apart(a: Counter[tuple[int, int]], b: Counter[tuple[int, int]]) -> int:

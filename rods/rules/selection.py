@@ -1,30 +1,34 @@
 """Which tasks become seeds (004 §3.2, Appendices B and R): pure rules over the groups of one step.
 
-A seed is an active task whose latest group lies in the boundary zone of the configured reward. Groups of types have
-quotas; inside each, candidates are ranked by score: by the rewards of now (`proxy`, `variance`), by what was lost
-(`forgetting`), or blind to rewards (`random`, and `rising`: difficulty alone, which rises with the steps of the run).
+A seed is an active task whose latest group lies in the boundary zone of the configured reward, or below it where an
+extension says where variants go (rods.extension.Aims). Groups of types have quotas; inside each, candidates are ranked
+by score: by the rewards of now (`proxy`, `variance`), by what was lost (`forgetting`), or blind to rewards (`random`,
+and `rising`: difficulty alone, which rises with the steps of the run).
 Work is O(candidates): the batch of a step, unless `candidates = "pool"`.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from rods.canonical import keyed_random, rounded
 from rods.config import Config, Selection
+from rods.extension import aims_of
 from rods.observations import Group
 from rods.rules.zones import TaskSignal, group_signal, zone_of
-from rods.tasks import TaskType
+from rods.tasks import AnyTask, TaskType
 
 
 class TaskFacts(NamedTuple):
     """What selection must know of an active task. `generation` is 0 for originals; `difficulty`, the number of its
-    ground-truth calls, is known where `order = "rising"`."""
+    ground-truth calls, is known where `order = "rising"`, `task` where an extension says where variants go."""
 
     type: TaskType
     generation: int = 0
     difficulty: int = 0
+    task: AnyTask | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,16 @@ def signals(groups: Iterable[Group], rules: Selection) -> list[TaskSignal]:
     return [group_signal(group, rules.boundary) for group in latest.values()]
 
 
+def whole_pool(config: Config) -> bool:
+    """Whether selection looks at more than the step's own tasks."""
+    return config.pool.static or config.selection.candidates == "pool" or config.selection.blind
+
+
+def reads_windows(config: Config) -> bool:
+    """Whether selection reads the tracker's windows rather than the step's own groups."""
+    return whole_pool(config) or config.zones.probe == "window" or config.selection.order == "forgetting"
+
+
 def select(
     step: int,
     candidates: Iterable[TaskSignal],
@@ -59,7 +73,8 @@ def select(
     """The seeds of `step`, best first; at most `selection.seeds_per_step`. `candidates`: the step's signals, or with
     `candidates = "pool"` those of all windows (where the order is blind to rewards also of tasks never seen).
     `last_picked`: the step in which a task was last picked (not dropped as stale)."""
-    rules = config.selection
+    rules, aims = config.selection, aims_of(config)
+    below = aims is not None
     if rules.seeds_per_step == 0:
         return []
     ranked: list[Pick] = []
@@ -71,11 +86,13 @@ def select(
         last = last_picked.get(signal.task)
         if last is not None and step - last <= rules.exclusion_steps:
             continue
-        score = _score(step, signal, config) if rules.order != "rising" else _nearness(step, facts, levels, config)
+        by_reward = rules.order != "rising"
+        score = _score(step, signal, config, below) if by_reward else _nearness(step, facts, levels, config)
         if score is not None:
             ranked.append(Pick(step, signal.task, facts.type, score, _why(signal, facts, rules)))
     ranked.sort(key=lambda pick: (-pick.score, pick.task))
-    return _within_quotas(ranked, rules)
+    within = partial(_within_quotas, rules=rules)
+    return within(ranked) if aims is None else list(aims.picks(ranked, active, within))
 
 
 def reachable_maximum(rules: Selection, types: Iterable[TaskType]) -> int:
@@ -87,8 +104,8 @@ def reachable_maximum(rules: Selection, types: Iterable[TaskType]) -> int:
     return min(rules.seeds_per_step, reached * rules.quota_per_group())
 
 
-def _score(step: int, signal: TaskSignal, config: Config) -> float | None:
-    """The task's score in [0, 1]; None when it is no seed."""
+def _score(step: int, signal: TaskSignal, config: Config, below: bool) -> float | None:
+    """The task's score in [0, 1]; None when it is no seed. `below`: tasks below the boundary are seeds, too."""
     rules, moments = config.selection, signal.moments
     if signal.truncated:
         return None
@@ -101,10 +118,10 @@ def _score(step: int, signal: TaskSignal, config: Config) -> float | None:
         if zone == "mastered" or signal.best is None or zone_of(signal.best, config.zones) != "mastered":
             return None
         return rounded(signal.best - moments.mean)
-    if zone != "boundary":
+    if zone != "boundary" and not (below and zone == "too_hard"):
         return None
     spread = signal.advantage if rules.order == "advantage" else moments.variance
-    if spread is None or (rules.skip_zero_variance and spread == 0):
+    if spread is None or (rules.skip_zero_variance and spread == 0 and zone == "boundary"):
         return None
     if rules.order == "advantage":  # has no bound of its own
         return rounded(spread / (1 + spread))

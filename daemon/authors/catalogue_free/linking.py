@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 from rods.analysis.flows import Flow, infer
-from rods.analysis.profile import Position, longest_chain
+from rods.analysis.profile import Position, chains
 from rods.composing.bind import Choice, Chooser, realise, spoken
 from rods.composing.catalogue import Catalogue, Scene
 from rods.composing.records import ComposeError, Draft, Plan
@@ -39,7 +39,7 @@ def tool_options(
     linked = {position for producer, consumer, _ in given.profile.edges for position in (producer, consumer)}
     turns = list[list[list[str]]]()
     for turn, nodes in enumerate(given.profile.turns):
-        open_value = given.seed.type == "miss_param" and turn > 0 and not given.profile.turns[turn - 1]
+        open_value = given.profile.type == "miss_param" and turn > 0 and not given.profile.turns[turn - 1]
         places = list[list[str]]()
         for node in nodes:
             options = [node.tool] if given.same else [name for name, tool in tools.items() if tool.group == node.group]
@@ -173,11 +173,12 @@ def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Dr
 
 def depth(draft: Draft) -> int:
     """Calls on the longest path along which results feed arguments (as `Profile.depth`)."""
-    return longest_chain(
+    reached = chains(
         ((turn, index), [flow.origin for flow in bound.flows.values() if flow.origin is not None])
         for turn, calls in enumerate(draft.turns)
         for index, bound in enumerate(calls)
     )
+    return max(reached.values(), default=0)
 
 
 def _only_said(parameter: Parameter) -> bool:

@@ -170,9 +170,9 @@ async def form(context: Context, given: Assignment[Task], draft: Draft, texts: T
 
 
 async def check_form(context: Context, given: Assignment[Task], draft: Draft) -> None:
-    """Raises ComposeError("no_pattern") for a draft of which the form of the seed's type cannot be made, before
+    """Raises ComposeError("no_pattern") for a draft of which the form of the wanted type cannot be made, before
     anybody words it: what will be said is taken to be what must be said."""
-    type, tools = given.seed.type, given.environment.tools()
+    type, tools = given.profile.type, given.environment.tools()
     if type == "base":
         return
     texts = tuple(

@@ -131,7 +131,7 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
     fields = {
         "functions": "\n".join(showing.purpose(catalogue, name) for name in names),
         "schemas": showing.schemas(tools[name] for name in sorted(set(_tools(catalogue, [names])))),
-        "pattern": _places(wanted) + _links(given, wanted),
+        "pattern": _places(wanted) + _links(given, wanted) + (given.words and f"\n{given.words}"),
         "refused": "\n".join(f"{name}: {text[:REFUSAL]}" for name, text in refused.items()),
         "tools": ", ".join(given.profile.tools),
         "root": showing.excerpt("\n".join(given.root.script), TOLD),
@@ -187,7 +187,7 @@ def _from_recipes(
         again = turn > 0 and not chosen[turn - 1]  # the turn before asks for the same and cannot be served
         for recipe in recipes:
             later.pop(0)
-            lacking = again and deniable(catalogue, (recipe,), given.seed.type, before)
+            lacking = again and deniable(catalogue, (recipe,), given.profile.type, before)
             needed = frozenset[str]().union(*(other.needs.union(other.when, other.unless) for other in later))
             groups = Counter(tools[name].group for name in recipe.tools)
             options = [
@@ -196,8 +196,8 @@ def _from_recipes(
                 if other not in recipes
                 and _exchangeable(recipe, other, table, turn, needed)
                 and not given.blocked.intersection((other.name, *other.tools))
-                and not (other.short and given.seed.type == "long_context")
-                and (not lacking or deniable(catalogue, (other,), given.seed.type, before))
+                and not (other.short and given.profile.type == "long_context")
+                and (not lacking or deniable(catalogue, (other,), given.profile.type, before))
                 and Counter(tools[name].group for name in other.tools) == groups
                 and (other.tools == recipe.tools if given.same else not avoided.intersection(other.tools))
             ]
@@ -234,7 +234,7 @@ def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tu
 
 def _check(catalogue: Catalogue, given: Assignment[Task], wanted: Pattern, chosen: Sequence[Sequence[str]]) -> None:
     """Raises Unreadable where chosen functions do not fit their places and each other."""
-    type, recipes, table = given.seed.type, catalogue.recipes, Table()
+    type, recipes, table = given.profile.type, catalogue.recipes, Table()
     for turn, (places, names) in enumerate(zip(wanted.turns, chosen, strict=True)):
         here = f"turn {turn + 1}"
         if len(names) != len(places):

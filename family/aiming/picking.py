@@ -1,0 +1,71 @@
+"""Which way a seed's variants go, and the assignment that leads there: pure functions of what they are given."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rods.canonical import keyed_random, rounded
+from rods.composing.records import ComposeError
+from rods.daemon.authors.base import Assignment
+from rods.family.aiming.operators import TABLES, applicable, led, measures
+from rods.family.aiming.settings import Aiming
+from rods.rules.selection import Pick, TaskFacts
+from rods.rules.zones import zone_of
+from rods.tasks import AnyTask, Task
+
+SIDEWAYS: Mapping[str, Any] = {"direction": "sideways"}
+
+
+class Directions:
+    """Where variants of a run with this configuration go (rods.extension.Aims)."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+        self.rules: Aiming = config.aiming
+
+    def aim(self, step: int, task: AnyTask, mean: float | None) -> dict[str, Any] | None:
+        """Where variants of a task go whose mean reward at `step` was `mean` (None: it has none yet):
+        `{"direction": …, "operators": […]}`, the operators in the order in which attempts take them, or sideways where
+        the mean lies between the bounds or no operator applies. None for a task below the boundary without one that
+        makes it easier."""
+        direction, too_hard = "sideways", False
+        if mean is not None:
+            too_hard = zone_of(mean, self.config.zones) == "too_hard"
+            if too_hard or mean < self.rules.soften_below:
+                direction = "easier"
+            elif mean > self.rules.harden_above:
+                direction = "harder"
+        may = applicable(self.rules, measures(task.type, task.calls)) if isinstance(task, Task) else []
+        if not (operators := [operator for operator in may if TABLES[operator]["direction"] == direction]):
+            return None if too_hard else dict(SIDEWAYS)
+        keyed_random(self.config.random_seeds.daemon, "aim", f"{step}-{task.id}").shuffle(operators)
+        return {"direction": direction, "operators": operators}
+
+    def picks(
+        self, ranked: Sequence[Pick], active: Mapping[str, TaskFacts], within: Callable[[Sequence[Pick]], list[Pick]]
+    ) -> list[Pick]:
+        """The picks of a step with `easy_share` of them, rounded up, seeds of easier variants as far as `ranked` has
+        such: those within quotas, then the best ones. The last of the others give way."""
+        aimed = list[Pick]()
+        for pick in ranked:
+            task = active[pick.task].task
+            if task is not None and (aim := self.aim(pick.step, task, pick.why.get("mean"))):
+                aimed.append(replace(pick, why={**pick.why, "aim": aim}))
+        chosen, most = within(aimed), self.config.selection.seeds_per_step
+        easier = [pick for pick in aimed if pick.why["aim"]["direction"] == "easier"]
+        easier.sort(key=lambda pick: pick not in chosen)
+        easier = easier[: math.ceil(rounded(self.rules.easy_share * most))]
+        others = [pick for pick in chosen if pick not in easier][: most - len(easier)]
+        return sorted([*easier, *others], key=lambda pick: (-pick.score, pick.task))
+
+    def target(self, given: Assignment[Task], aim: Mapping[str, Any]) -> Assignment[Task]:
+        """The assignment with the target of one of the pick's operators: an attempt begins with the next one. Raises
+        ComposeError("no_pattern") where none leads from the seed to a variant that may be written."""
+        if not (operators := aim.get("operators", ())):
+            return replace(given, aim=SIDEWAYS)
+        first, rng = (given.key[3] - 1) % len(operators), given.rng("aim")
+        for operator in (*operators[first:], *operators[:first]):
+            if aimed := led(operator, self.rules, given, rng):
+                return aimed
+        raise ComposeError("no_pattern", f"none of {', '.join(operators)} leads from the seed to a variant")
