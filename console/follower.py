@@ -38,7 +38,7 @@ from rods.console.progress import (
     progress_moments,
 )
 from rods.errors import RodsError, UserError
-from rods.extension import new_folds, shown_next, told_of
+from rods.extension import aim_words, new_folds, shown_next, told_of
 from rods.faults import LABELS
 from rods.observations import FORMAT_REWARDS, ROLES, Group, dynamics, label_counts
 from rods.rules.zones import ZONES, Moments, group_signal, zone_of
@@ -97,6 +97,7 @@ class Follower(Progress):
         self.newest_group, self.newest_decision, self.newest_variant = (Latest(self.ids) for _ in range(3))
         self.rules = [""]  # that `decisions` numbers
         self.authors: set[str] = set()  # of variants, as their provenance names the model
+        self.aims: dict[int, str] = {}  # where variants went from their seeds, by task
         self.refused: dict[int, Refused] = {}  # by the seq of a variant in the expanded log
         self.spent: dict[tuple[str, str, str], Spent] = {}  # calls of models, by process, endpoint and stage
         self.latency: dict[tuple[str, str, str], Spread] = {}  # of the same
@@ -397,6 +398,8 @@ class Follower(Progress):
             kind = TASK_TYPES.index(content["type"]) if content.get("type") in TASK_TYPES else UNKNOWN
             if kind != UNKNOWN:
                 self.authors.add(str(provenance.get("model", "?")))
+            if words := aim_words(provenance):
+                self.aims[task] = words
             self.newest_variant.set([task], [len(self.variants)])
             self.variants.append(record["seq"], record["step"], task, seed, provenance.get("generation", 1), kind)
 

@@ -241,8 +241,7 @@ class Extension:
         return None
 
     def aims(self, config: Any) -> Aims | None:
-        """Where variants go from their seeds; None: they have the shape of their root. One extension of a run at most
-        says so."""
+        """Where variants go from their seeds; None: they have their root's shape. At most one extension says so."""
         return None
 
     def held(self, task: Any) -> int:
@@ -287,8 +286,9 @@ def aims_of(config: Any) -> Aims | None:
 
 def aim_words(provenance: Record) -> str:
     """Where a variant went from its seed, such as "harder by chain"; "" where its provenance says nothing of it."""
-    aim = provenance.get("aim") or {}
-    return " by ".join(str(aim[part]) for part in ("direction", "operator") if part in aim)
+    aim = provenance.get("aim")
+    parts = [aim.get("direction"), aim.get("operator")] if isinstance(aim, dict) else []
+    return " by ".join(str(part) for part in parts if part)
 
 
 def new_folds(config: Any) -> dict[str, StepFold]:

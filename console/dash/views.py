@@ -292,6 +292,7 @@ def _told(follower: Follower, row: int, states: NDArray[Any]) -> dict[str, Any]:
         "seed": follower.ids[table["seed"][row]],
         "generation": int(table["generation"][row]),
         "state": str(states[row]),
+        "aim": follower.aims.get(number, ""),
         **_latest(follower, number),
     }
 

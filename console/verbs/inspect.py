@@ -16,6 +16,7 @@ from rods.console.progress import InterfaceVersion
 from rods.console.task_history import TaskHistory, task_episodes, task_history, task_list
 from rods.conversations import Checks, Persona
 from rods.errors import UserError
+from rods.extension import aim_words
 from rods.observations import Dynamics, shares
 from rods.tasks import OpenTask, Task
 
@@ -98,7 +99,8 @@ def _lines(known: TaskHistory) -> list[str]:
         since = f"; admitted by {world['by']}: {world['why'] or 'no reason given'}" if "by" in world else ""
         lines.append(f"world     {made or 'of unknown kind'}; hash {world['hash']}{since}")
     if len(known.lineage) > 1:
-        lines.append("lineage   " + " → ".join(ancestor.id for ancestor in known.lineage))
+        ways = ((ancestor.id, aim_words(ancestor.provenance)) for ancestor in known.lineage)
+        lines.append("lineage   " + " → ".join(f"{name} ({words})" if words else name for name, words in ways))
     if known.variants:
         lines.append("variants  " + ", ".join(known.variants))
     lines.append(f"tools     {', '.join(task.tools)}")

@@ -14,7 +14,6 @@ from rods.buffers.audit.rederivation import Findings
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
-from rods.extension import aim_words
 from rods.family.aiming.operators import faults
 from rods.family.aiming.picking import Directions
 from rods.observations import Group
@@ -27,43 +26,41 @@ def verify(run: Run, findings: Findings, *, replay: bool) -> None:
     that do not lie on the side of their seed that they name."""
     config: Any = run.config
     directions, means = Directions(config), _means(run)
-    tasks: dict[str, AnyTask] = {task.id: task for task in run.tasks}
     written: list[tuple[str, AnyTask]] = []  # pick, variant
     for record in read(run.path / runfolder.EXPANDED):
         with suppress(ValueError):  # the merge refuses it
             written.append((record["pick"], AnyTask.from_json(record["task"])))
-    tasks |= {variant.id: variant for _, variant in written}
-    picked: dict[str, Mapping[str, Any]] = {}
+    tasks = {task.id: task for task in (*run.tasks, *(variant for _, variant in written))}
+    aims: dict[str, tuple[AnyTask, dict[str, Any]]] = {}  # seed, where its variants go; by pick
     for record in read(run.path / runfolder.SEEDS):
         if record["kind"] != "picked" or record["task"] not in tasks:
             continue
-        picked[record["pick"]] = record
         where, why, step = f"{runfolder.SEEDS}, record {record['seq']}", record["why"], record["step"]
         findings.count("aims")
-        mean, known = why.get("mean"), None if means is None else means[step, record["task"]]
-        if known is not None and mean not in known:
+        seed, mean = tasks[record["task"]], why.get("mean")
+        if means is not None and mean not in (known := means[step, seed.id]):
             findings.problem(where, f"says the mean {mean}, and the step's groups give {sorted(known)}")
-        if why.get("aim") != (derived := directions.aim(step, tasks[record["task"]], mean)):
+        if why.get("aim") != (derived := directions.aim(step, seed, mean)):
             findings.problem(where, f"aims at {why.get('aim')}, and the mean {mean} gives {derived}")
+        aims[record["pick"]] = seed, derived or {}
     for pick, variant in written:
-        seed = tasks[picked[pick]["task"]] if pick in picked else None
-        if not isinstance(variant, Task) or not isinstance(seed, Task):
+        if pick not in aims or not isinstance(variant, Task):
             continue
-        where, wanted = f"variant {variant.id}", picked[pick]["why"].get("aim") or {}
-        made = variant.provenance.get("aim") or {}
-        operator = made.get("operator")
-        if made.get("direction") != wanted.get("direction") or operator not in wanted.get("operators", [None]):
-            findings.problem(where, f"went {aim_words(variant.provenance) or 'nowhere'}, and its pick aims at {wanted}")
-        elif replay:
+        (seed, aim), where, made = aims[pick], f"variant {variant.id}", variant.provenance.get("aim")
+        ways = [{"direction": aim["direction"], "operator": operator} for operator in aim.get("operators", ())]
+        if made not in (ways or [aim]):
+            findings.problem(where, f"went {made}, and its pick aims at {aim}")
+        elif replay and isinstance(seed, Task):
             findings.count("aims held to their calls")
             try:
                 world = run.environments.load(variant.environment.name)
                 before, after = profile(world, seed), profile(world, variant)
+                told = isomorphic(before, after, config.gates)
+                if ways:
+                    told = faults(made["operator"], config.aiming, before, after)
             except (KeyError, ValueError) as error:
-                findings.problem(where, f"its calls cannot be held against its seed's: {error}")
-                continue
-            alike = isomorphic(before, after, config.gates)
-            for fault in alike if operator is None else faults(operator, config.aiming, before, after):
+                told = [f"its calls cannot be held against its seed's: {error}"]
+            for fault in told:
                 findings.problem(where, fault)
 
 

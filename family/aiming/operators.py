@@ -46,8 +46,7 @@ def measures(type: TaskType, turns: Sequence[Sized]) -> dict[str, Any]:
 
 def measured(shape: Profile) -> dict[str, Any]:
     """The measures of a profile, its depth too, and how many calls of its last turn take up results of earlier ones."""
-    last = len(shape.turns) - 1
-    taken = sum(count for (turn, later), count in shape.links.items() if turn < later == last)
+    taken = sum(count for (turn, later), count in shape.links.items() if turn < later == len(shape.turns) - 1)
     return {**measures(shape.type, shape.turns), "depth": shape.depth, "taken": taken}
 
 
@@ -77,20 +76,17 @@ def applicable(rules: Aiming, seed: Mapping[str, Any]) -> list[Operator]:
 def led(operator: Operator, rules: Aiming, given: Assignment[Task], rng: random.Random) -> Assignment[Task] | None:
     """The assignment, whose profile is the seed's, with the profile that the operator leads to, and after `cut` with
     what is left of the seed. None: it leads nowhere, as where `cut` meets an environment that shows no state."""
-    shape, seed = given.profile, given.seed
-    if operator not in applicable(rules, measured(shape)):
+    if operator not in applicable(rules, measured(shape := given.profile)):
         return None
-    if operator == "cut":
-        if (rest := _rest(given.environment, seed, rng)) is None:
-            return None
-        seed, made = rest, profile(given.environment, rest)
-    else:
-        made = _edited(operator, shape, rng)
-    lacks, table = partial(faults, operator, rules, shape), TABLES[operator]
+    cut, table = operator == "cut", TABLES[operator]
+    rest = _rest(given.environment, given.seed, rng) if cut else given.seed
+    if rest is None:
+        return None
+    made = profile(given.environment, rest) if cut else _edited(operator, shape, rng)
+    if (lacks := partial(faults, operator, rules, shape))(made):
+        return None
     aim = {"direction": table["direction"], "operator": operator}
-    if lacks(made):
-        return None
-    return replace(given, seed=seed, profile=replace(made, lacks=lacks), aim=aim, words=table["words"])
+    return replace(given, seed=rest, profile=replace(made, lacks=lacks), aim=aim, words=table["words"])
 
 
 def _rest(environment: Environment, seed: Task, rng: random.Random) -> Task | None:
@@ -110,7 +106,7 @@ def _rest(environment: Environment, seed: Task, rng: random.Random) -> Task | No
 
 def _edited(operator: Operator, shape: Profile, rng: random.Random) -> Profile:
     """The profile after one change at a random place where it fits."""
-    type, turns = shape.type, list(shape.turns)
+    type, turns, told = shape.type, list(shape.turns), list[Position]()
     reached = chains((node.position, node.producers) for node in shape.nodes)
     ends = [node for node in shape.nodes if reached[node.position] == shape.depth]
     giving = {producer for node in shape.nodes for producer in node.producers}
@@ -134,14 +130,14 @@ def _edited(operator: Operator, shape: Profile, rng: random.Random) -> Profile:
             gone = rng.choice([node for node in crowded if node.position not in giving] or crowded)
             turns[gone.turn] = tuple(node for node in turns[gone.turn] if node is not gone)
         case "tell":  # the user says what the last calls of the longest chains took from results
-            turns = [tuple(_told(node) if node in ends else node for node in nodes) for nodes in turns]
+            told = [node.position for node in ends]
         case "split":
             turn = rng.choice(several)
             at = rng.randrange(1, len(turns[turn]))
             turns[turn : turn + 1] = [turns[turn][:at], turns[turn][at:]]
         case "serve":
             type, turns = "base", [turns[turn] for turn in asked]
-    return _laid_out(type, turns)
+    return _laid_out(type, turns, told)
 
 
 def _fed(by: Node) -> Node:
@@ -149,21 +145,18 @@ def _fed(by: Node) -> Node:
     return Node(-1, -1, by.tool, by.group, {"": Flow("result", by.position)})
 
 
-def _told(node: Node) -> Node:
-    flows = {name: Flow("user") if flow.source == "result" else flow for name, flow in node.flows.items()}
-    return replace(node, flows=flows)
+def _laid_out(type: TaskType, turns: Sequence[Sequence[Node]], told: Sequence[Position]) -> Profile:
+    """The profile of nodes at new places; the user says what lost calls gave, and to those `told` what any gave."""
+    places = {node.position: (turn, at) for turn, nodes in enumerate(turns) for at, node in enumerate(nodes)}
 
-
-def _laid_out(type: TaskType, turns: Sequence[Sequence[Node]]) -> Profile:
-    """The profile of nodes at new places; the user says what a call gave that is gone."""
-    places: dict[Position | None, Position | None] = {None: None}
-    places |= {node.position: (turn, at) for turn, nodes in enumerate(turns) for at, node in enumerate(nodes)}
-
-    def moved(flow: Flow) -> Flow:
-        return replace(flow, origin=places[flow.origin]) if flow.origin in places else Flow("user")
+    def moved(node: Node, flow: Flow) -> Flow:
+        if flow.origin is None:
+            return flow
+        said = node.position in told or flow.origin not in places
+        return Flow("user") if said else replace(flow, origin=places[flow.origin])
 
     def placed(turn: int, at: int, node: Node) -> Node:
-        return replace(node, turn=turn, index=at, flows={name: moved(flow) for name, flow in node.flows.items()})
+        return replace(node, turn=turn, index=at, flows={name: moved(node, flow) for name, flow in node.flows.items()})
 
     laid = (tuple(placed(turn, at, node) for at, node in enumerate(nodes)) for turn, nodes in enumerate(turns))
     return Profile(type, tuple(laid))

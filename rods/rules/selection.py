@@ -74,7 +74,6 @@ def select(
     `candidates = "pool"` those of all windows (where the order is blind to rewards also of tasks never seen).
     `last_picked`: the step in which a task was last picked (not dropped as stale)."""
     rules, aims = config.selection, aims_of(config)
-    below = aims is not None
     if rules.seeds_per_step == 0:
         return []
     ranked: list[Pick] = []
@@ -87,7 +86,7 @@ def select(
         if last is not None and step - last <= rules.exclusion_steps:
             continue
         by_reward = rules.order != "rising"
-        score = _score(step, signal, config, below) if by_reward else _nearness(step, facts, levels, config)
+        score = _score(step, signal, config, aims is not None) if by_reward else _nearness(step, facts, levels, config)
         if score is not None:
             ranked.append(Pick(step, signal.task, facts.type, score, _why(signal, facts, rules)))
     ranked.sort(key=lambda pick: (-pick.score, pick.task))

@@ -172,8 +172,8 @@ def test_verify_reports_a_variant_that_names_another_direction_or_operator(aimed
         return changed(record, operator=others[0]) if others else record
 
     told = forged(aimed, tmp_path / "turned", EXPANDED, turned)
-    assert "went harder by chain, and its pick aims at {'direction': 'easier'" in told
-    assert "went harder by chain, and its pick aims at {'direction': 'sideways'}" in told
+    chain = "went {'direction': 'harder', 'operator': 'chain'}, and its pick aims at "
+    assert chain + "{'direction': 'easier'" in told and chain + "{'direction': 'sideways'}" in told
     assert "went" not in forged(aimed, tmp_path / "swapped", EXPANDED, swapped)
     told = forged(aimed, tmp_path / "replayed", EXPANDED, swapped, replay=True)
     assert " asks for " in told and "beside the seed's" in told
