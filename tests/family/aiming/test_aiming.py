@@ -5,20 +5,24 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.fixtures.llm_stub import Script, Stub
 from rods.analysis.profile import Profile, profile
 from rods.buffers.audit.verify import verify
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, SEEDS
 from rods.canonical import keyed_random
+from rods.config import preset
+from rods.daemon.authors.llm import LLMAuthor
 from rods.daemon.candidates import VariantJob
 from rods.errors import UserError
-from rods.family.aiming.operators import TABLES, applicable, faults, measures
+from rods.family.aiming.operators import TABLES, applicable, faults, led, measures
 from rods.family.aiming.picking import Directions
 from rods.family.aiming.settings import Operator
 from rods.observations import Group, Role, Rollout
@@ -26,7 +30,8 @@ from rods.rules.selection import TaskFacts, select
 from rods.rules.zones import Moments, TaskSignal
 from rods.tasks import Task
 from tests.buffers.audit.test_verify import rewrite
-from tests.daemon.pipelines import Bench, author, seed, settings, tasks
+from tests.daemon.authors.llm.world import asker_at, assignment
+from tests.daemon.pipelines import THREADS, Bench, author, seed, settings, tasks
 from tests.daemon.runs import Daemon, Trainer, idle, make_run, seeds, until, variants
 from tests.environments import load
 
@@ -196,6 +201,52 @@ async def test_an_operator_leads_where_its_rule_says(operator: Operator) -> None
             assert faults(operator, config.aiming, before, before) != []
             return
     raise AssertionError(bench.rejections)
+
+
+@pytest.mark.parametrize("recipes", [True, False], ids=["recipes", "single tools"])
+async def test_a_model_is_told_where_its_variant_goes(recipes: bool, tmp_path: Path) -> None:
+    config: Any = settings(**ON, pipeline={"author": "llm", "recipes": recipes})
+    world, bench = load("desk"), Bench(config)
+    aim = {"direction": "easier", "operators": ["tell"]}
+    fitting = [task for task in tasks() if task.split == "train" and task.type == "base"]
+    bodies = tmp_path / "bodies"
+    with Stub(Script(answer="bench.fixtures.llm_stub.roles:answer"), bodies=bodies) as stub:
+        async with asker_at(stub) as asker:
+            for task in fitting:
+                who = LLMAuthor(world, asker, config.pipeline, THREADS)
+                job = VariantJob(f"1-{task.id}", 0, task, task, 1, aim)
+                made = await bench.pipeline.write(job, who, world, lambda _: [], bench.rejections.append)
+                if isinstance(made, Task):
+                    break
+    assert isinstance(made, Task), bench.rejections
+    assert profile(world, made).depth < profile(world, task).depth
+    assert "the user says a value that had to be looked up before" in bodies.read_text()
+
+
+async def test_what_is_left_after_a_cut_begins_in_the_state_that_the_calls_before_lead_to() -> None:
+    config: Any = settings(**ON)
+    world = load("desk")
+    for task in tasks():
+        given = replace(assignment(task, world), profile=profile(world, task))
+        left = led("cut", config.aiming, given, given.rng("aim"))
+        if left is None:
+            continue
+        turn = len(task.calls) - len(left.seed.calls)
+        instance = world.reset(task.state)
+        for call in (call for calls in task.calls[:turn] for call in calls):
+            instance.call(call)
+        assert turn > 0 and left.seed.calls == task.calls[turn:] and left.seed.state == instance.snapshot()
+        assert left.seed.texts == task.texts[turn:] and left.profile.turns == profile(world, left.seed).turns
+
+
+async def test_a_pick_that_does_not_aim_leaves_no_trace() -> None:
+    task, plain = seed("base"), settings()
+    active, signal = {task.id: TaskFacts(task.type, task=task)}, TaskSignal(task.id, Moments(0.5, 0.25))
+    (pick,) = select(1, [signal], active, {}, plain)
+    assert "aim" not in pick.why
+    made = await Bench(plain).variant(task, pick=pick.id)
+    assert "aim" not in made.provenance
+    assert "aiming" not in preset("rods-paper")  # and it is off by default
 
 
 def test_tasks_below_the_boundary_are_picked_only_where_variants_are_aimed() -> None:
