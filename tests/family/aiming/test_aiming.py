@@ -19,6 +19,8 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, SEEDS
 from rods.canonical import keyed_random
 from rods.config import preset
+from rods.console.dash.views import lineage
+from rods.console.follower import Follower
 from rods.daemon.authors.llm import LLMAuthor
 from rods.daemon.candidates import VariantJob
 from rods.errors import UserError
@@ -30,6 +32,7 @@ from rods.rules.selection import TaskFacts, select
 from rods.rules.zones import Moments, TaskSignal
 from rods.tasks import Task
 from tests.buffers.audit.test_verify import rewrite
+from tests.console.conftest import rods
 from tests.daemon.authors.llm.world import asker_at, assignment
 from tests.daemon.pipelines import THREADS, Bench, author, seed, settings, tasks
 from tests.daemon.runs import Daemon, Trainer, idle, make_run, seeds, until, variants
@@ -136,6 +139,18 @@ def test_verify_derives_directions_again_and_holds_them_to_the_calls(aimed: Path
         assert report.ok, report.problems
     assert report.counts["aims"] == len(seeds(aimed, "picked"))
     assert report.counts["aims held to their calls"] == len(variants(aimed)) > 10
+
+
+@pytest.mark.slow
+def test_inspect_and_the_page_say_which_way_a_variant_went(aimed: Path) -> None:
+    made = next(record for record in variants(aimed) if "operator" in record["task"]["provenance"]["aim"])
+    task, aim = made["task"]["id"], made["task"]["provenance"]["aim"]
+    words = f"{aim['direction']} by {aim['operator']}"
+    nodes = lineage(Follower(aimed), {"task": task})["nodes"]
+    assert {node["task"]: node.get("aim") for node in nodes}[task] == words
+    said = rods("inspect", aimed, task).stdout
+    assert f"{task} ({words})" in next(line for line in said.splitlines() if line.startswith("lineage"))
+    assert "'aim': {'direction'" in rods("inspect", aimed, made["task"]["provenance"]["seed"]).stdout, "of its picks"
 
 
 def forged(aimed: Path, path: Path, log: str, change: Callable[[Record], Record], *, replay: bool = False) -> str:
