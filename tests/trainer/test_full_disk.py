@@ -73,8 +73,6 @@ def test_a_warm_started_policy_that_cannot_be_kept_is_told(tmp_path: Path, monke
     torch, save_file = pytest.importorskip("torch"), pytest.importorskip("safetensors.torch").save_file
     monkeypatch.setattr(warm_start, "demonstrated", lambda config: (Demonstrated(), []))
     monkeypatch.setattr(warm_start, "trained", lambda *given: Trained())
-    with pytest.raises(
-        UserError, match=r"keep the warm-started policy \(No such file or directory\) → set RODS"
-    ):
+    with pytest.raises(UserError, match=r"keep the warm-started policy \(No such file or directory\) → set RODS"):
         warm_start.make(parse_config({}, where="test"), tmp_path / "kept")
     assert list(tmp_path.iterdir()) == []

@@ -185,6 +185,17 @@ def test_what_belongs_to_bfcl_is_refused(
     assert why in capsys.readouterr().err
 
 
+def test_the_code_of_a_world_that_tasks_name_runs_only_if_trusted(
+    library: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (library / "world.py").open("a") as world:
+        world.write("\nfrom pathlib import Path\nPath('ran').touch()\n")
+    told = ["--tasks", "tasks.jsonl", "--url", "http://127.0.0.1:9/v1", "--model", "m"]
+    assert run(["run", "e", *told]) == 2
+    assert "these tasks have its code run" in capsys.readouterr().err
+    assert not (library / "e").exists() and not (library / "ran").exists()
+
+
 def test_tasks_for_another_version_of_their_world_are_refused(
     library: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
