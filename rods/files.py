@@ -19,7 +19,6 @@ from rods.errors import UserError
 DOCUMENT = 16 << 20
 LINE = 64 << 20  # of a log, a task file or traces: no record is longer, writers refuse it
 BULK = 1 << 30  # what grows with a run and is read as a whole: tracker, snapshots, scores, a part to be repaired
-UNPACKED = 4 << 30  # all lines of a compressed file, which are read one by one
 
 
 def descriptor_of(path: str | Path, flags: int) -> int:
@@ -100,7 +99,7 @@ def unpacked_lines(path: Path) -> Iterator[bytes]:
     a bound; what stands before is yielded."""
     with open_regular(path) as file, gzip.open(file) as unpacked:
         try:
-            yield from bounded_lines(unpacked, path, UNPACKED)
+            yield from bounded_lines(unpacked, path, 4 * BULK)
         except (OSError, EOFError, zlib.error) as error:
             remedy = "restore it from a copy, or move it aside"
             raise UserError(f"cannot be unpacked ({error})", where=str(path), remedy=remedy) from error

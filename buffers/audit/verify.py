@@ -5,6 +5,7 @@ picks, variants and lineages that fit together, snapshots and checkpoints.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
@@ -74,8 +75,9 @@ def verify(path: Path, replay: bool = False) -> Findings:
 
 def _check_checkpoints(run: Run, findings: Findings) -> None:
     """Those that can be resumed are those that the trainer has recorded, file by file; about a second a gigabyte."""
-    records = read(run.path / runfolder.operation("trainer"))
-    recorded = {record["folder"]: record["manifest"] for record in records if record["kind"] == "checkpoint"}
+    records, recorded = read(run.path / runfolder.operation("trainer")), dict[str, object]()
+    with suppress(OSError, UserError):  # a log that cannot be read vouches for none of them
+        recorded = {str(each.get("folder")): each.get("manifest") for each in records if each["kind"] == "checkpoint"}
     for saved in Checkpoints(run.path).named(lambda attempt, step: True):
         where, noted = f"{runfolder.CHECKPOINTS}/{saved.folder.name}", saved.noted()
         findings.count("checkpoints")

@@ -2,8 +2,7 @@
 
 No proxies, credentials or cookies from the environment; idle connections are dropped before the server drops them, and
 hosts that went away without closing noticed within a minute. Printing or formatting a `Key` shows three stars, pickling
-it is an error. Servers repeat keys in their complaints, so whatever is kept or shown of what they say passes through
-`Key.heard`: the whole is scrubbed of the key, and then cut, since half of a key is no key that could be found.
+it is an error. Servers repeat keys: what is kept or shown of their texts passes through `Key.heard` whole, then is cut.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import pytest
 
 from rods.buffers.audit.verify import verify
 from rods.buffers.checkpoints import Checkpoints
+from rods.buffers.log.record_bytes import line, record
 
 
 def checkpoints(run: Path) -> list[Path]:
@@ -52,3 +53,14 @@ def test_each_checkpoint_of_a_run_is_on_record(run_copy: Path) -> None:
     shutil.copytree(newest, newest.with_name("step_00000099.a1"))
     (note,) = (note for note in verify(run_copy).notes if "no record names it" in note)
     assert "step_00000099.a1" in note
+
+
+def test_a_log_that_cannot_be_read_vouches_for_none(run_copy: Path) -> None:
+    log = run_copy / "operation.trainer.jsonl"
+    data = log.read_bytes()
+    forged = line(len(data.splitlines()) + 1, record("checkpoint", folder=["x"], manifest=1))
+    for content in (data[:40] + b"x" + data[41:], b"", data + forged):
+        log.write_bytes(content)
+        findings = verify(run_copy)
+        assert findings.problems == []
+        assert any("no record names it" in note for note in findings.notes) is (content[: len(data)] != data)
