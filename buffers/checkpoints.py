@@ -18,6 +18,7 @@ import operator
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,8 +32,9 @@ from rods.buffers.log.disk import free_name
 from rods.buffers.log.disk import replace as replace_file
 from rods.buffers.log.parts import last_of
 from rods.buffers.log.record_bytes import LOST, Record
+from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import CHECKPOINTS, EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, SEEDS
+from rods.buffers.run.runfolder import CHECKPOINTS, EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, SEEDS, operation
 from rods.errors import RefusedError, UserError
 from rods.files import explained, read_regular
 
@@ -107,6 +109,13 @@ class Checkpoints:
         checkpoints = [item for folder in self._folders() if (item := _read(folder)) is not None]
         alive = [item for item in checkpoints if live(item.position.attempt, item.position.step)]
         return sorted(alive, key=lambda item: (item.position.step, item.position.attempt))
+
+    def recorded(self) -> dict[str, object]:
+        """Folder → hash of its manifest, as the trainer recorded it last; empty where that log cannot be read."""
+        with suppress(OSError, UserError):
+            taken = [each for each in read(self.folder.parent / operation("trainer")) if each["kind"] == "checkpoint"]
+            return {str(each.get("folder")): each.get("manifest") for each in taken}
+        return {}
 
     def newest(self, live: Live) -> Checkpoint | None:
         """The newest live checkpoint that is intact. Changes nothing."""

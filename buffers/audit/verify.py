@@ -1,18 +1,17 @@
 """`rods verify`: derives every decision of a run again from its logs, and compares.
 
 Beside the live history (rods.buffers.audit.rederivation): checksums, seqs and ids of all logs, groups that are whole,
-picks, variants and lineages that fit together, snapshots and checkpoints.
+picks, variants and lineages that fit together, and snapshots.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import orjson
 
 from rods import dialects
 from rods.buffers.audit.rederivation import Findings, Rederivation
-from rods.buffers.checkpoints import Checkpoints, truncations
+from rods.buffers.checkpoints import truncations
 from rods.buffers.folds.observations import ClosedStep, Observations
 from rods.buffers.folds.pool import initial
 from rods.buffers.log.parts import segments
@@ -57,7 +56,6 @@ def verify(path: Path, replay: bool = False) -> Findings:
             findings.problem(where, what)
         for extension in extensions():
             extension.verify(run, findings, replay=replay)
-        _check_checkpoints(run, findings)
         history = Rederivation(run, findings)
         history.walk()
         _check_picks(run, history.pool.injected, findings)
@@ -71,21 +69,6 @@ def verify(path: Path, replay: bool = False) -> Findings:
     except CorruptLogError as error:
         findings.problem("log", str(error))
     return findings
-
-
-def _check_checkpoints(run: Run, findings: Findings) -> None:
-    """Those that can be resumed are those that the trainer has recorded, file by file; about a second a gigabyte."""
-    records, recorded = read(run.path / runfolder.operation("trainer")), dict[str, object]()
-    with suppress(OSError, UserError):  # a log that cannot be read vouches for none of them
-        recorded = {str(each.get("folder")): each.get("manifest") for each in records if each["kind"] == "checkpoint"}
-    for saved in Checkpoints(run.path).named(lambda attempt, step: True):
-        where, noted = f"{runfolder.CHECKPOINTS}/{saved.folder.name}", saved.noted()
-        findings.count("checkpoints")
-        same = recorded.get(noted["folder"]) in (None, noted["manifest"]) and saved.intact()
-        if not same and saved.policy.exists():  # else it was deleted meanwhile
-            findings.problem(where, "is not the checkpoint that the trainer recorded, or a file of it has changed")
-        if noted["folder"] not in recorded:
-            findings.notes.append(f"{where}: no record names it, so only its own manifest vouches for it")
 
 
 def _variant_faults(run: Run, task: AnyTask, findings: Findings) -> Sequence[Reason]:

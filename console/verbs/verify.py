@@ -28,19 +28,25 @@ def verify(run: RunFolder, /, *, replay: Replay = False, as_json: Json = False) 
 
 def checked(path: Path, *, replay: bool = False) -> Findings:
     """What `rods verify` finds: in the logs (rods.buffers.audit.verify), and for each live checkpoint that is not
-    intact or names another epoch or order than the log."""
+    intact, names another epoch or order than the log, or is another one than the trainer recorded."""
     report = check_logs(path, replay=replay)
     with suppress(CorruptLogError):  # which the report says already
         state = read_state(Run.open(path))
         decisions = state.decisions()
         epochs = {made["epoch"]: (made["seq"], made["order"]) for made in decisions if made["kind"] == "epoch"}
+        recorded = Checkpoints(path).recorded()
         for checkpoint in Checkpoints(path).named(state.live):
+            folder, manifest = checkpoint.noted().values()
             report.count("checkpoints")
             where, at = f"checkpoint {checkpoint.folder.name}", checkpoint.position
             if not checkpoint.intact():
                 report.problem(where, "a file is not as it was written")
             if at.order_hash and epochs.get(at.epoch) != (at.pool_seq, at.order_hash):
                 report.problem(where, f"was taken in another epoch {at.epoch} than the logs give")
+            elif recorded.get(folder, manifest) != manifest:
+                report.problem(where, "is not the one that the trainer recorded")
+            if folder not in recorded:
+                report.notes.append(f"{where}: no record names it, so only its own manifest vouches for it")
     return report
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from rods.buffers.audit.verify import verify
 from rods.buffers.checkpoints import Checkpoints
 from rods.buffers.log.record_bytes import line, record
+from rods.console.verbs.verify import checked
 
 
 def checkpoints(run: Path) -> list[Path]:
@@ -38,20 +38,20 @@ def its_files(older: Path, newer: Path) -> None:
 
 @pytest.mark.parametrize("swap", [all_of_it, with_a_manifest_that_fits, its_files])
 def test_a_swapped_checkpoint_is_found(run_copy: Path, swap: Callable[[Path, Path], None]) -> None:
-    assert verify(run_copy).problems == []
+    assert checked(run_copy).problems == []
     *_, older, newer = checkpoints(run_copy)
     swap(older, newer)
-    (problem,) = verify(run_copy).problems
-    assert f"checkpoints/{newer.name}" in str(problem) and "not the checkpoint that the trainer recorded" in str(
-        problem
-    )
+    (problem,) = checked(run_copy).problems
+    assert problem["where"] == f"checkpoint {newer.name}"
+    why = "a file is not as it was written" if swap is its_files else "is not the one that the trainer recorded"
+    assert problem["what"] == why
 
 
 def test_each_checkpoint_of_a_run_is_on_record(run_copy: Path) -> None:
-    assert not [note for note in verify(run_copy).notes if "no record names it" in note]
+    assert not [note for note in checked(run_copy).notes if "no record names it" in note]
     newest = checkpoints(run_copy)[-1]
     shutil.copytree(newest, newest.with_name("step_00000099.a1"))
-    (note,) = (note for note in verify(run_copy).notes if "no record names it" in note)
+    (note,) = (note for note in checked(run_copy).notes if "no record names it" in note)
     assert "step_00000099.a1" in note
 
 
@@ -61,6 +61,6 @@ def test_a_log_that_cannot_be_read_vouches_for_none(run_copy: Path) -> None:
     forged = line(len(data.splitlines()) + 1, record("checkpoint", folder=["x"], manifest=1))
     for content in (data[:40] + b"x" + data[41:], b"", data + forged):
         log.write_bytes(content)
-        findings = verify(run_copy)
+        findings = checked(run_copy)
         assert findings.problems == []
         assert any("no record names it" in note for note in findings.notes) is (content[: len(data)] != data)
