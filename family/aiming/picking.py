@@ -53,7 +53,8 @@ class Directions:
             if task is not None and (aim := self.aim(pick.step, task, pick.why.get("mean"))):
                 aimed.append(replace(pick, why={**pick.why, "aim": aim}))
         chosen, most = within(aimed), self.config.selection.seeds_per_step
-        easier = [pick for pick in aimed if pick.why["aim"]["direction"] == "easier"]
+        types = {type for group in self.config.selection.groups for type in group}  # others are never picked
+        easier = [pick for pick in aimed if pick.why["aim"]["direction"] == "easier" and pick.type in types]
         easier.sort(key=lambda pick: pick not in chosen)
         easier = easier[: math.ceil(rounded(self.rules.easy_share * most))]
         others = [pick for pick in chosen if pick not in easier][: most - len(easier)]

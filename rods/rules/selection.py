@@ -1,10 +1,9 @@
 """Which tasks become seeds (004 §3.2, Appendices B and R): pure rules over the groups of one step.
 
 A seed is an active task whose latest group lies in the boundary zone of the configured reward, or below it where an
-extension says where variants go (rods.extension.Aims). Groups of types have quotas; inside each, candidates are ranked
-by score: by the rewards of now (`proxy`, `variance`), by what was lost (`forgetting`), or blind to rewards (`random`,
-and `rising`: difficulty alone, which rises with the steps of the run).
-Work is O(candidates): the batch of a step, unless `candidates = "pool"`.
+extension aims variants. Groups of types have quotas; inside each, candidates are ranked by score: by the rewards of now
+(`proxy`, `variance`), by what was lost (`forgetting`), or blind to rewards (`random`, and `rising`: difficulty alone,
+which rises with the steps of the run). Work is O(candidates): the batch of a step, unless `candidates = "pool"`.
 """
 
 from bisect import bisect_left, bisect_right

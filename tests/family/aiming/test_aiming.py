@@ -287,6 +287,8 @@ def test_a_share_of_the_picks_is_of_easier_variants() -> None:
     for share, kept in ((0.0, [0, 1]), (0.5, [0, 2]), (1.0, [0, 2])):
         config = settings(aiming={"on": True, "easy_share": share}, selection={"seeds_per_step": 2, "quota": 2})
         assert [pick.task for pick in select(1, signals, active, {}, config)] == [plenty[n].id for n in kept]
+    others = settings(aiming={"on": True, "easy_share": 1.0}, selection={"groups": [["long_context"]]})
+    assert select(1, signals, active, {}, others) == [], "a type without a group is never picked"
 
 
 def test_a_direction_does_not_depend_on_the_order_of_candidates_and_attempts_take_turns() -> None:
