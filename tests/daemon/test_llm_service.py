@@ -296,3 +296,15 @@ def test_a_static_pool_is_filled_by_models_as_far_as_the_budget_goes(
     assert ("static pool incomplete" in errors and "budget_spent" in errors) == (not full)
     report = verify(run.path)
     assert report.ok, list(report.lines())
+
+
+@pytest.mark.slow
+def test_as_many_seeds_are_written_at_once_as_there_are_workers(tmp_path: Path, stub: Stub) -> None:
+    stub.use(Script(answer=ROLES, latency=0.5))
+    run = llm_run(tmp_path / "run", stub, {"operation": {"workers": 3}})
+    with Trainer(run) as trainer, Daemon(run.path):
+        trainer.play(1)
+        until(lambda: beat(run.path).get("in_flight") == 3 and beat(run.path).get("queue", 0) > 2)
+        until(lambda: stub.counts()["most_in_flight"] == 3)
+        until(lambda: len(variants(run.path)) > 3)
+    assert stub.counts()["most_in_flight"] == 3

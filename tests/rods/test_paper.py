@@ -312,7 +312,7 @@ HELD = {  # rows that a test elsewhere holds, under tests/
     **{f"gates.{name}": GATE for name in ("leaks", "grounding", "requests", "missing")},
     "gates.fair_blanks": "rods/gates/test_missing.py::"
     "test_a_request_that_is_fully_specified_beside_the_vague_one_is_refused",
-    "operation.workers": "console/test_ctl.py::test_more_workers_begin_at_once",
+    "operation.workers": "daemon/test_llm_service.py::test_as_many_seeds_are_written_at_once_as_there_are_workers",
     "operation.endpoints.structured": "rods/llm/test_faults.py::test_schemas_can_be_switched_off",
 }
 
