@@ -78,8 +78,8 @@ def test_operation_may_change_at_every_start_and_is_logged(tmp_path: Path) -> No
         config = write_config(tmp_path / "c.toml", {"operation.step_limit": limit})
         assert train(run, config).returncode == EXIT_REQUEUE
     assert len(live_steps(run)) == 7
-    starts = [orjson.loads(line) for line in (run / "operation.trainer.jsonl").read_bytes().splitlines()]
-    assert [start["operation"]["step_limit"] for start in starts] == [3, 4]
+    told = [orjson.loads(line) for line in (run / "operation.trainer.jsonl").read_bytes().splitlines()]
+    assert [start["operation"]["step_limit"] for start in told if start["kind"] == "started"] == [3, 4]
 
 
 def test_another_identity_is_refused_with_a_diff_and_a_way_out(tmp_path: Path, whole: Path) -> None:
