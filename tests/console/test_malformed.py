@@ -35,7 +35,7 @@ LATE = (
 for _name in (*(target.partition(":")[0] for target, _ in verbs().values()), *LATE):
     importlib.import_module(_name)  # once, not in every child of the forge
 
-SECONDS = 60.0  # on a busy machine; what hangs does not come back at all
+SECONDS = 150.0  # on a busy machine, beyond rods.deadlines.ARRIVAL; what hangs does not come back at all
 CHECKS = frozenset({"verify", "recover"})  # which end with 1 where they have found something
 # What a start may write before it finds out, and evidence that it keeps.
 OWN = ("locks", "heartbeat.", "logs", "report", "eval", "recovered", "snapshots")
