@@ -34,7 +34,7 @@ def usage(process: str) -> str:
 
 
 def operation(process: str) -> str:
-    """The log of the starts of `process`, and of what `rods ctl` has changed since."""
+    """The log of the starts of `process`, and of the checkpoints that the trainer took."""
     return f"operation.{process}.jsonl"
 
 
