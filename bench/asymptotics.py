@@ -167,7 +167,7 @@ class Loop:
 
     def _merge(self) -> Sequence[order.EpochSlot]:
         candidates = [Candidate(seq, "", 0, 0, 0, cast(Any, self.staged)) for seq in self.staged]
-        made = derive(
+        _, closing, self.pool, slots = derive(
             self.config,
             self.pool,
             self.tracker,
@@ -178,12 +178,11 @@ class Loop:
             step=self.step,
             expanded_seq=self.written,
         )
-        self.pool = made.pool
-        self.pool.apply({"kind": "epoch", "attempt": 1, **made.epoch})
+        self.pool.apply({"kind": "epoch", "attempt": 1, **closing})
         self.staged = {seq: task for seq, task in self.staged.items() if seq not in self.pool.decided}
         self._ids = list(self.pool.active)
         self.facts = {one.task_id: TaskFacts(one.type, one.generation) for one in self.pool.active.values()}
-        return made.slots
+        return slots
 
     def _groups(self, slots: Sequence[order.EpochSlot]) -> list[Group]:
         """The rollouts of a step, in the tracker when this returns."""

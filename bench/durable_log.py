@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.figures import Figure, run
+from rods.buffers.log.authentic import MANIFEST, VARIABLE
 from rods.buffers.log.disk import sync_folder
 from rods.buffers.log.record_bytes import Record, line, record
 from rods.buffers.log.tail import read
@@ -33,8 +34,12 @@ BYTES = 512
 def measure(quick: bool) -> list[Figure]:
     """Records a second and their ratios: medians over pairs of blocks, with the quartiles."""
     seconds, pairs = (0.05, 31) if quick else (0.05, 301)
-    ours, bare, sqlite = [], [], []
+    ours, bare, sqlite, coded = [], [], [], []
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        keyed = Path(folder) / "keyed"  # a run folder, whose records carry codes
+        keyed.mkdir()
+        (keyed / MANIFEST).write_text("{}")
+        _make_key(Path(folder) / "key")
         log = asyncio.run(_log(Path(folder) / "first.jsonl", seconds))
         assert sum(1 for _ in read(Path(folder) / "first.jsonl")) == log.records > 0
         for number in range(pairs):
@@ -42,6 +47,8 @@ def measure(quick: bool) -> list[Figure]:
                 bare.append(_bare(Path(folder) / f"bare{number}", log))
             log = asyncio.run(_log(Path(folder) / f"log{number}.jsonl", seconds))
             ours.append(log.rate)
+            if number % 10 == 0:
+                coded.append(asyncio.run(_log(keyed / f"log{number}.jsonl", seconds)).rate / log.rate)
             if number % 2 == 0:
                 bare.append(_bare(Path(folder) / f"bare{number}", log))
             if number % 20 == 0:
@@ -68,8 +75,15 @@ def measure(quick: bool) -> list[Figure]:
             statistics.median(sqlite),
             reach=5.0,
         ),
+        Figure("with a code in every record (RODS_LOG_KEY), against the same without", statistics.median(coded), "×"),
         Figure("durable records a second", rate, "records/s"),
     ]
+
+
+def _make_key(file: Path) -> None:
+    file.touch(0o600)
+    file.write_bytes(os.urandom(32).hex().encode())
+    os.environ[VARIABLE] = str(file)
 
 
 def _record(number: int) -> Record:

@@ -21,14 +21,16 @@ import argparse
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,8 @@ from rods.config import parse_config
 from rods.console.follower import Follower
 from rods.console.report.findings import numbers
 from rods.console.report.history import recorded
+from rods.console.verbs.up import LIBC, PR_SET_PDEATHSIG
+from rods.errors import EXIT_REFUSED
 from rods.evaluation.heldout import per_task, score_run
 from rods.evaluation.scoring import Estimate, estimate
 from rods.rules.zones import ZONES
@@ -50,6 +54,7 @@ from rods.trainer.nano import BATCHES
 ROOT = Path(__file__).parent.parent
 RUNS = ROOT / "runs"
 ABOUT = ("paper", "against")  # what an entry says besides the changes
+WAITS, WAIT_SECONDS = 20, 3.0  # for processes of a study that was killed, which end now
 PARTS = ("all", "mastered", "boundary", "hopeless")  # of the held-out tasks
 QUICK: dict[str, dict[str, Any]] = {
     "data": {"train": 6, "held_out": 6},
@@ -66,6 +71,8 @@ class Study:
     table: `paper` is the average that the paper reports for it, `against` the condition that it is compared with where
     that is not the anchor. Finished runs are lines of its results.jsonl."""
 
+    seeds = 10  # random seeds a condition, where the command names no number
+
     def __init__(self, folder: Path, runs: str) -> None:
         self.folder, self.runs = folder, RUNS / runs
         known: Values = tomllib.loads((folder / "conditions.toml").read_text(encoding="utf-8"))
@@ -78,46 +85,64 @@ class Study:
         other: str = self.conditions[name].get("against", self.anchor)
         return other
 
+    def base(self, name: str) -> Path:
+        """The configuration that a condition changes."""
+        return self.folder / f"{self.anchor.lower().replace(' ', '_')}.toml"
+
+    def changes(self, name: str) -> Sequence[Values]:
+        """What a condition changes there."""
+        return [self.conditions[name]]
+
     def configuration(self, name: str, seed: int, more: Mapping[str, Values] | None = None) -> Values:
         """The configuration of one run."""
-        file = self.folder / f"{self.anchor.lower().replace(' ', '_')}.toml"
-        values: Values = tomllib.loads(file.read_text(encoding="utf-8"))
+        values: Values = tomllib.loads(self.base(name).read_text(encoding="utf-8"))
         own: dict[str, Values] = {
             "random_seeds": {"order": seed, "rollouts": seed, "daemon": seed},
             "data": {"random_seed": seed},
         }
-        for part in (own, self.conditions[name], more or {}):
+        for part in (own, *self.changes(name), more or {}):
             for section, keys in part.items():
                 if section not in ABOUT:
                     values[section] = {**values.get(section, {}), **keys}
         return {**values, "sync": "lockstep"}
 
-    def recorded(self) -> list[Line]:
-        """The finished runs whose configuration is still that of today, of the latest warm start alone."""
+    def warm_starts(self) -> Iterator[Values]:
+        """A configuration of each policy that runs begin with."""
+        yield self.configuration(self.anchor, 1)
+
+    def recorded(self, names: Container[str] | None = None) -> list[Line]:
+        """The finished runs, of these conditions or all, whose configuration is still that of today, of the latest warm
+        start alone."""
+        known = self.conditions if names is None else names
         text = self.results.read_text() if self.results.exists() else ""
         lines: list[Line] = [json.loads(line) for line in text.splitlines()]
         return [
             line
             for line in lines
-            if line["condition"] in self.conditions
+            if line["condition"] in known
             and line["identity"] == identity(self.configuration(line["condition"], line["seed"]))
             and line.get("warm_start") == lines[-1].get("warm_start")
         ]
 
-    def run_missing(
-        self, seeds: int, only: Sequence[str], train: Callable[[Path, str, int, Values], Line], workers: int = 1
-    ) -> None:
-        """Has `train` run what has no line yet, `workers` runs at a time, and appends their lines: seed by seed, first
-        what is compared with the anchor."""
-        done = {(line["condition"], line["seed"]) for line in self.recorded() if line.get("warm_start") == BATCHES}
-        wanted = [
+    def runs_of(self, seeds: int) -> list[tuple[str, int]]:
+        """Every condition with its random seeds: seed by seed, first what is compared with the anchor."""
+        return [
             (name, seed)
             for later in (False, True)
             for seed in range(1, seeds + 1)
             for name in self.conditions
             if ("against" in self.conditions[name]) == later
-            and (not only or name in {self.anchor, *only})
-            and (name, seed) not in done
+        ]
+
+    def run_missing(
+        self, seeds: int, only: Sequence[str], train: Callable[[Path, str, int, Values], Line], workers: int = 1
+    ) -> None:
+        """Has `train` run what has no line yet, `workers` runs at a time, in order, and appends their lines."""
+        done = {(line["condition"], line["seed"]) for line in self.recorded() if line.get("warm_start") == BATCHES}
+        wanted = [
+            (name, seed)
+            for name, seed in self.runs_of(seeds)
+            if (not only or name in {self.anchor, *only}) and (name, seed) not in done
         ]
         with ThreadPoolExecutor(workers) as pool:
             runs = [
@@ -144,24 +169,48 @@ def identity(values: Values) -> str:
 
 def measured(path: Path, condition: str, seed: int, values: Values) -> Line:
     """Trains the run in `path` to its end (or goes on with it) and scores it; both start in the current folder."""
+    began = time.monotonic()
+    train(path, values)
+    trained = time.monotonic()
+    files = {which: Path(score_run(path, which)["file"]) for which in ("start", "end")}
+    return {
+        **finished(path, condition, seed, values, files),
+        "seconds": {"training": round(trained - began, 1), "scoring": round(time.monotonic() - trained, 1)},
+    }
+
+
+def train(path: Path, values: Values) -> None:
+    """Trains the run in `path` to its end, or goes on with it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     config = path.with_suffix(".toml")
     config.write_text(tomli_w.dumps(values), encoding="utf-8")
-    began = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-m", "rods.console", "up", str(path), "--config", str(config), "--json"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
+    command("up", path, "--config", config, "--json")
+
+
+def command(verb: str, path: Path, *words: object) -> None:
+    """Runs `rods VERB` on a run. Both end with this process, were it killed; what still ends is waited for, since it
+    holds the run. Raises RuntimeError where the command fails."""
+    for _ in range(WAITS):
+        done = subprocess.run(
+            [sys.executable, "-m", "rods.console", verb, str(path), *map(str, words)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            check=False,
+            preexec_fn=partial(LIBC.prctl, PR_SET_PDEATHSIG, signal.SIGTERM),
+        )
+        if done.returncode != EXIT_REFUSED:
+            break
+        time.sleep(WAIT_SECONDS)
     if done.returncode:
-        raise RuntimeError(f"{path.name}: rods up ended with {done.returncode}: {done.stderr[-2000:]}")
-    trained = time.monotonic()
-    files = {which: Path(score_run(path, which)["file"]) for which in ("start", "end")}
+        raise RuntimeError(f"{path.name}: rods {verb} ended with {done.returncode}: {done.stderr[-2000:]}")
+
+
+def finished(path: Path, condition: str, seed: int, values: Values, files: Mapping[str, Path]) -> Line:
+    """The line of a trained run, whose held-out scores at its start and end are in `files`."""
     scores = {which: per_task(file)["progress"] for which, file in files.items()}
     run = Run.open(path)
-    parts = {task.id: task.provenance.get("region", task.type) for task in run.held_out}
+    parts = parts_of(run)
     history = recorded(Follower(path))
     steps = list(RunState(run).steps())
     found, groups = numbers(history), history.groups
@@ -170,7 +219,7 @@ def measured(path: Path, condition: str, seed: int, values: Values) -> Line:
         "condition": condition,
         "seed": seed,
         "identity": identity(values),
-        **{which: _by_part(progress, parts) for which, progress in scores.items()},
+        **{which: by_part(progress, parts) for which, progress in scores.items()},
         "held_out": len(parts),
         "labels": {which: _label_shares(file) for which, file in files.items()},
         "rollouts": sum(len(group.rollouts) for step in steps for group in step.groups),
@@ -180,13 +229,16 @@ def measured(path: Path, condition: str, seed: int, values: Values) -> Line:
         "groups": len(groups),
         "varied": round(float(np.nanmean(groups.variance > 0)), 4) if len(groups) else None,  # none is of the pool
         "variants": {name: found[name] for name in ("picks", "accepted", "injected", "retired", "first_reward")},
-        "seconds": {"training": round(trained - began, 1), "scoring": round(time.monotonic() - trained, 1)},
     }
 
 
-def _by_part(progress: Mapping[str, float], parts: Mapping[str, str]) -> dict[str, float]:
-    """Mean progress of all held-out tasks and of those of each part, by name: a region where the world has any, else
-    a type."""
+def parts_of(run: Run) -> dict[str, str]:
+    """The part that each held-out task belongs to: a region where the world has any, else a type."""
+    return {task.id: task.provenance.get("region", task.type) for task in run.held_out}
+
+
+def by_part(progress: Mapping[str, float], parts: Mapping[str, str]) -> dict[str, float]:
+    """Mean progress of all held-out tasks and of those of each part, by name."""
     found: dict[str, list[float]] = {"all": list(progress.values())}
     for task, value in progress.items():
         found.setdefault(parts[task], []).append(value)
@@ -268,7 +320,7 @@ def main(
 ) -> list[Line]:
     """The command of a study, whose runs `train` makes; returns the lines that it has printed a table of."""
     parser = argparse.ArgumentParser(description="Trains nano under every condition and prints the table.")
-    parser.add_argument("--seeds", type=int, default=10, help="random seeds a condition")
+    parser.add_argument("--seeds", type=int, default=study.seeds, help="random seeds a condition")
     parser.add_argument(
         "--only", nargs="+", default=(), metavar="CONDITION", help=f"these and {study.anchor}; otherwise all"
     )
@@ -278,16 +330,17 @@ def main(
     parser.add_argument("--json", action="store_true", help="a JSON object a run instead of the table")
     asked = parser.parse_args()
     if unknown := set(asked.only) - study.conditions.keys():
-        parser.error(f"no such condition: {', '.join(sorted(unknown))}; there are {', '.join(study.conditions)}")
+        parser.error(f"no such condition: {', '.join(sorted(unknown))}; there are {'; '.join(study.conditions)}")
     if asked.quick:
         lines = list(_quick(study, quick, train))
     else:
         if not asked.table:
             from rods.trainer.nano.warm_start import warm_started  # torch, which a look at the table does not need
 
-            anchor = parse_config(study.configuration(study.anchor, 1), where=str(study.folder))
-            if anchor.policy.kind == "nano":
-                warm_started(anchor)  # here, lest every run makes it
+            for values in study.warm_starts():
+                config = parse_config(values, where=str(study.folder))
+                if config.policy.kind == "nano":
+                    warm_started(config)  # here, lest every run makes it
             study.run_missing(asked.seeds, asked.only, train, asked.workers)
         lines = study.recorded()
     print(*(map(json.dumps, lines) if asked.json else tabulate(lines, study)), sep="\n")

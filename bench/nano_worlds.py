@@ -39,12 +39,10 @@ class WorldStudy(Study):
 STUDY = WorldStudy(ROOT / "experiments" / "worlds", "nano_worlds")
 
 
-def measured_in_worlds(path: Path, condition: str, seed: int, values: Values) -> Line:
-    """As `measured`, after the worlds of this random seed were drawn; then every decision and every variant of the run
-    is derived again. Raises RuntimeError where one is not the same."""
-    folder = Path.cwd()
+def draw_worlds(folder: Path, name: str, seed: int) -> None:
+    """Draws the worlds of a random seed into `folder`, their tasks into the file `name`, where that is not there."""
     with DRAWING:
-        if not (tasks := folder / values["data"]["tasks"]).exists():
+        if not (folder / name).exists():
             generate_worlds(
                 folder,
                 worlds=WORLDS,
@@ -55,7 +53,14 @@ def measured_in_worlds(path: Path, condition: str, seed: int, values: Values) ->
                 small=True,
                 random_seed=seed,
             )
-            (folder / "tasks.jsonl").rename(tasks)
+            (folder / "tasks.jsonl").rename(folder / name)
+
+
+def measured_in_worlds(path: Path, condition: str, seed: int, values: Values) -> Line:
+    """As `measured`, after the worlds of this random seed were drawn; then every decision and every variant of the run
+    is derived again. Raises RuntimeError where one is not the same."""
+    folder = Path.cwd()
+    draw_worlds(folder, values["data"]["tasks"], seed)
     line = measured(folder / path.name, condition, seed, values)
     found = verify(folder / path.name, replay=True)
     if not found.ok:

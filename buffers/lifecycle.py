@@ -62,8 +62,6 @@ def _objection(now: Config, asked: Config, step: int, epochs: Sequence[int]) -> 
     where it can."""
     if asked.training.steps < step:
         return f"training.steps = {asked.training.steps}, and step {step} is done"
-    if now.selection.order == "rising" and asked.training.steps != now.training.steps:
-        return 'selection.order = "rising" picks by the share of training.steps that is over, which would change'
     old, new = now.curriculum.stages, asked.curriculum.stages
     if len(new) < len(old):
         return f"the curriculum has {len(old)} stages, and none may be taken away"

@@ -14,8 +14,6 @@ for (`every_step=False`); a poll reads what is new. In memory stay some 0.7 kB f
 (docs/decisions/history.md).
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -46,7 +44,7 @@ class LostVariant(CorruptLogError):
     """A variant is in the pool, and damage took the record that holds it."""
 
 
-def read_state(run: Run, *, strict: bool = True) -> RunState:
+def read_state(run: Run, *, strict: bool = True) -> "RunState":
     """Where `run` stands now. `strict`: damage is an error in every form, also where it might be a write that is under
     way. Raises CorruptLogError."""
     state = RunState(run, strict=strict, every_step=False)

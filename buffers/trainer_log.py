@@ -16,7 +16,7 @@ from rods.buffers.folds.pool import windows_json
 from rods.buffers.log.disk import replace
 from rods.buffers.log.record_bytes import Record, quarantine, record
 from rods.buffers.log.writer import LogWriter
-from rods.buffers.merging.merger import Epoch, Merger
+from rods.buffers.merging.merger import Epoch, Merger, Play
 from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, TRACKER, TRACKER_VERSION
@@ -138,16 +138,16 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             task for slots, source in self.state.sources for task in source.draw(step, slots, self.state, self.held)
         ]
 
-    def merge(self, epoch: int, stage: int, waiting: Callable[[], None] | None = None) -> Epoch:
+    def merge(self, epoch: int, stage: int, waiting: Callable[[], None] | None = None, play: Play = None) -> Epoch:
         """Opens `epoch` in curriculum stage `stage` (from 1): decides and records the merge, or returns the recorded
         one. In lockstep it first waits for the daemon and calls `waiting` meanwhile, about ten times a second; raises
-        DeadlineError after `operation.deadline_seconds`."""
+        DeadlineError after `operation.deadline_seconds`. `play`: for variants that a merge wants to have played."""
         if not self._started:
             raise RefusedError("no attempt was started", where=str(self.run.path), remedy="call start() first")
         with self.held():
             if self._merger is None:
                 self._merger = Merger(self.state, self._process, self.heartbeat)
-            opened = self._merger.merge(epoch, stage, waiting)
+            opened = self._merger.merge(epoch, stage, waiting, play)
             self.write_tracker(force=True)
         return opened
 

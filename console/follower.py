@@ -9,12 +9,12 @@ to, writes nothing, takes no lock of the run. All else here is read by the views
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,7 @@ UNKNOWN = -1  # the type of what a merge refuses as no task
 READ = ("observations", "pool", "expanded", "seeds", "rejected")  # logs
 DYNAMICS = ("turns", "calling", "replies")  # of a step's rollouts that say (rods.observations.Dynamics)
 COUNTS = ("originals", "generated", "revived", "refused")  # of an `epoch` record
+MAPS = 100  # at most, of the steps with shares, that are kept
 NAN = float("nan")
 
 
@@ -103,6 +104,7 @@ class Follower(Progress):
         self.latency: dict[tuple[str, str, str], Spread] = {}  # of the same
         self.versions = InterfaceVersions(self.run.config)
         self._folds = new_folds(self.run.config)
+        self.shares: dict[int, Mapping[str, Any]] = {}  # by step, as extensions tell them (Extension.told)
         self.progress_only: Columns | None = None  # mean and variance of the progress of the rows of `groups`
         if self.run.config.selection.boundary != "progress":  # which theirs are not
             self.progress_only = Columns(mean="f8", variance="f8")
@@ -241,6 +243,17 @@ class Follower(Progress):
             line.append(seed)
         return line
 
+    def moved(self) -> dict[str, Any]:
+        """How often what goes well (`shares`), by extension: the `steps`, of many every so many and the last; and in
+        `shares` by name, most often needed first, after each of them the share and of how many times, or None."""
+        told = {}
+        for extension in dict.fromkeys(chain(*self.shares.values())):
+            maps = [known.get(extension, {}) for known in self.shares.values()]
+            names = sorted(dict.fromkeys(chain(*maps)), key=lambda name: (-maps[-1].get(name, (0, 0))[1], name))
+            shares = {name: [known.get(name) for known in maps] for name in names}
+            told[extension] = {"steps": [*self.shares], "shares": shares}
+        return told
+
     def last_rows(self, table: Columns, step: int) -> NDArray[np.int64]:
         """By task number: the last row of `table` (groups or decisions) of a step up to `step`; -1 where there is
         none."""
@@ -347,6 +360,9 @@ class Follower(Progress):
         for fold in self._folds.values():
             fold.apply(step.step, step.records)
         self.versions.add(step, shown_next(self._folds))
+        if shares := told_of(self._folds, self.run.config, "shares"):
+            stride = 1 << (step.step // MAPS).bit_length()
+            self.shares = {at: known for at, known in self.shares.items() if at % stride == 0} | {step.step: shares}
         faced = told_of(self._folds, self.run.config).get("difficulty", {}).get("last")
         difficulty, drawn, earned = NAN, 0, NAN
         if faced is not None and faced["step"] == step.step:
@@ -362,7 +378,7 @@ class Follower(Progress):
         """Moments and zone (an index of ZONES) of a group's record; None where it counts for no zone. `progress`: the
         moments of its progress."""
         config = self.run.config
-        if record["reward"]["kind"] in FORMAT_REWARDS or record.get("head"):
+        if record["reward"]["kind"] in FORMAT_REWARDS:
             return None
         if config.selection.boundary == "progress" and all(play["end"] == "finished" for play in record["rollouts"]):
             moments = progress

@@ -219,8 +219,7 @@ def _group(record: Record, log: TrainerLog, stage: int, due: Mapping[str, str] |
     try:
         if not isinstance(filled.get("rollouts"), list):
             raise ValueError("a group needs 'rollouts', a list")
-        reward, head = filled["reward"], filled.get("head", 0)
-        filled["rollouts"] = [_rollout(rollout, task, head, reward) for rollout in filled["rollouts"]]
+        filled["rollouts"] = [_rollout(rollout, task, filled["reward"]) for rollout in filled["rollouts"]]
         group = Group.from_json(filled)
         if group.role == "drawn":
             raise ValueError("role is 'drawn', and no task of this run is drawn for a step")
@@ -242,10 +241,9 @@ def _group(record: Record, log: TrainerLog, stage: int, due: Mapping[str, str] |
         raise UserError(str(error), where=where, remedy=remedy) from error
 
 
-def _rollout(given: Any, task: AnyTask, head: Any, reward: Mapping[str, Any]) -> dict[str, Any]:
+def _rollout(given: Any, task: AnyTask, reward: Mapping[str, Any]) -> dict[str, Any]:
     """Fills in what follows from the number of resolved turns, or from a reward of one's own. Raises ValueError when
-    `task` has no such turns after a head start of `head`, and where the `reward` trained on does not follow from
-    them."""
+    `task` has no such turns, and where the `reward` trained on does not follow from them."""
     trained = reward["kind"]
     if trained == "value":
         if not isinstance(given, dict):
@@ -254,9 +252,8 @@ def _rollout(given: Any, task: AnyTask, head: Any, reward: Mapping[str, Any]) ->
         counted = 0 if filled["reward"] is None else millionths(filled["reward"], *reward["range"])
         return {"resolved": counted, "binary": int(counted == MILLIONTHS), **filled}
     resolved, expected = turns(given)
-    if type(head) is not int or expected != task.expected - head:
-        said = f"{expected} turns are expected, but the task {task.id} has {task.expected}"
-        raise ValueError(f"{said}, and head is {head!r}")
+    if expected != task.expected:
+        raise ValueError(f"{expected} turns are expected, but the task {task.id} has {task.expected}")
     filled = {"end": "finished", "binary": int(resolved == expected), **given}
     if "reward" not in filled:
         if filled["end"] == "infrastructure":

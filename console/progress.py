@@ -1,10 +1,8 @@
-"""Where a run stands, read from its files and kept up to date by polling, for `rods up`, `rods watch` and `rods
-status`; and the versions of what the policy was shown: when they changed, in what, and why.
+"""Where a run stands, read from its files and kept up to date by polling, for `rods up` and `rods status`;
+and the versions of what the policy was shown: when they changed, in what, and why.
 
 A poll reads only what is new. No lock is taken, neither process is contacted, and no torch is needed.
 """
-
-from __future__ import annotations
 
 import time
 from collections import Counter, deque
@@ -108,9 +106,9 @@ class ProgressSample:
     the share of turns with a call, `replies` those that a turn took, `entropy` the policy's in the updates (nats a
     token), `gradient_norm` theirs before clipping. `zones` counts active tasks by the zone of their latest group.
     `interface`: the version that the last step has shown, where versions follow the policy. `difficulty`: of drawn
-    tasks, where a run has any. `finished`: whether it is the last poll of all."""
+    tasks, if any. `played`: rollouts before merges, in no step. `finished`: whether it is the last poll of all."""
 
-    def __init__(self, progress: Progress, finished: bool) -> None:
+    def __init__(self, progress: "Progress", finished: bool) -> None:
         state, totals, recent, versions = progress.state, progress.totals, progress.recent, progress.shown
         rewards = [reward for reward, _, _ in recent if reward is not None]
         played = sum((went for _, _, went in recent), Dynamics())
@@ -135,7 +133,7 @@ class ProgressSample:
         self.rejected = sum(alike.count for alike in totals.failures.values())
         self.staged = len(state.staging)
         decided = state.pool.totals
-        self.injected, self.refused = decided["injected"], decided["refused"]
+        self.injected, self.refused, self.played = (decided[name] for name in ("injected", "refused", "played"))
         self.retired, self.revived = decided["retired"], decided["revived"]
         self.preparing = progress.preparing()  # what the trainer does while it has no step yet
         self.finished = finished
@@ -199,6 +197,7 @@ class ProgressSample:
         yield f"pool     {self.originals} originals + {self.generated} variants active; {self.staged} staged"
         yield (
             f"variants {self.injected} injected, {self.refused} refused, {self.retired} retired, {self.revived} revived"
+            + (f"; {self.played:,} rollouts before merges, beside those of steps" if self.played else "")
         )
         outcomes = f"; {_counts(dict(sorted(self.outcomes.items())))}" if self.outcomes else ""
         yield f"seeds    {self.picked} picked up to step {self.considered}{outcomes}"

@@ -101,7 +101,7 @@ def _labels(task: AnyTask, records: list[Record]) -> list[dict[str, Any]]:
         group = Group.from_json(record)
         turns: list[Counter[str]] = [Counter() for _ in task.texts]
         for rollout in group.rollouts:
-            for turn, label in enumerate(rollout.labels, start=group.head):
+            for turn, label in enumerate(rollout.labels):
                 turns[turn][label] += 1
         if any(turns):
             went = asdict(dynamics([record]))

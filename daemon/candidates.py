@@ -24,6 +24,7 @@ class VariantJob(Generic[V]):
     root: V  # the original that the lineage began with
     generation: int  # the variant's own: the seed's + 1
     aim: Mapping[str, Any] = field(default_factory=dict)  # where it is to go, as its pick says (`why.aim`)
+    preferences: Mapping[str, float] = field(default_factory=dict)  # of the pick (rods.extension.Preferring)
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,6 +183,7 @@ class _Writing(Generic[V, A]):
             self.failures,
             self.blocked,
             narrative=config.pipeline.narrative,
+            preferences=job.preferences,
         )
 
     def _checked(self, given: Assignment[V], task: V, gates: Gates) -> Checked:

@@ -18,7 +18,6 @@ import structlog
 from rods.buffers.daemon_log import DaemonLog, Unfinished
 from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError
-from rods.daemon import metrics
 from rods.daemon.candidates import Rejection, VariantJob
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline
@@ -26,7 +25,7 @@ from rods.daemon.static_pool import BARREN, StaticPoolFill, choose
 from rods.daemon.watching import TrainerLife, Watch
 from rods.daemon.writers import Writers
 from rods.episode.watchdog import Lanes
-from rods.extension import extensions
+from rods.extension import contest_of, epoch_notes, extensions, preferred
 from rods.gates.similarity import held_out_index
 from rods.logs import log
 from rods.rules.selection import select
@@ -99,6 +98,8 @@ class Service:
         self.watch = Watch(run)
         bound = 0 if self.lockstep or self.static else run.config.selection.queue_steps
         self.queue = SeedQueue(bound or None)
+        # so many variants wait for one place in the pool
+        self.rivals = run.config.pipeline.variants_per_seed if contest_of(epoch_notes(run)) else 1
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
         outside = run.players.outside  # a witness then waits for whom it asks, one thread each
@@ -126,7 +127,7 @@ class Service:
             async with self.writers:
                 with self.run.playing(PLAYING):
                     self.run.log_start("daemon", workers=self.workers, **self.writers.known())
-                    async with metrics.serving(self.watch.state, self._gauges), asyncio.TaskGroup() as group:
+                    async with asyncio.TaskGroup() as group:
                         works = self._watch(stop), self._beside(), self._fill() if self.static else self._work()
                         tasks = [group.create_task(work) for work in works]
                         await stop.wait()
@@ -209,6 +210,9 @@ class Service:
                 picks = select(step.step, candidates, self.watch.active, state.last_picked, self.config)
             self.log.read_epoch(step.epoch)
             told = [{"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why} for pick in picks]
+            if weigh := self.watch.preferring.pop(step.step, None):
+                parts = ({name: part(pick.id) for name, part in weigh.items()} for pick in picks)
+                told = [one | {"preferences": weights} for one, weights in zip(told, parts, strict=True)]
             await self.log.picked(step.step, step.epoch, told)
             self.queue.add(state.unfinished[pick.id] for pick in picks)
             self.owed += len(picks) * self.config.pipeline.variants_per_seed
@@ -218,7 +222,7 @@ class Service:
     def _full(self, more: int = 0) -> bool:
         """Whether staging, with so many `more`, holds more than `staging_epochs` injections."""
         rules = self.config.pool
-        most = rules.staging_epochs * rules.inject_fraction * len(self.watch.active)
+        most = rules.staging_epochs * rules.inject_fraction * len(self.watch.active) * self.rivals
         return bool(rules.staging_epochs) and not self.static and self.watch.staged() + more > most
 
     @property
@@ -246,14 +250,6 @@ class Service:
             work=written + self.writers.calls,
             **self.writers.status(),
         )
-
-    def _gauges(self) -> dict[str, int]:
-        return {
-            "rods_step": self.watch.newest,
-            "rods_considered_step": self.log.state.last_considered,
-            "rods_queued_seeds": self.waiting,
-            "rods_seeds_in_flight": self.in_flight,
-        }
 
     def _state(self) -> str:
         if self.in_flight or self.waiting:
@@ -374,8 +370,8 @@ class Service:
             kind = next(kind for kind in self.writers.kinds if kind.matches(seed))
             author = kind.author(self.writers.asking, environment, seed, pick.pick, index)
             root = self.originals.get(seed.provenance.get("root", ""), seed)
-            why = pick.record["why"]
-            job = VariantJob(pick.pick, index, seed, root, why["generation"] + 1, why.get("aim", {}))
+            why, weights = pick.record["why"], preferred(pick.record.get("preferences", {}))
+            job = VariantJob(pick.pick, index, seed, root, why["generation"] + 1, why.get("aim", {}), weights)
             return await self.pipeline.write(job, author, environment, admit, reject)
         except ComposeError as error:  # there is no author for it
             reject(Rejection("plan", error.type, error.as_json()))

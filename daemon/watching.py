@@ -13,7 +13,7 @@ from pathlib import Path
 from rods.buffers.run.heartbeat import read_heartbeat
 from rods.buffers.run.run import Run
 from rods.buffers.state import ClosedStep, RunState
-from rods.extension import aims_of
+from rods.extension import Preferring, aims_of, preferring
 from rods.gates import varied
 from rods.rules.curriculum import selects, stage_rules
 from rods.rules.selection import TaskFacts, reads_windows, signals, whole_pool
@@ -31,6 +31,7 @@ class Watch:
         self._unvaried = frozenset(task.id for task in run.tasks if not varied(task))  # these are no seeds
         self._pending: list[ClosedStep] = []
         self._windows: dict[int, dict[str, Window]] = {}  # as they stood after these steps
+        self.preferring: dict[int, dict[str, Preferring]] = {}  # after these steps: how functions are weighed
         # In lockstep every step is considered; for a static pool one may not be missed behind a snapshot.
         self.state = RunState(run, every_step=self.lockstep or run.config.pool.static)
         self.newest = self.state.last_step  # the newest step ever read, rewound ones included
@@ -43,22 +44,18 @@ class Watch:
             if step.step > last_considered:  # never twice for one step number, whatever a rewound trainer does
                 if not self.lockstep:
                     self._pending.clear()
+                    self.preferring.clear()
                 self._pending.append(step)
+                self.preferring[step.step] = preferring(state.folds, self.run.config)
                 if self.lockstep and reads_windows(self.run.config):
                     self._windows[step.step] = self._windows_of(step)
         if state.rewound:
             self._pending = [step for step in self._pending if state.live(step.attempt, step.step)]
         if not state.merged and state.epoch == epoch:
             return False
-        rising = self.run.config.selection.order == "rising"
         aimed = aims_of(self.run.config) is not None
         self.active = {
-            member.task_id: TaskFacts(
-                member.type,
-                member.generation,
-                len(state.task(member.task_id).goal_calls) if rising else 0,
-                state.task(member.task_id) if aimed else None,
-            )
+            member.task_id: TaskFacts(member.type, member.generation, state.task(member.task_id) if aimed else None)
             for member in state.active.values()
             if member.task_id not in self._unvaried
         }

@@ -9,8 +9,6 @@ Three families that are never mixed up:
 - What a *policy* does wrong is never an exception: it is data in a trace (`Result.error`, `Reply` and end reasons).
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os
@@ -94,7 +92,7 @@ class Finding(NamedTuple):
         return self._asdict()
 
 
-def disk_error(error: OSError, path: Path) -> RodsError:
+def disk_error(error: OSError, path: "Path") -> RodsError:
     """The error of this module for what the operating system refused at `path`: UserError with a remedy for a full
     disk, a missing permission, something missing or something else in the way, InfrastructureError for the rest."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

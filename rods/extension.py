@@ -9,12 +9,13 @@ is loaded, and what belongs to a process (daemon, trainer, console) inside the m
 """
 
 import importlib
+import math
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, cast
+from typing import Any, ClassVar, Literal, Protocol, cast, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, create_model
 
@@ -22,7 +23,9 @@ FAMILY = "rods.family"
 GROUP = "rods_extensions"  # of entry points, for extensions that come with other packages
 
 Record = Mapping[str, Any]
-Told = Literal["status", "checkpoint", "gauges"]  # where something is told of a fold
+Told = Literal["status", "checkpoint", "gauges", "shares"]  # where something is told of a fold
+#: by a pick's id: how much likelier its variants' functions are than others, by name
+Preferring = Callable[[str], Mapping[str, float]]
 NOTHING: Mapping[str, Any] = {}
 
 
@@ -61,9 +64,31 @@ class EpochNotes(Protocol):
 
     def fields(self, stage: Any, fixed: Record) -> dict[str, Any]:
         """The fields of an epoch of this stage; `fixed`: those that the first record of the same epoch had, if any."""
+        return {}
 
     def opened(self, closing: Record) -> Any:
         """What the epoch with this closing record fixes for its steps. Raises Damage where the logs lack it."""
+        return None
+
+
+@runtime_checkable
+class Contest(EpochNotes, Protocol):
+    """Notes by which one variant of a pick comes into the pool. What that takes of rollouts is played before the merge;
+    they are on the extension's log, and no observations."""
+
+    wanted: bool  # whether the merge has to wait for `play`
+    played: int  # rollouts that are on record for it
+
+    def begin(self, epoch: int, counts: Callable[..., bool]) -> int | None:
+        """Reads on, before the merge into `epoch`; `counts`: whether no start has dropped a record. The `expanded_seq`
+        on record for the merge."""
+
+    def sifted(self, candidates: Sequence[Any], budget: int, refuse: Callable[[Any], Any]) -> tuple[Any, Any]:
+        """The candidates that a merge with room for so many decides about, and by seq why (`Refusal`) some are refused.
+        `refuse(content)`: the task, or why any merge refuses it. Raises Damage where the log says otherwise."""
+
+    def play(self, at: Record, play: Callable[..., Any]) -> None:
+        """Puts on record for the merge `at` what `play(at, tasks, rollouts, random_seed)` gives: of each so many."""
 
 
 class Aims(Protocol):
@@ -110,11 +135,10 @@ class Extension:
     verbs: ClassVar[Mapping[str, tuple[str, str]]] = {}
     verb_groups: ClassVar[Mapping[str, str]] = {}
     training_verbs: ClassVar[Mapping[str, tuple[str, str]]] = {}  # of `rods-train`, as `verbs`
-    #: module with the roles of models that it asks, and how a stand-in answers (rods.daemon.stand_ins); empty: none
-    stand_ins: ClassVar[str] = ""
     #: its logs in the run folder, and of each kind of record in them the fields that are its key
     logs: ClassVar[tuple[str, ...]] = ()
     record_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    shares: ClassVar[bool] = False  # whether `told` tells `shares`
     step_fields: ClassVar[tuple[str, ...]] = ()  # of the closing records of steps (`StepFold.closing`)
     epoch_fields: ClassVar[tuple[str, ...]] = ()  # of the records that open epochs (`epoch_notes`)
     #: sections of the configuration with their defaults: of its identity half, `[key]` in TOML, and of `[operation]`
@@ -141,12 +165,19 @@ class Extension:
         """The settings that the fold depends on, as JSON."""
         return None
 
+    def preferences(self, fold: Any, config: Any) -> Preferring | None:
+        """How the functions are weighed of variants that are picked after the fold's latest step; None: all alike. A
+        weight is above 0; what has none has 1, and `giver → taker` is a function that feeds another. What it reads of
+        the fold it keeps, for that goes on. The weights are on record with the pick, under the extension's name."""
+        return None
+
     def follows(self, stage: Any) -> bool:
         """Whether what a stage shows the policy follows from the run's records; `verify` derives it again then."""
         return False
 
-    def rollout(self, trace: Any, config: Any, stage: int) -> Mapping[str, Any]:
-        """Further fields of the record of an episode (rods.episode.engine.Trace) of this stage, from 1."""
+    def rollout(self, trace: Any, task: Any, environments: Any, config: Any, stage: int) -> Mapping[str, Any]:
+        """Further fields of the record of an episode (rods.episode.engine.Trace) of `task`, whose environment is one of
+        `environments` (rods.environments.loading), in this stage, from 1."""
         return {}
 
     def epoch_notes(self, run: Any, *, strict: bool = False) -> EpochNotes | None:
@@ -209,6 +240,11 @@ class Extension:
         """How many slots of every batch, behind those of the pool, have tasks of this extension."""
         return 0
 
+    def sizes(self, fold: Any, tasks: Sequence[str], config: Any) -> Sequence[int] | None:
+        """How many rollouts each slot of the next step has, whose tasks have these ids, by the fold as it stands; None:
+        `rollouts.rollouts_per_task` each. All together are as many as that gives."""
+        return None
+
     def epoch_steps(self, config: Any) -> int:
         """How many steps lie between two merges where it fills all slots, and no pool is gone through."""
         raise NotImplementedError(f"{self.name} fills slots and has no length of an epoch")
@@ -220,7 +256,9 @@ class Extension:
 
     def told(self, fold: Any, config: Any, where: Told) -> Mapping[str, Any]:
         """What is said of the fold as it stands: `status`, fields of tracker.json and `rods status`; `checkpoint`, as
-        JSON, to which a start from there has to come; `gauges`, numbers by name for dashboards."""
+        JSON, to which a start from there has to come; `gauges`, numbers by name for dashboards; `shares`, under
+        the extension's name, of each of several things how often it goes well, 0 to 1, and of how many times, for `rods
+        inspect RUN --NAME` and the page, which show them over the steps."""
         return {}
 
     def difficulty(self, task: Any) -> float | None:
@@ -296,9 +334,26 @@ def new_folds(config: Any) -> dict[str, StepFold]:
     return _given(lambda extension: extension.fold(config))
 
 
+def preferring(folds: Mapping[str, StepFold], config: Any) -> dict[str, Preferring]:
+    """How functions are weighed after the latest step of `folds`, by the extension's name."""
+    return _given(lambda extension: extension.preferences(folds.get(extension.name), config))
+
+
+def preferred(parts: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """The weights of all extensions as one: of what several weigh the product."""
+    names = {name for part in parts.values() for name in part}
+    return {name: math.prod(part.get(name, 1.0) for part in parts.values()) for name in sorted(names)}
+
+
 def shown_next(folds: Mapping[str, StepFold], opened: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
     """What the interfaces of the next step are told, by the extension's name; `opened`: what its epoch has fixed."""
     return _given(lambda extension: extension.shown(folds.get(extension.name), opened.get(extension.name)))
+
+
+def sizes_of(folds: Mapping[str, StepFold], tasks: Sequence[str], config: Any) -> tuple[int, ...]:
+    """How many rollouts each slot of the next step has (`Extension.sizes`); empty: all the same."""
+    parts = _given(lambda extension: extension.sizes(folds.get(extension.name), tasks, config))
+    return tuple(next(iter(parts.values()), ()))
 
 
 def told_of(folds: Mapping[str, StepFold], config: Any, where: Told = "status") -> dict[str, Any]:
@@ -315,6 +370,11 @@ def closing_fields(folds: Mapping[str, StepFold], groups: Sequence[Record]) -> d
 def epoch_notes(run: Any, *, strict: bool = False) -> dict[str, EpochNotes]:
     """What extensions say in the records that open this run's epochs, by the extension's name."""
     return _given(lambda extension: extension.epoch_notes(run, strict=strict))
+
+
+def contest_of(notes: Mapping[str, EpochNotes]) -> Contest | None:
+    """The one among `notes`; at most one extension has one."""
+    return next((note for note in notes.values() if isinstance(note, Contest)), None)
 
 
 def opened_by(notes: Mapping[str, EpochNotes], closing: Record) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Rollout:
     #: turns, 0 ≤ resolved ≤ expected. Of a task with checks: those that hold; with a rubric: 0, 1 or 2; of a `value`:
     #: whole millionths of its range
     resolved: int
-    #: the turns that the task has, less `head`. With checks: all of them; with a rubric: 2; of a `value`: 1,000,000
+    #: the turns that the task has. With checks: all of them; with a rubric: 2; of a `value`: 1,000,000
     expected: int
     binary: int  #: 1 where all is resolved (of a `value`: the highest), else 0
     format: float  #: the format reward, in the range of its kind; 0 where it was not asked for
@@ -144,9 +144,6 @@ class Group:
     rollouts: tuple[Rollout, ...]  #: at least one
     #: `retest`: a retired task that is tried again; `drawn`: one of drawn.jsonl, of which no window is kept
     role: Role = "active"
-    #: how many first turns the ground truth played: such a group counts for no zone, and its rollouts' turns are those
-    #: after it
-    head: int = 0
     #: what the versions of an interface have in common that changes as the policy does, by which windows are kept;
     #: empty: the version itself
     lineage: str = ""
@@ -163,7 +160,6 @@ class Group:
         return {
             "task": self.task,
             "role": self.role,
-            **({"head": self.head} if self.head else {}),
             **({"replaced": True} if self.replaced else {}),
             "stage": self.stage,
             "interface": self.interface,
@@ -189,14 +185,11 @@ class Group:
                 (low, high),
                 rollouts,
                 record.get("role", "active"),
-                record.get("head", 0),
                 record.get("lineage", ""),
                 record.get("replaced", False),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"a group lacks or misshapes {error}") from error
-        if type(group.head) is not int or group.head < 0:
-            raise ValueError(f"head is {group.head!r}; it must be a number of turns")
         if type(group.replaced) is not bool:
             raise ValueError(f"replaced is {group.replaced!r}; it must be true or false")
         if not (math.isfinite(high - low) and low < high):

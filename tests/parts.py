@@ -17,9 +17,12 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "simulation": ("family/simulation",),
     "export": ("family/export",),
     "new_world": ("family/new_world",),
+    "skills": ("family/skills",),
     "supervised": ("family/supervised",),
     "trials": ("family/trials",),
     "aiming": ("family/aiming",),
+    "probe": ("family/probe",),
+    "allocation": ("family/allocation",),
 }
 GONE = [part for part, (own, *_) in PARTS.items() if not (ROOT / own).is_dir()]
 GONE_FOLDERS = tuple(folder for folders in PARTS.values() for folder in folders if not (ROOT / folder).is_dir())

@@ -177,7 +177,9 @@ def look_over(command: str) -> None:
                 assert found and found.origin, f"no module {module}"
                 package = Path(found.origin).parent.rglob("*.py")
                 source = "".join(file.read_text(encoding="utf-8") for file in package)
-                missing = [option for option in options if option.startswith("--") and f'"{option}"' not in source]
+                named = [option for option in options if option.startswith("--")]
+                parameters = {option: f"{option.removeprefix('--').replace('-', '_')}:" for option in named}
+                missing = [name for name in named if f'"{name}"' not in source and parameters[name] not in source]
                 assert not missing, f"{module} has no {missing}"
             case ["sh" | "python" | "sbatch", *_]:
                 (file, *_) = [word for word in words[1:] if not word.startswith("-")]

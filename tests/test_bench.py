@@ -22,10 +22,6 @@ CHANGES = {  # what each condition of bench.nano_loop changes, and nothing else
     "no retirement": {"pool.retirement: True → False"},
     "same functions": {"pipeline.functions: 'other' → 'same'"},
     "variance": {"selection.order: 'proxy' → 'variance'"},
-    "forgetting": {"selection.order: 'proxy' → 'forgetting'"},
-    "rising difficulty": {"selection.order: 'proxy' → 'rising'"},
-    "head starts": {"rollouts.head_start: 0.0 → 0.5"},
-    "max-variance rollouts": {"rollouts.rollouts_per_task: 8 → 12", "training.update_rollouts: 0 → 6"},
     "few originals": {"data.train: 36 → 12"},
     "few originals, random seeds": {"data.train: 36 → 12", "selection.order: 'proxy' → 'random'"},
 }

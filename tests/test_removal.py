@@ -24,7 +24,7 @@ UP, *LOOKS = (["up", "run", "--config", "run.toml"], ["verify", "run", "--replay
 NEW = ("new", "refused", "--config", "run.toml")
 # part, what is added to the configuration, what is asked of `rods`, what is said where the part is gone
 ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
-    ("bfcl", "", ("data", "audit", "bfcl"), "no such tasks are installed"),
+    ("bfcl", "", ("data", "check", "mine.jsonl", "--against", "bfcl"), "no such tasks are installed"),
     ("mcp", "", ("env", "add", "files", "--", "true"), "'mcp' is no kind of world that is known here"),
     (
         "openenv",
@@ -37,7 +37,7 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ("feedback", "", ("feedback", "list", "run"), "feedback"),
     ("environments", "", ("env", "generate", "w"), "generate"),
     ("environments", "[operation.writing]\nworlds = 2\n", NEW, "run.toml: operation.writing: unknown key"),
-    ("trials", "", ("stub-endpoint", "--url-file", "url"), "stub-endpoint"),
+    ("trials", "", ("doctor",), "doctor"),
     ("simulation", "", ("data", "draw", "tasks.jsonl"), "draw"),
     ("simulation", "[source]\ndrawn = 0.5\n", NEW, "run.toml: source: unknown key"),
     ("simulation", '[simulation]\nuser = "model"\n', NEW, "run.toml: simulation: unknown key"),
@@ -45,6 +45,10 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ("export", "", ("export", "run", "tables"), "export"),
     ("new_world", "", ("init", "library"), "init"),
     ("aiming", "[aiming]\non = true\n", NEW, "run.toml: aiming: unknown key"),
+    ("probe", "[probe]\nenabled = true\n", NEW, "run.toml: probe: unknown key"),
+    ("allocation", "[allocation]\nenabled = true\n", NEW, "run.toml: allocation: unknown key"),
+    ("skills", "[skills]\nenabled = true\n", NEW, "run.toml: skills: unknown key"),
+    ("skills", "", ("inspect", "run", "--skills"), "--skills"),
     ("simulation", "", ("env", "check", "documents/"), "nothing that is installed reads such a description"),
 ]
 PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")

@@ -8,7 +8,9 @@ What the combinations are known as:
     batch, scaled by the batch      REINFORCE++, global normalisation (003)
     group, scaled by the batch      REINFORCE++ with a group baseline
 
-An infrastructure failure has no reward (NaN): it counts in no mean and gets the advantage 0.
+An infrastructure failure has no reward (NaN): it counts in no mean and gets the advantage 0. Of groups with unequally
+many rollouts a smaller one is NaN behind its own, and every advantage is multiplied by the mean size over that of its
+group, so that all tasks weigh the same.
 
 A hook, `training.advantage_hook = "package.module:function"`, is called once a step with an AdvantageEstimate and
 returns new advantages, one a rollout or one a token: the place for diagnosis-guided weights (002).
@@ -66,15 +68,36 @@ class RolloutView:
 
 @dataclass(frozen=True, slots=True)
 class AdvantageEstimate:
-    """A step before the hook. `rewards` (NaN: none) and `advantages` are [groups, rollouts], as `rollouts` lists."""
+    """A step before the hook. `rewards` (NaN: none) and `advantages` are [groups, rollouts], as `rollouts` lists those
+    that are `present` (None: all)."""
 
     rewards: Array
     advantages: Array
     rollouts: tuple[RolloutView, ...]
+    present: NDArray[np.bool_] | None = None
+
+    def rows(self, values: Array) -> Array:
+        """Of `values` [groups, rollouts] those of a rollout, in the order of `rollouts`."""
+        return values.ravel() if self.present is None else values[self.present]
+
+    def table(self, values: Sequence[float]) -> Array:
+        """One value a rollout as [groups, rollouts], 0 where there is none."""
+        made = np.zeros(self.advantages.shape)
+        made[np.full(made.shape, True) if self.present is None else self.present] = values
+        return made
 
 
 # New advantages: an array [groups, rollouts], or one array a rollout with a value for each token of its completion.
 Hook = Callable[[AdvantageEstimate], Array | Sequence[Array]]
+
+
+def estimated(rows: Sequence[Sequence[float | None]], baseline: Baseline, scale: Scale) -> AdvantageEstimate:
+    """The estimate of the rewards of each group's rollouts (None: none), which may be unequally many; no views."""
+    sizes = np.array([[len(row)] for row in rows])
+    present = np.arange(sizes.max()) < sizes
+    rewards = np.full(present.shape, np.nan)
+    rewards[present] = np.array([reward for row in rows for reward in row], dtype=np.float64)
+    return AdvantageEstimate(rewards, advantages(rewards, baseline, scale) * (sizes.mean() / sizes), (), present)
 
 
 def advantages(rewards: Array, baseline: Baseline, scale: Scale) -> Array:
@@ -86,21 +109,6 @@ def advantages(rewards: Array, baseline: Baseline, scale: Scale) -> Array:
             axis = 1 if scale == "group" else None
             earned = earned / (np.nanstd(rewards, axis=axis, ddof=1, keepdims=True) + EPSILON)
     return np.nan_to_num(earned, nan=0.0, posinf=0.0, neginf=0.0)
-
-
-def most_varied(rewards: Array, count: int) -> NDArray[np.bool_]:
-    """Which `count` rollouts of each group of `rewards` [groups, rollouts] have rewards of the largest variance: some
-    of the lowest and the others of the highest (arXiv 2504.13818). Rewards of NaN are taken last."""
-    kept = np.zeros(rewards.shape, dtype=bool)
-    for chosen, row in zip(kept, rewards, strict=True):
-        order = np.argsort(row, kind="stable")  # NaN stands at the end
-        known = int((~np.isnan(row)).sum())
-        some = min(count, known)
-        ways = [[*order[:low], *order[known - (some - low) : known], *order[known:][: count - some]]
-                for low in sorted(range(some + 1), key=lambda low: abs(2 * low - some))]  # fmt: skip
-        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # where none has a reward
-            chosen[max(ways, key=lambda way: round(float(np.nan_to_num(np.nanvar(row[way]))), 12))] = True
-    return kept
 
 
 def _baseline(rewards: Array, baseline: Baseline) -> Array:
@@ -121,10 +129,10 @@ def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
     """The advantages to train on, one array a rollout: of length 1 (the same for all tokens) or one value a token.
     Raises UserError when the hook answers with another shape, or with anything but finite numbers."""
     if hook is None:
-        return list(estimate.advantages.reshape(-1, 1))
+        return list(estimate.rows(estimate.advantages).reshape(-1, 1))
     answer = hook(estimate)
     if isinstance(answer, np.ndarray) and answer.shape == estimate.advantages.shape:
-        answer = answer.reshape(-1, 1)
+        answer = estimate.rows(answer).reshape(-1, 1)
     earned = [np.asarray(part, dtype=np.float64) for part in answer]
     if len(earned) != len(estimate.rollouts) or any(
         part.shape not in ((1,), (seen.tokens,)) for part, seen in zip(earned, estimate.rollouts, strict=True)

@@ -1,9 +1,8 @@
 """A batch as the episodes to roll out, and its samples as groups, traces and the input of an advantage hook."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rods import dialects
@@ -26,14 +25,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def jobs(batch: Batch, config: Config, players: Players) -> list[Job]:
-    """The episodes of a batch, slot by slot, with the prompt and through the interface of its stage."""
+def jobs(batch: Batch, config: Config, players: Players, count: int = 0) -> list[Job]:
+    """The episodes of a batch, `count` or as many as configured a slot, by the prompt and interface of its stage."""
     dialect = dialects.load(config.policy.dialect, batch.rules.prompt)
-    count, interface = config.rollouts.rollouts_per_task, batch.interface
-    longest = config.rollouts.max_steps
+    interface, longest = batch.interface, config.rollouts.max_steps
+    sizes = batch.sizes or [count or config.rollouts.rollouts_per_task] * len(batch.slots)
     tasks = [players.job(slot.task, dialect, interface=interface, max_steps=longest) for slot in batch.slots]
-    started = [replace(job, head=slot.head) for slot, job in zip(batch.slots, tasks, strict=True)]
-    return [job for job in started for _ in range(count)]
+    return [job for job, size in zip(tasks, sizes, strict=True) for _ in range(size)]
 
 
 def groups(
@@ -45,7 +43,7 @@ def groups(
     def record(episode: Trace | Rollout, task: AnyTask) -> Rollout:
         if isinstance(episode, Rollout):
             return episode
-        fields = [extension.rollout(episode, config, batch.stage) for extension in extensions()]
+        fields = [extension.rollout(episode, task, environments, config, batch.stage) for extension in extensions()]
         added = {name: value for told in fields for name, value in told.items()}
         return earned(episode, task, batch.rules.reward, environments, added)
 
@@ -57,8 +55,8 @@ def groups(
 
 def by_slot(batch: Batch, played: Sequence[T]) -> list[Sequence[T]]:
     """What was played of a batch, in the order of `jobs`, slot by slot."""
-    count = len(played) // len(batch.slots)
-    return [played[start : start + count] for start in range(0, len(played), count)]
+    sizes = batch.sizes or [len(played) // len(batch.slots)] * len(batch.slots)
+    return [played[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
 
 def earned(
@@ -70,7 +68,7 @@ def earned(
     if not isinstance(task, Task):  # judged at the end: what is expected are no turns
         return replace(score(trace, kind, ()), added=fields)
     return replace(
-        score(trace, kind, task.calls[trace.head :]),
+        score(trace, kind, task.calls),
         labels=diagnose(trace, task, environments.load(task.environment.name)),
         added=fields,
         calling=sum(any(step.calls for step in turn.steps) for turn in trace.turns),
@@ -78,7 +76,7 @@ def earned(
     )
 
 
-def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[RolloutView, ...]:
+def rollout_views(batch: Batch, recorded: Sequence[Group], samples: "Sequence[Sample]") -> tuple[RolloutView, ...]:
     """The samples of a batch as an advantage hook gets them, without those of groups that were replaced."""
     return tuple(
         RolloutView(
@@ -96,7 +94,7 @@ def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sam
     )
 
 
-def traces(batch: Batch, samples: Sequence[Sample]) -> list[dict[str, Any]]:
+def traces(batch: Batch, samples: "Sequence[Sample]") -> list[dict[str, Any]]:
     """The samples of a batch as JSON objects for people, with the token spans of the replies."""
     return [
         {"slot": slot, "rollout": index, "spans": sample.spans, **sample.trace.as_json()}

@@ -7,8 +7,6 @@ counted are CUDA's context, buffers of NCCL and fragments: leave a tenth of a GP
 compares the estimate with a measurement.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -81,13 +79,6 @@ def split(config: Config, processes: int) -> tuple[int, int]:
         what = f"{share} sequences a process and step do not split into micro-batches of {micro_batch}"
         remedy = "choose a divisor of batch_tasks × rollouts_per_task ÷ processes, or 0 for one pass"
         raise UserError(what, where="operation.micro_batch", remedy=remedy)
-    if config.training.update_rollouts and config.training.loss == "rollout" and micro_batch < sequences:
-        raise UserError(
-            "the mean over rollouts weighs processes and micro-batches alike, and with update_rollouts they may hold "
-            "different numbers",
-            where="training.update_rollouts",
-            remedy='use training.loss = "token", or one process with operation.micro_batch = 0',
-        )
     return sequences, micro_batch
 
 
@@ -165,7 +156,7 @@ def _engine(config: Config) -> list[str]:
     return [url for server in operation.rollout_servers for url in server.urls] or ["the trainer"]
 
 
-def _disk(config: Config, shape: ModelShape | None) -> dict[str, float]:
+def _disk(config: Config, shape: "ModelShape | None") -> dict[str, float]:
     needed = {"traces": config.operation.trace_bytes / 1e9}
     if shape:
         rank, state = config.policy.lora_rank, OPTIMIZER[config.training.optimizer]

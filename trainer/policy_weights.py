@@ -9,11 +9,15 @@ import torch
 
 from rods.buffers.checkpoints import ADOPTED
 from rods.config import Config
+from rods.episode.engine import Trace
 from rods.errors import UserError
+from rods.observations import Rollout
 from rods.players import Players
 from rods.tasks import AnyTask
+from rods.trainer import batches
 from rods.trainer.engines.base import RolloutEngine
 from rods.trainer.engines.local import LocalEngine
+from rods.trainer.policy import Batch
 from rods.trainer.ranks import Ranks
 from rods.trainer.sharding import Shards
 from rods.trainer.weight_files import load_adapter, load_plain, load_tensors, save_adapter, save_plain
@@ -41,7 +45,7 @@ class Weights:
             "save optimizer": self.shards.save_optimizer,
             "generators": self._all_generators,
             "restore": self._restore,
-            "validate": self._validate,
+            "play": self._play,
         }
 
     def save(self, folder: Path) -> None:
@@ -57,9 +61,14 @@ class Weights:
         """Restores what `save` wrote, in every process. Raises UserError when the files do not fit the policy."""
         self.ranks.ask("restore", folder)
 
+    def rehearse(self, batch: Batch, rollouts: int, random_seed: int) -> list[Sequence[Rollout]]:
+        played = batches.by_slot(batch, self.ranks.ask("play", batch, rollouts, random_seed))
+        return [group.rollouts for group in batches.groups(batch, played, self.config, self.players.environments)]
+
     def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         """Greedy rollouts, shared out over all processes (rods.trainer.policy.Policy)."""
-        return self.ranks.ask("validate", tuple(tasks))  # type: ignore[no-any-return]
+        traces = self.ranks.ask("play", tuple(tasks), 0, 0)
+        return [None if trace.end == "infrastructure" else trace.resolved / trace.expected for trace in traces]
 
     def restore_generators(self) -> None:
         """Puts torch's generators where the latest checkpoint, taken or resumed, left them. Called before every batch,
@@ -70,15 +79,17 @@ class Weights:
                 torch.cuda.set_rng_state(self._generators[1])
             self._generators = None
 
-    def _validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
-        mine = tasks[self.ranks.index :: self.ranks.count]
+    def _play(self, what: Batch | tuple[AnyTask, ...], rollouts: int, random_seed: int) -> list[Trace]:
+        """So many episodes of each slot of a batch, or (0) a greedy one of each task; every process plays a part."""
+        if isinstance(what, Batch):
+            jobs = batches.jobs(what, self.config, self.players, rollouts)
+        else:
+            jobs = [self.players.scored(task, self.config) for task in what]
         self.synchronise()
-        jobs = [self.players.scored(task, self.config) for task in mine]
-        samples = self.rollouts.rollouts(jobs, random_seed=0, greedy=True)
-        traces = [sample.trace for sample in samples]
-        earned = [None if trace.end == "infrastructure" else trace.resolved / trace.expected for trace in traces]
-        scores = dict(self.ranks.gathered([(task.id, score) for task, score in zip(mine, earned, strict=True)]))
-        return [scores[task.id] for task in tasks]
+        first = self.ranks.index * (share := -(-len(jobs) // self.ranks.count))
+        mine = jobs[first : first + share]
+        samples = self.rollouts.rollouts(mine, random_seed=random_seed, first=first, greedy=not rollouts)
+        return self.ranks.gathered([sample.trace for sample in samples])
 
     def _all_generators(self) -> list[list[torch.Tensor]]:
         """A list a process: the generator of the CPU, then that of its own GPU (it may see others, which another start

@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 
 from rods.canonical import canonical, rounded
@@ -36,7 +35,7 @@ from rods.gates.reference_policy import ReferencePolicy
 from rods.observations import EpisodeReward, Group, Rollout
 from rods.players import Players
 from rods.tasks import AnyTask, Task
-from rods.trainer.advantages import advantages, with_advantages
+from rods.trainer import advantages
 from rods.trainer.batches import groups as groups_of
 from rods.trainer.batches import jobs
 from rods.trainer.policy import Batch
@@ -70,10 +69,10 @@ def turn_chance(task: AnyTask, skill: float) -> float:
     return 1 / (1 + math.exp(-(skill - difficulty(task)) / WIDTH))
 
 
-def rollout(task: AnyTask, chance: float, reward: EpisodeReward, *key: str | int, head: int = 0) -> Rollout:
-    """One episode whose turns, but the first `head`, are resolved with `chance` each, drawn with `key` and nothing
+def rollout(task: AnyTask, chance: float, reward: EpisodeReward, *key: str | int) -> Rollout:
+    """One episode whose turns are resolved with `chance` each, drawn with `key` and nothing
     else. Its format rewards rise with its turns."""
-    turns = task.expected - head
+    turns = task.expected
     resolved = sum(draw < chance for draw in _uniform(turns, "rollout", *key))
     binary, progress, (low, high) = int(resolved == turns), resolved / turns, RANGES[reward]
     value = float(binary) if reward == "binary" else low + (high - low) * progress
@@ -96,7 +95,7 @@ class SimulatedPolicy:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.skill = config.policy.skill
+        self.skill, self.count = config.policy.skill, config.rollouts.rollouts_per_task
 
     def save(self, folder: Path) -> None:
         (folder / STATE).write_bytes(orjson.dumps({"skill": self.skill}))
@@ -112,17 +111,18 @@ class SimulatedPolicy:
         """The expected progress: a greedy policy without chance."""
         return [turn_chance(task, self.skill) for task in tasks]
 
-    def groups(self, batch: Batch) -> list[Group]:
-        """The rollouts of a batch, one group a slot."""
-        seed, count = self.config.random_seeds.rollouts, self.config.rollouts.rollouts_per_task
+    def rehearse(self, batch: Batch, rollouts: int, random_seed: int) -> list[Sequence[Rollout]]:
+        return [group.rollouts for group in self.groups(batch, rollouts, "rehearse", str(random_seed))]
+
+    def groups(self, batch: Batch, count: int = 0, *key: str | int) -> list[Group]:
+        """The rollouts of a batch, one group a slot; `count` and `key` where they are not the step's."""
+        key, count = key or (self.config.random_seeds.rollouts, batch.step), count or self.count
         followed = any(extension.follows(batch.rules) for extension in extensions())
         groups = []
-        for slot in batch.slots:
+        sizes = batch.sizes or [count] * len(batch.slots)
+        for slot, size in zip(batch.slots, sizes, strict=True):
             chance = turn_chance(slot.task, self.skill)
-            drawn = [
-                rollout(slot.task, chance, batch.rules.reward, seed, batch.step, slot.index, index, head=slot.head)
-                for index in range(count)
-            ]
+            drawn = [rollout(slot.task, chance, batch.rules.reward, *key, slot.index, index) for index in range(size)]
             if followed:
                 drawn = [_labelled(played, slot.task) for played in drawn]
             groups.append(batch.group(slot, drawn))
@@ -130,20 +130,22 @@ class SimulatedPolicy:
 
     def played(self, batch: Batch, players: Players, told: list[dict[str, Any]]) -> list[Group]:
         """As `groups`, with the conversations of drawn tasks played; adds their traces to `told`, as JSON objects."""
-        count, seed = self.config.rollouts.rollouts_per_task, self.config.random_seeds.rollouts
+        seed = self.config.random_seeds.rollouts
         earned: list[Sequence[Trace | Rollout]] = [group.rollouts for group in self.groups(batch)]
         drawn = [slot for slot in batch.slots if slot.role == "drawn"]
-        waiting = jobs(replace(batch, slots=tuple(drawn)), self.config, players)
+        sizes = [len(earned[slot.index]) for slot in drawn]
+        waiting = jobs(replace(batch, slots=tuple(drawn), sizes=tuple(sizes)), self.config, players)
+        places = [(slot.index, index) for slot, size in zip(drawn, sizes, strict=True) for index in range(size)]
         policies: list[ReferencePolicy] = []
-        for place, job in enumerate(waiting):
-            key = batch.step, drawn[place // count].index, place % count
+        for place, job in zip(places, waiting, strict=True):
+            key = batch.step, *place
             asks, *makes = _uniform(1 + len(job.task.goal_calls), "played", seed, *key)
             chance = turn_chance(job.task, self.skill)
             made = [call for call, draw in zip(job.task.goal_calls, makes, strict=True) if draw < chance]
             policies.append(ReferencePolicy(job, made, asks=asks < chance))
         traces = iter(run_lockstep(waiting, lambda needs: [policies[number].reply(need) for number, need in needs]))
-        for slot in drawn:
-            earned[slot.index] = played = [next(traces) for _ in range(count)]
+        for slot, size in zip(drawn, sizes, strict=True):
+            earned[slot.index] = played = [next(traces) for _ in range(size)]
             told += [
                 {"slot": slot.index, "rollout": index, "spans": [], **trace.as_json()}
                 for index, trace in enumerate(played)
@@ -179,10 +181,9 @@ def train(training: TrainingRun) -> None:
 
 def estimated(groups: Sequence[Group], config: Config) -> list[Group]:
     """The groups with the advantages that a trainer would take from their rewards; no hook, which reads traces."""
-    trained = [group.rollouts for group in groups if not group.replaced]
-    rewards = np.array([[rollout.reward for rollout in rollouts] for rollouts in trained], dtype=np.float64)
-    values = advantages(rewards, config.training.advantage_baseline, config.training.advantage_scale)
-    return with_advantages(groups, list(values.reshape(-1, 1)))
+    earnings = [[rollout.reward for rollout in group.rollouts] for group in groups if not group.replaced]
+    estimate = advantages.estimated(earnings, config.training.advantage_baseline, config.training.advantage_scale)
+    return advantages.with_advantages(groups, advantages.reweighted(estimate, None))
 
 
 def _uniform(count: int, *key: str | int) -> list[float]:

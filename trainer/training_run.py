@@ -20,14 +20,15 @@ from rods.buffers.run.runfolder import trace_file
 from rods.buffers.trainer_log import TrainerLog
 from rods.canonical import rounded
 from rods.errors import DeadlineError, RefusedError, UserError
+from rods.extension import sizes_of
 from rods.faults import LABELS
 from rods.logs import log
 from rods.observations import Group, Update, dynamics, label_counts
 from rods.rules import curriculum, refill
 from rods.rules.curriculum import Course
-from rods.rules.order import EpochSlot, epoch_steps, head_start
+from rods.rules.order import EpochSlot, epoch_steps
 from rods.rules.order import batch as slots_of_batch
-from rods.tasks import Task
+from rods.tasks import AnyTask
 from rods.trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
@@ -133,6 +134,7 @@ class TrainingRun:
         epoch, pool, step = self._opened, self.config.pool_slots, self.step + 1
         slots = slots_of_batch(epoch.slots, pool, self._cursor) if pool else []
         drawn = [BatchSlot(index, task, "drawn") for index, task in enumerate(self.log.draw(step), start=pool)]
+        tasks = [*(slot.task_id for slot in slots), *(slot.task.id for slot in drawn)]
         self._outstanding = Batch(
             step=step,
             epoch=epoch.number,
@@ -143,15 +145,12 @@ class TrainingRun:
             traced=self.config.operation.trace_bytes > 0 and (step - 1) % self.config.operation.trace_every == 0,
             dialect=self.config.policy.dialect,
             shown=self.log.state.shown(epoch.opened),
+            sizes=sizes_of(self.log.state.folds, tasks, self.config),
         )
         return self._outstanding
 
     def _slot(self, index: int, slot: EpochSlot) -> BatchSlot:
-        task, head, share = self.log.task(slot.task_id), 0, self.config.rollouts.head_start
-        if share and slot.role == "active" and isinstance(task, Task):
-            tracker = self.log.state.tracker
-            head = head_start(task.expected, tracker.window(task.id), tracker.last_step(task.id), share)
-        return BatchSlot(index, task, slot.role, head)
+        return BatchSlot(index, self.log.task(slot.task_id), slot.role)
 
     def roll_out(self, batch: Batch, play: Callable[[Batch], Sequence[Group]]) -> tuple[Batch, list[Group]]:
         """What `play` makes of `batch`, a group a slot, and of rounds of further slots behind it where the step is
@@ -265,11 +264,23 @@ class TrainingRun:
 
     def _open(self, number: int, course: Course) -> None:
         """Merges into epoch `number`, or reads its record where it is committed."""
-        epoch = self.log.merge(number, course.stage, waiting=self._waiting)
+        epoch = self.log.merge(number, course.stage, waiting=self._waiting, play=self._rehearse)
         if self._epoch is not None:
             self._cursor = 0
         self._epoch, self._epoch_number, self._course = epoch, number, course
         log.info("epoch", epoch=number, stage=epoch.stage, step=epoch.step, tasks=len(epoch.slots), **epoch.counts)
+
+    def _rehearse(self, at: Mapping[str, Any], tasks: Sequence[AnyTask], rollouts: int, seed: int) -> Sequence[Any]:
+        """What the policy makes of `tasks` before the merge `at`, through the interface of its stage as it is now."""
+        assert self._policy is not None
+        self.tell("playing variants before a merge")
+        rules = curriculum.stage_rules(self.config.curriculum, at["stage"])
+        shown = self.log.state.shown(self._opened.opened)
+        slots = tuple(BatchSlot(index, task) for index, task in enumerate(tasks))
+        batch = Batch(self.step, at["epoch"], at["stage"], rules, slots, "", False, self.config.policy.dialect, shown)
+        played = self._policy.rehearse(batch, rollouts, seed)
+        self.log.check()
+        return played
 
     def _waiting(self) -> None:
         """Called while lockstep waits for the daemon. Raises TrainingStopped once the run was asked to stop."""

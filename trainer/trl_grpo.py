@@ -17,6 +17,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,6 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         self.samples: list[Sample] = []  # of this process, those that TRL trains on, as are their advantages
         self.refilled: tuple[list[Sample], list[Group]] | None = None  # of the whole step, where it may be refilled
         self.earned: list[advantages.Array] = []
-        self.kept: list[bool] = []  # which of them are trained on
         self.broken = 0  # batches in a row of which no rollout came to its end
         self.gradient_norm: float | None = None  # of the last update, before clipping
         self._entropy: list[torch.Tensor] = []  # a micro-batch of a first pass: sum over own tokens, their number
@@ -193,15 +193,14 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
         samples = self.ranks.gathered(self.samples)
-        rewards, earned, kept = self.ranks.together(lambda: self._recorded(samples))
-        mine = self.ranks.part(len(samples))
-        self.earned, self.kept = earned[mine], kept[mine]
+        rewards, earned = self.ranks.together(lambda: self._recorded(samples))
+        self.earned = earned[self.ranks.part(len(samples))]
         return torch.tensor(rewards.reshape(-1, 1), dtype=torch.float32, device=self.accelerator.device)
 
-    def _recorded(self, samples: Sequence[Sample]) -> tuple[advantages.Array, list[advantages.Array], list[bool]]:
-        """Makes the groups of the whole batch durable. Of those that were not replaced: the rewards [groups, rollouts],
-        every rollout's advantages (rods.trainer.advantages.reweighted), and whether it is trained on. `samples` are
-        those of the batch; where it may be refilled, `refilled` has all of them."""
+    def _recorded(self, samples: Sequence[Sample]) -> tuple[advantages.Array, list[advantages.Array]]:
+        """Makes the groups of the whole batch durable. Of those that were not replaced: the rewards, and
+        every rollout's advantages (rods.trainer.advantages.reweighted). `samples` are those of the batch; where it
+        may be refilled, `refilled` has all of them."""
         batch, settings = self.batch, self.config.training
         assert batch is not None
         samples, groups = self.refilled or (samples, self._groups(batch, samples))
@@ -212,18 +211,14 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
                 f"no rollout of {BROKEN} steps in a row came to its end: the environment or the engine is broken → "
                 "what is logged above says where; then start the same command again"
             )
-        trained = [group.rollouts for group in groups if not group.replaced]
-        rewards = np.array([[rollout.reward for rollout in rollouts] for rollouts in trained], dtype=np.float64)
-        kept = advantages.most_varied(rewards, settings.update_rollouts or rewards.shape[1])
-        compared = rewards[kept].reshape(len(rewards), -1)
-        estimates = np.zeros_like(rewards)
-        estimates[kept] = advantages.advantages(compared, settings.advantage_baseline, settings.advantage_scale).ravel()
+        earnings = [[rollout.reward for rollout in group.rollouts] for group in groups if not group.replaced]
+        estimate = advantages.estimated(earnings, settings.advantage_baseline, settings.advantage_scale)
         views = batches.rollout_views(batch, groups, samples) if self.hook else ()
-        earned = advantages.reweighted(advantages.AdvantageEstimate(rewards, estimates, views), self.hook)
+        earned = advantages.reweighted(replace(estimate, rollouts=views), self.hook)
         if self.config.selection.order == "advantage":
             groups = advantages.with_advantages(groups, earned)
         require_rank0(self.training).record(batch, groups, batches.traces(batch, samples) if batch.traced else ())
-        return rewards, earned, kept.ravel().tolist()
+        return estimate.rows(estimate.rewards), earned
 
     def _groups(self, batch: Batch, samples: Sequence[Sample]) -> list[Group]:
         traces = [sample.trace for sample in samples]
@@ -246,7 +241,6 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         """TRL's batch with the run's advantages in place of TRL's own."""
-        settings = self.config.training
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if "old_per_token_logps" in output:
             output["old_per_token_logps"] *= output["tool_mask"]  # as they are scored again for the loss (score_tokens)
@@ -257,24 +251,17 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         per_token = any(len(row) > 1 for row in self.earned)
         earned = np.stack(rows) if per_token else np.concatenate(self.earned)
         output["advantages"] = torch.tensor(earned, dtype=torch.float32, device=self.accelerator.device)
-        if settings.update_rollouts:
-            output["trained"] = torch.tensor(self.kept, device=self.accelerator.device)
-            counted = (output["tool_mask"] * output["trained"][:, None]).sum()
-            output["num_items_in_batch"] = self.accelerator.gather(counted).sum()
         return output
 
     def _of_use(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """`inputs` without the rollouts that are not trained on. Where nothing but advantages makes a gradient, those
-        whose advantage is 0 go, too: they count in the number of tokens that the loss is divided by, but need no
-        passes."""
+        """`inputs` without the rollouts whose advantage is 0, where nothing but advantages makes a gradient: they count
+        in the number of tokens that the loss is divided by, but need no passes."""
         settings, values = self.config.training, inputs["advantages"]
-        kept = inputs.get("trained", torch.ones(len(values), dtype=torch.bool, device=values.device))
-        if settings.kl == 0 and settings.loss == "token" and not self.aux_loss_enabled:
-            useful = kept & (values.reshape(len(values), -1) != 0).any(1)
-            kept = useful if useful.any() else kept
-        rows = kept.nonzero()[:, 0]
-        if not len(rows):  # none of a micro-batch: one row stands for it, of which nothing counts
-            rows, inputs = rows.new_zeros(1), inputs | {"tool_mask": torch.zeros_like(inputs["tool_mask"])}
+        if settings.kl or settings.loss != "token" or self.aux_loss_enabled:
+            return inputs
+        rows = (values.reshape(len(values), -1) != 0).any(1).nonzero()[:, 0]
+        if not len(rows):
+            return inputs
         return {name: value[rows] if torch.is_tensor(value) and value.ndim else value for name, value in inputs.items()}
 
 
@@ -301,7 +288,7 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
     ranks.agree(batch.hash())
     every = batches.jobs(batch, config, trainer.players)
     mine = ranks.part(len(every))
-    count = len(every) // len(batch.slots)
+    count = len(every) // len(batch.slots)  # TRL's groups, which `batch.sizes` may divide otherwise
     if prompts != [str(slot.index) for slot in batch.slots for _ in range(count)][mine]:
         raise RuntimeError("TRL asked for other slots than the batch's: its sampler has changed")
     seed = keyed_random(config.random_seeds.rollouts, "rollouts", batch.step).getrandbits(63)

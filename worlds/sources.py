@@ -2,8 +2,6 @@
 folder of rods/worlds declares (`tasks` in its world.toml) or a JSONL file. Those that are drawn: over the tools of
 `[source] repository`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -17,7 +15,8 @@ from rods.tasks import AnyTask, read_tasks
 if TYPE_CHECKING:
     from rods.worlds.desk.generator import Size
 
-DESK: dict[str, Size | Literal["regions"]] = {"desk": "full", "desk-small": "small", "desk-regions": "regions"}
+REGIONS: 'dict[str, Size | Literal["regions"]]' = {"desk-regions": "regions", "desk-regions-rare": "regions"}
+DESK: 'dict[str, Size | Literal["regions"]]' = {"desk": "full", "desk-small": "small", **REGIONS}
 PERSONAS = {"desk-personas": False, "desk-personas-mute": True}  # whether the users of the originals know nothing
 DESK_TRAIN = DESK_HELD_OUT = 200  # what desk writes when the configuration names no number
 

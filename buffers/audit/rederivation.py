@@ -20,7 +20,7 @@ from rods.buffers.merging.merger import admissions, merge_records, recorded_slot
 from rods.buffers.merging.rules import Admission
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
-from rods.extension import epoch_notes, extensions, new_folds, opened_by, shown_next
+from rods.extension import contest_of, epoch_notes, extensions, new_folds, opened_by, shown_next, sizes_of
 from rods.files import BULK, read_regular
 from rods.observations import Group
 from rods.rules import refill
@@ -28,7 +28,7 @@ from rods.rules.curriculum import stage_rules
 from rods.rules.order import EpochSlot
 
 # Of a group record; the rest is reported.
-ENVELOPE = frozenset({"seq", "id", "kind", "attempt", "step", "index", "crc"})
+ENVELOPE = frozenset({"seq", "id", "kind", "attempt", "step", "index", "crc", "mac"})
 Merge = tuple[Record, list[Record]]  # its `epoch` record, and its decisions
 
 
@@ -124,6 +124,8 @@ class Rederivation:
             self._problem_merge(closing, f"read admissions up to {fixed['admissions']}, {self._admitted} exist")
         at = {name: closing[name] for name in ("attempt", "epoch", "stage", "step", "expanded_seq")}
         tracker = self.observations.tracker
+        if contest := contest_of(self.notes):
+            contest.begin(closing["epoch"], self.observations.lineage.counts)
         expected = merge_records(self.admission, self.pool, tracker, self.staging, self.notes, fixed, **at)
         decisions = self._with_lost(closing, decisions, expected[:-1])
         agreed = self._compare(closing, [_bare(record) for record in (*decisions, closing)], expected)
@@ -188,6 +190,7 @@ class Rederivation:
         self._previous = step.step
         if step.record["policy_step"] >= step.step:
             self.findings.problem(where, f"was made by weights of step {step.record['policy_step']}")
+        self._check_sizes(step, where)
         self._check_interface(step, where)
         reported, groups = [], step.groups
         self._check_refill(step.step, groups, where)
@@ -218,6 +221,15 @@ class Rederivation:
             self.findings.count("groups that refill", len(told))
             if told != (given := [*refill.derived(seed, step, self.slots, groups, size, rounds)]):
                 self.findings.problem(where, f"is refilled by {_tasks(told)}, and the rules give {_tasks(given)}")
+
+    def _check_sizes(self, step: ClosedStep, where: str) -> None:
+        """Whether each group has as many rollouts as the records before the step give it."""
+        given = sizes_of(self._folds, [record["task"] for record in step.records], self.run.config)
+        told = tuple(len(record["rollouts"]) for record in step.records)
+        if given:
+            self.findings.count("groups of derived size", len(given))
+        if given and told != given:
+            self.findings.problem(where, f"has groups of {told} rollouts, and the rules give {given}")
 
     def _check_interface(self, step: ClosedStep, where: str) -> None:
         """Whether an interface that follows the run's records was shown in the version that those before it give, and
@@ -292,7 +304,7 @@ def _tasks(ids: list[str]) -> str:
 
 def _bare(record: Record) -> Record:
     """Without what only the log gives it."""
-    return {key: value for key, value in record.items() if key not in ("seq", "crc", "first")}
+    return {key: value for key, value in record.items() if key not in ("seq", "crc", "mac", "first")}
 
 
 def _short(record: Record) -> str:

@@ -22,7 +22,8 @@ from typing import Any
 import orjson
 
 from rods.buffers.audit.rederivation import Findings, Rederivation
-from rods.buffers.audit.verify import LOGS
+from rods.buffers.audit.verify import logs
+from rods.buffers.log.authentic import Authenticate, authenticating
 from rods.buffers.log.disk import free_name, replace, sync_folder
 from rods.buffers.log.parts import first_seq, segments
 from rods.buffers.log.record_bytes import CLOSING, LOST, Record, is_record, leading_record, line, parsed, record
@@ -111,15 +112,9 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
 
 def _broken(run: Run) -> list[Repair]:
     """What is to be done in logs."""
-    return [repair for log in logs(run.path) for repair in (*_damage(run, log), *_torn(log))]
-
-
-def logs(folder: Path) -> list[Path]:
-    """Every log of the run, by the name of its live part."""
-    names = {*LOGS} - {runfolder.EXTENSIONS, runfolder.ADMITTED}  # these are put back from a copy
-    for pattern in (runfolder.usage("*"), runfolder.operation("*")):
-        names |= {".".join([*path.name.split(".")[:2], "jsonl"]) for path in folder.glob(pattern)}
-    return [folder / name for name in sorted(names) if segments(folder / name)]
+    copied = (runfolder.EXTENSIONS, runfolder.ADMITTED)  # these are put back from a copy
+    mendable = (log for log in logs(run.path) if log.name not in copied)
+    return [repair for log in mendable for repair in (*_damage(run, log), *_torn(log))]
 
 
 def _damage(run: Run, log: Path) -> Iterator[Repair]:
@@ -127,7 +122,7 @@ def _damage(run: Run, log: Path) -> Iterator[Repair]:
     if not any(part.damaged for part in parts):
         return
     remedy = "the whole records stay, each lost one is marked as such; the old file is kept aside"
-    for part, data in mended(parts):
+    for part, data in mended(parts, authenticating(log)):
         yield Repair(part.path.name, str(part), remedy, partial(_replace, part.path, data), mends=True)
     for snapshot in sorted((log.parent / runfolder.SNAPSHOTS).glob(f"{log.name.removesuffix('.jsonl')}.*")):
         what, remedy = "made before the repair", "moved aside; it is made again"
@@ -156,12 +151,13 @@ def restore_pool(run: Run, aside: Path) -> None:
     _cut_before_lost_merge(log, aside)
     history = Rederivation(run, Findings(str(run.path)))
     history.walk()
+    authenticate = authenticating(log)
     for part in segments(log) if history.restored else ():
         lines = read_regular(part, BULK).splitlines(keepends=True)
         first = first_seq(part) or 0
         for seq, content in history.restored.items():
             if first <= seq < first + len(lines):
-                lines[seq - first] = line(seq, content)
+                lines[seq - first] = line(seq, content, authenticate)
         replace(part, b"".join(lines))
 
 
@@ -253,14 +249,15 @@ def salvage(log: Path) -> list[PartContents]:
     return parts
 
 
-def mended(parts: list[PartContents]) -> Iterator[tuple[PartContents, bytes]]:
+def mended(parts: list[PartContents], authenticate: Authenticate | None = None) -> Iterator[tuple[PartContents, bytes]]:
     """The damaged parts with their new bytes."""
     known = _starts(parts)
     for part in parts:
         if part.damaged:
             lines = {seq: text + b"\n" for seq, text in part.records.items()}
             for seq in part.missing:
-                lines[seq] = line(seq, known.get(seq) or record(LOST, log=part.path.name, number=seq))
+                lost = known.get(seq) or record(LOST, log=part.path.name, number=seq)
+                lines[seq] = line(seq, lost, authenticate)
             yield part, b"".join(lines[seq] for seq in sorted(lines))
 
 

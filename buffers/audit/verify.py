@@ -5,6 +5,8 @@ picks, variants and lineages that fit together, and snapshots.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 import orjson
@@ -14,7 +16,8 @@ from rods.buffers.audit.rederivation import Findings, Rederivation
 from rods.buffers.checkpoints import truncations
 from rods.buffers.folds.observations import ClosedStep, Observations
 from rods.buffers.folds.pool import initial
-from rods.buffers.log.parts import segments
+from rods.buffers.log.authentic import VARIABLE, authenticating, forged
+from rods.buffers.log.parts import last_of, segments
 from rods.buffers.log.record_bytes import KEYS, KINDS, LOST, Record, record_id
 from rods.buffers.log.tail import Tail, read, read_raw
 from rods.buffers.run import runfolder
@@ -37,6 +40,14 @@ from rods.tasks import AnyTask, OpenTask, Task
 LOGS = (*runfolder.RECORDED, *(log for extension in extensions() for log in extension.logs))
 
 
+def logs(folder: Path) -> list[Path]:
+    """Every log of the run, by the name of its live part."""
+    names = {*LOGS}
+    for pattern in (runfolder.usage("*"), runfolder.operation("*")):
+        names |= {".".join([*path.name.split(".")[:2], "jsonl"]) for path in folder.glob(pattern)}
+    return [folder / name for name in sorted(names) if segments(folder / name)]
+
+
 def verify(path: Path, replay: bool = False) -> Findings:
     """Checks the run at `path`; with `replay` also executes the ground truth of every injected variant, of the rollouts
     whose traces are kept derives the labels again, or plays those again that were judged as a whole, and holds approved
@@ -45,6 +56,9 @@ def verify(path: Path, replay: bool = False) -> Findings:
     findings = Findings(str(path))
     findings.count("tasks", len(run.tasks))
     try:
+        _check_authors(path, findings)
+        if not findings.ok:  # derived from what anybody may have written, the rest would mean nothing
+            return findings
         for log in LOGS:
             _check_records(run.path / log, findings)
         for longer in extensions_of(path):
@@ -69,6 +83,26 @@ def verify(path: Path, replay: bool = False) -> Findings:
     except CorruptLogError as error:
         findings.problem("log", str(error))
     return findings
+
+
+def _check_authors(path: Path, findings: Findings) -> None:
+    """Where a key is given: every record of every log is from somebody who has it."""
+    for log in logs(path):
+        if (authenticate := authenticating(log)) is None:
+            with suppress(OSError, UserError):  # which whatever reads the log says
+                if "mac" in (last_of(log) or {}):
+                    findings.notes.append(f"its records carry codes, which are not looked at: {VARIABLE} names no key")
+                    return
+            continue
+        findings.count("logs held to the key")
+        try:
+            wrong = list(islice(forged(log, authenticate), 2))
+        except (OSError, UserError) as error:
+            findings.problem(log.name, str(error))
+            continue
+        for part, offset in wrong[:1]:
+            more = " and others" if wrong[1:] else ""
+            findings.problem(part.name, f"the record at byte {offset}{more}: written without the key")
 
 
 def _variant_faults(run: Run, task: AnyTask, findings: Findings) -> Sequence[Reason]:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,12 @@ from rods.buffers.run.runfolder import ADMITTED, POOL
 from rods.buffers.state import RunState
 from rods.deadlines import ARRIVAL
 from rods.errors import DeadlineError, InfrastructureError, RefusedError
-from rods.extension import EpochNotes, epoch_notes, opened_by
+from rods.extension import EpochNotes, contest_of, epoch_notes, opened_by
 from rods.rules import order
 from rods.rules.curriculum import stage_rules
 from rods.rules.tracker import Tracker
 
+Play = Callable[..., Any] | None  # what a policy plays (rods.extension.Contest.play)
 LOOK = 0.1  # seconds between looks at what the other process has written
 
 
@@ -54,6 +56,7 @@ class Merger:
         self.run, self.state = run, state
         self._ownership = Ownership(run.path, POOL, process, heartbeat)
         self._seeds, self._notes = Seeds(run.path), epoch_notes(run)
+        self._contest = contest_of(self._notes)
         self._admission: Admission | None = None
         self._pool: Pool | None = None  # the one that it follows
         try:
@@ -62,11 +65,11 @@ class Merger:
             self._ownership.release()
             raise
 
-    def merge(self, number: int, stage: int, waiting: Callable[[], None] | None) -> Epoch:
+    def merge(self, number: int, stage: int, waiting: Callable[[], None] | None, play: Play = None) -> Epoch:
         self.state.read_merges()
         recorded = 0 <= number <= self.state.epoch
         if not recorded:
-            self._decide(number, stage, waiting)
+            self._decide(number, stage, waiting, play)
         pool = self.state.pool_at(number)
         closing = pool.latest or {}
         if closing["stage"] != stage:
@@ -81,10 +84,12 @@ class Merger:
         step, order_hash, counts, seq = (closing[name] for name in ("step", "order", "counts", "seq"))
         return Epoch(number, stage, step, slots, order_hash, counts, seq, recorded, opened)
 
-    def _decide(self, number: int, stage: int, waiting: Callable[[], None] | None) -> None:
+    def _decide(self, number: int, stage: int, waiting: Callable[[], None] | None, play: Play) -> None:
         if number != self.state.epoch + 1:
             what = f"epoch {number} does not follow epoch {self.state.epoch}"
             raise self._refused(what, f"merge epoch {self.state.epoch + 1} first")
+        if self._contest and play is None:
+            raise self._refused("variants are played before a merge", "use `rods-train`, or `open_training` in Python")
         step = self.state.last_step
         filling = self.run.config.pool.static and self.state.static_pool_due
         if filling and (left := self.state.unvisited()):
@@ -93,7 +98,10 @@ class Merger:
         if filling or self.run.config.sync == "lockstep":
             self._await_daemon(step, waiting, filling=filling)
         with buffer_lock(self.run.path):
-            self._record(number, stage, step)
+            at = self._record(number, stage, step)  # or not, where something is to be played first
+        if self._contest and play and self._contest.wanted:
+            self._contest.play(at, play)  # takes long: others may want the lock
+            self._decide(number, stage, waiting, play)
 
     def _refused(self, what: str, remedy: str) -> RefusedError:
         return RefusedError(what, where=str(self._writer.path), remedy=remedy)
@@ -102,10 +110,11 @@ class Merger:
         self._writer.close()
         self._ownership.release()
 
-    def _record(self, number: int, stage: int, step: int) -> None:
-        state = self.state
+    def _record(self, number: int, stage: int, step: int) -> Record:
+        state, contest = self.state, self._contest
         state.read_merges()
-        fixed = {"expanded_seq": state.staging.seq} | state.fixed.get(number, {})
+        read = contest.begin(number, state.lineage.counts) if contest else None
+        fixed = {"expanded_seq": state.staging.seq if read is None else read} | state.fixed.get(number, {})
         self._await_variants(fixed["expanded_seq"])
         if self._admission is None or self._pool is not state.pool:  # perhaps folded anew
             self._pool = state.pool
@@ -114,11 +123,9 @@ class Merger:
         if "admissions" not in fixed:  # behind the variants: what they name was admitted before them
             fixed["admissions"] = admissions(self.run.path)
         self._sync_variants()
-        for part in segments(self.run.path / ADMITTED):
-            sync_file(part)
+        for file in chain(segments(self.run.path / ADMITTED), *(note.files() for note in self._notes.values())):
+            sync_file(file)
         for note in self._notes.values():
-            for file in note.files():
-                sync_file(file)
             note.poll()
         self._admission = None  # made anew unless all of this succeeds: deriving teaches it what was admitted
         at = {"attempt": state.attempt, "expanded_seq": fixed["expanded_seq"]}
@@ -126,9 +133,11 @@ class Merger:
         *decisions, closing = merge_records(
             admission, state.pool, state.tracker, state.staging, self._notes, fixed, **at
         )
-        self._writer.append_group(decisions, closing)
-        self._admission = admission
-        state.read_merges()
+        if not contest or not contest.wanted:
+            self._writer.append_group(decisions, closing)
+            self._admission = admission
+            state.read_merges()
+        return at
 
     def _sync_variants(self) -> None:
         """Makes durable what the merge will name: the parts of the expanded log that may hold more than the latest
@@ -188,7 +197,6 @@ def merge_records(
     fixed: Record,
     *,
     attempt: int,
-    expanded_seq: int,
     **at: int,
 ) -> list[Record]:
     """The records of the merge that opens an epoch `at` (as for `derive`): its decisions, and the `epoch` record that
@@ -196,14 +204,13 @@ def merge_records(
     environments are read (`admissions`), which is named where there are any."""
     admitted, config = fixed["admissions"], admission.run.config
     admission.environments = admission.run.named(admitted)
-    candidates = staging.candidates(expanded_seq, by_pick=config.sync == "lockstep")
-    derived = derive(config, pool, tracker, candidates, admission, expanded_seq=expanded_seq, **at)
-    fields = derived.epoch
+    candidates = staging.candidates(at["expanded_seq"], by_pick=config.sync == "lockstep")
+    decided, fields, *_ = derive(config, pool, tracker, candidates, admission, contest=contest_of(notes), **at)
     for note in notes.values():
         fields = fields | note.fields(stage_rules(config.curriculum, fields["stage"]), fixed)
     told = {"admissions": admitted} if admitted else {}
     made: Record = {"attempt": attempt}
-    decisions = (record(**(made | decision)) for decision in derived.decisions)
+    decisions = (record(**(made | decision)) for decision in decided)
     return [*decisions, record("epoch", **made, **fields, **told)]
 
 

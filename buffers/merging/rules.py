@@ -10,13 +10,14 @@ import math
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from rods.buffers.folds.pool import Member, Pool
 from rods.buffers.folds.staging import Candidate
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.run import Run
 from rods.config import Config, PoolRules, Stage
+from rods.extension import Contest
 from rods.gates import varied
 from rods.gates.similarity import SimilarityIndex
 from rods.rules import order, retirement
@@ -25,11 +26,9 @@ from rods.rules.retirement import Decision
 from rods.rules.tracker import RetirementStats, Tracker
 from rods.tasks import AnyTask, TaskType
 
-Reason = Literal["schema", "split", "unknown_environment", "duplicate", "near_duplicate", "contaminated"]
-
 
 class Refusal(NamedTuple):
-    reason: Reason
+    reason: str
     detail: str
 
 
@@ -87,16 +86,6 @@ class Admission:
         """That variant has left the pool for good. Given ones stay neighbours: there are only so many."""
         if task_id not in self._given:
             self._pool.remove(task_id)
-
-
-@dataclass(frozen=True, slots=True)
-class Derived:
-    """A merge: decisions in order (without seq, id and attempt), the closing record's fields, and what follows."""
-
-    decisions: list[Record]
-    epoch: Record
-    pool: Pool
-    slots: tuple[order.EpochSlot, ...]
 
 
 def share(fraction: float, count: int) -> Fraction:
@@ -168,14 +157,15 @@ class _Merge:
             room += sum(self.standing(member).groups > 0 for member in generated)
         return min(most, room)
 
-    def inject(self, candidates: list[Candidate]) -> list[Candidate]:
-        """Admits candidates in order until the budget is spent; returns the deferred ones."""
+    def inject(self, candidates: list[Candidate], contest: Contest | None) -> list[Candidate]:
+        """Admits candidates (that a contest leaves) in order until the budget is spent; returns the deferred ones."""
         budget, admitted = self.budget(), 0
-        for position, candidate in enumerate(candidates):
+        looked, outdone = contest.sifted(candidates, budget, self.admission.refuse) if contest else (candidates, {})
+        for candidate in looked:
             if admitted >= budget:
-                return candidates[position:]
+                break
             content, where = candidate.content, {"expanded": candidate.seq, "pick": candidate.pick}
-            judged = self.admission.refuse(content)
+            judged = outdone.get(candidate.seq) or self.admission.refuse(content)
             if isinstance(judged, Refusal):
                 name = str(content.get("id", "")) if isinstance(content, dict) else ""
                 self.decide("refused", name, **where, rule=judged.reason, detail=judged.detail)
@@ -183,7 +173,7 @@ class _Merge:
             self.decide("injected", judged.id, **where, type=judged.type, generation=judged.provenance["generation"])
             self.admission.admitted(judged)
             admitted += 1
-        return []
+        return [candidate for candidate in candidates if candidate.seq not in self.pool.decided]
 
     def evict(self) -> None:
         """Layer 3. Variants without an observation are not touched."""
@@ -214,9 +204,11 @@ def derive(
     stage: int,
     step: int,
     expanded_seq: int,
-) -> Derived:
+    contest: Contest | None = None,
+) -> tuple[list[Record], Record, Pool, tuple[order.EpochSlot, ...]]:
     """The merge that opens `epoch` after `step` in `stage` (counted from 1). `candidates` wait in the order in which
-    they are to be admitted. `admission` learns of what comes and what leaves; the pool handed in stays as it is."""
+    they are to be admitted. `admission` learns of what comes and what leaves; the pool handed in stays as it is.
+    Returns decisions in order (without seq, id, attempt), the closing record's fields, pool and slots after it."""
     merge = _Merge(config.pool, pool.copy(), tracker, admission, epoch, step)
     rules = stage_rules(config.curriculum, stage)
     injecting = _fills(config, pool, rules) if config.pool.static else rules.expand
@@ -224,7 +216,7 @@ def derive(
     if retiring:
         merge.revive()
         merge.retire()
-    deferred = merge.inject(candidates) if injecting else candidates
+    deferred = merge.inject(candidates, contest) if injecting else candidates
     if retiring and config.pool.capacity:
         merge.evict()
     active = [member.task_id for member in merge.pool.active.values() if member.type in rules.types]
@@ -245,12 +237,13 @@ def derive(
             "slots": len(slots),
             "retests": len(retests),
             **{kind: made.count(kind) for kind in ("revived", "retired", "injected", "refused")},
+            **({"played": contest.played} if contest else {}),
         },
         "deferred": {"count": len(seqs), "first": min(seqs, default=0), "last": max(seqs, default=0)},
         "retests": retests,
         "order": order.order_hash(slots),
     }
-    return Derived(merge.decisions, closing, merge.pool, slots)
+    return merge.decisions, closing, merge.pool, slots
 
 
 def _fills(config: Config, pool: Pool, rules: Stage) -> bool:

@@ -4,8 +4,6 @@ since (extensions.jsonl), and who may start with it.
 Logs and folds are elsewhere; this is what all processes of a run share.
 """
 
-from __future__ import annotations
-
 import hashlib
 import platform
 import sys
@@ -58,7 +56,7 @@ class Run:
         return self.path.name
 
     @cached_property
-    def players(self) -> Players:
+    def players(self) -> "Players":
         """Who plays and judges its tasks."""
         from rods.players import Players  # with the client of language models, which few commands need
 
@@ -87,7 +85,7 @@ class Run:
         return [task for task in self.tasks if task.split != "train"]
 
     @staticmethod
-    def open(path: Path, config: Config | None = None) -> Run:
+    def open(path: Path, config: Config | None = None) -> "Run":
         """Opens a run folder. With `config` this start's operation is taken from there and its identity must be the
         recorded one; RefusedError shows the differences."""
         if not runfolder.exists(path):

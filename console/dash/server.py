@@ -32,7 +32,7 @@ from rods.errors import RodsError, UserError
 
 TICK = 1.0  # seconds between looks at a run
 BEAT = 5.0  # seconds after which an event is sent though nothing has moved
-COOKIE = "rods_token"
+COOKIE = "rods_token_"  # and the port: pages at other ports of this machine have tokens of their own
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
 STATIC = files("rods.console.dash").joinpath("static")
 MODULES = (
@@ -92,7 +92,7 @@ def static(name: str) -> str:
     return STATIC.joinpath(name).read_text(encoding="utf-8")
 
 
-def application(registry: Registry, *, hosts: list[str], token: str = "") -> Starlette:
+def application(registry: Registry, *, hosts: list[str], token: str) -> Starlette:
     """The page over `registry`. `hosts`: names under which it may be asked for; `token`: what a reader must show."""
     map_text = import_map({name: f"/static/{name}.js" for name in MODULES})
     page = static("index.html").replace("{{map}}", map_text)
@@ -135,21 +135,22 @@ def application(registry: Registry, *, hosts: list[str], token: str = "") -> Sta
 
 
 class Guard:
-    """Refuses who does not show the token, if there is one: in the address once, then in a cookie."""
+    """Refuses who does not show the token: in the address once, then in a cookie."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app, self.token = app, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self.token or scope["type"] != "http":
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         request = Request(scope)
         shown = request.query_params.get("token", "")
-        known = request.cookies.get(COOKIE, "")
+        name = f"{COOKIE}{request.url.port}"
+        known = request.cookies.get(name, "")
         if self._right(shown) and request.url.path == "/":
             response = Response(status_code=303, headers={"location": "/"})
-            response.set_cookie(COOKIE, shown, httponly=True, samesite="strict")
+            response.set_cookie(name, shown, httponly=True, samesite="strict")
             await response(scope, receive, send)
         elif self._right(known) or self._right(shown):
             await self.app(scope, receive, send)

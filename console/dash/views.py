@@ -166,7 +166,7 @@ def earned(config: Config, rollouts: list[dict[str, Any]]) -> list[dict[str, Any
     alone = settings.advantage_baseline != "batch" and settings.advantage_scale != "batch"
     by = "none on record"
     values: list[float | None] = [None] * len(rollouts)
-    if alone and config.policy.kind != "simulated" and not (settings.advantage_hook or settings.update_rollouts):
+    if alone and config.policy.kind != "simulated" and not settings.advantage_hook:
         values = advantages(rewards, settings.advantage_baseline, settings.advantage_scale)[0].tolist()
         by = f"the group's rewards, baseline {settings.advantage_baseline}, scale {settings.advantage_scale}"
     return [
@@ -403,6 +403,12 @@ def _profile(follower: Follower, task: AnyTask | None) -> dict[str, Any] | None:
         return None
 
 
+def shares(follower: Follower, query: Query) -> dict[str, Any]:
+    """How often what goes well over the steps, by extension (`Follower.moved`)."""
+    with follower.fresh():
+        return follower.moved()
+
+
 def positions(follower: Follower, query: Query) -> dict[str, int]:
     """What the stream carries: up to where each log was read."""
     return follower.positions()
@@ -412,6 +418,6 @@ VIEWS: dict[str, Callable[[Follower, Query], Any]] = {
     view.__name__: view
     for view in (
         *(status, steps, groups, boundary, task, episodes, models, compare, logs, report),
-        *(pool, funnel, lineage, pair, positions),
+        *(pool, funnel, lineage, pair, shares, positions),
     )
 }

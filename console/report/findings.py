@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from rods.console.report.history import History
-from rods.daemon.stand_ins import NAME as STUB
 from rods.evaluation.scoring import too_few
 from rods.observations import Dynamics, shares
 from rods.rules.zones import ZONES, zone_of
 
 TEXTS: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 RULE_NAMES = TEXTS["rules"]
+STUB = "stub-no-model"  # what the rules of bench/stand_ins call themselves
 
 
 def numbers(history: History) -> dict[str, Any]:

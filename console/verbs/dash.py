@@ -12,15 +12,16 @@ import uvicorn
 from cyclopts import Parameter
 
 from rods.console.dash.page_file import export_page
+from rods.console.dash.readers import Connection
 from rods.console.dash.server import Registry, application, local
 from rods.console.output import FoldersOfRuns, Port
 from rods.errors import say
 from rods.files import explained
 
-# The recorded run: that of `make demo`, but with `rods stub-endpoint` as author, so that calls of models are on record
-# too (docs/generate/recorded_run.py).
+# The recorded run: that of `make demo`, but with bench/stand_ins as author, so that calls of models are on record too
+# (docs/generate/recorded_run.py).
 ARCHIVE = files("rods.console.dash").joinpath("example.zip")
-Host = Annotated[str, Parameter(help="The address to listen at; any other than this machine's own needs a token.")]
+Host = Annotated[str, Parameter(help="The address to listen at.")]
 Export = Annotated[
     Path | None,
     Parameter(help="Write the page as files into this folder, which open from the disk, and serve nothing."),
@@ -39,7 +40,8 @@ def dash(
 ) -> None:
     """Show runs in a browser, live: progress, the boundary step by step, the pool, tasks, episodes, logs, comparison.
 
-    Reads files only, and only while somebody looks. Prints the page's address; Ctrl-C ends it.
+    Reads files only, and only while somebody looks. Prints the page's address with the token that a reader needs, any
+    other account of this machine too; Ctrl-C ends it.
     """
     with TemporaryDirectory() as folder:
         recorded = [unpacked(Path(folder))] if example else []
@@ -59,14 +61,14 @@ def unpacked(folder: Path) -> Path:
 
 def _serve(registry: Registry, host: str, port: int) -> None:
     own = local(host)
-    token = "" if own else secrets.token_urlsafe(24)
+    token = secrets.token_urlsafe(24)
     hosts = ["127.0.0.1", "localhost", "[::1]", "::1", host] if own else ["*"]
     with explained("cannot be listened at", f"{host}:{port}", "name another with --port (0 takes a free one)"):
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     with listening:
         shown = f"[{host}]" if ":" in host else host
-        ending = f"?token={token}" if token else ""
-        say(f"http://{shown}:{listening.getsockname()[1]}/{ending}")
+        say(f"http://{shown}:{listening.getsockname()[1]}/?token={token}")
         app = application(registry, hosts=hosts, token=token)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
+        settings = uvicorn.Config(app, http=Connection, log_level="warning", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(settings)
         server.run(sockets=[listening])

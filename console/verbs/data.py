@@ -18,7 +18,6 @@ from rods.environments.registry import having
 from rods.errors import UserError
 from rods.functions import named_function
 from rods.tasks import AnyTask, Task, read_tasks, write_task_file
-from rods.worlds.audit import audit
 from rods.worlds.checking.environments import check_environment as check
 from rods.worlds.checking.task_files import check_file, rehashed
 from rods.worlds.pinned import Pinned
@@ -42,11 +41,16 @@ def check_tasks(
     variants: Annotated[
         bool, Parameter(help="Also say which tasks the procedural author cannot vary, and why.", negative=())
     ] = False,
+    against: Annotated[
+        list[str] | None, Parameter(help=f"None may match a held-out task of these. {FILE}.", negative=())
+    ] = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> int:
-    """Check a file of tasks line by line: shape, tools, and that each ground truth really runs. Exits 1 on faults."""
-    return print_checked(check_file(file, Environments(trust=trust), variants=variants), as_json)
+    """Check a file of tasks line by line: shape, tools, that each ground truth really runs, and which training tasks
+    match held-out ones (docs/gates.md). Exits 1 on faults."""
+    others = {name: given_tasks(name, Path()) for name in against or ()}
+    return print_checked(check_file(file, Environments(trust=trust), variants=variants, against=others), as_json)
 
 
 def rehash_tasks(file: TaskFile, /, *, out: Rewritten = None, trust: Trust = False, as_json: Json = False) -> int:
@@ -57,24 +61,6 @@ def rehash_tasks(file: TaskFile, /, *, out: Rewritten = None, trust: Trust = Fal
     if report.ok:
         write_whole(out or file, lines)
     return print_checked(report, as_json)
-
-
-def audit_tasks(
-    file: Annotated[str, Parameter(help=FILE)],
-    /,
-    *,
-    against: Annotated[
-        list[str] | None, Parameter(help="Other such tasks to compare with; may be given again.", negative=())
-    ] = None,
-    as_json: Json = False,
-) -> int:
-    """List near duplicates in a file of tasks, and training tasks that match held-out ones.
-
-    Two tasks match when their ground truths or initial states are equal, or when a query of one nearly repeats a query
-    of the other (docs/gates.md). Exits 1 when a training task of FILE matches a held-out one of another file.
-    """
-    others = [(name, given_tasks(name, Path())) for name in against or ()]
-    return print_checked(audit(given_tasks(file, Path()), others, file), as_json)
 
 
 def write_tasks(tasks: Sequence[AnyTask], out: Path, as_json: bool) -> None:
@@ -93,6 +79,7 @@ def add_environment(
     url: Annotated[str, Parameter(help="Its address instead (MCP: streamable HTTP).")] = "",
     files: Annotated[str, Parameter(help="MCP: a folder that every world gets a copy of, as /world.")] = "",
     env: Annotated[Several, Parameter(help="MCP: KEY=VALUE for its process; {folder} is the world's folder.")] = (),
+    secret: Annotated[Several, Parameter(help="MCP: a variable of yours that it gets, and that no file has.")] = (),
     reads: Annotated[Several, Parameter(help="A tool that changes nothing, beside those that say so.")] = (),
     probe: Annotated[Several, Parameter(help="A call of such a tool, name(key=value), that shows the state.")] = (),
     compared: Annotated[
@@ -117,7 +104,7 @@ def add_environment(
         pairs[option] = dict(entry.split("=", 1) for entry in given)
     fields: dict[str, Any] = {"url": url, "reads": list(reads), "probes": list(probe) or None}
     fields |= {"compared": list(compared), "minted": pairs["minted"], "without": list(without)}
-    own = {"command": list(command), "files": files, "env": pairs["env"], "warm": warm}
+    own = {"command": list(command), "files": files, "env": pairs["env"], "secrets": list(secret), "warm": warm}
     pinned: Pinned
     pinned, first = named_function(world.added, where=f"--kind {kind}")(path, kind, fields, own)
     path.write_bytes(pinned.written())
@@ -151,7 +138,7 @@ def admit_environment(
     """Let variants of a run be in one more environment, from the next merge on (docs/protocol.md). The file of a
     generated world is copied into the run."""
     made = admit(Run.open(run), name, by="rods env admit", why=why)
-    facts = {key: value for key, value in made.items() if key not in ("seq", "id", "crc", "kind")}
+    facts = {key: value for key, value in made.items() if key not in ("seq", "id", "crc", "mac", "kind")}
     print_result(as_json, facts, f"{made['name']} ({made['hash']}) may be named by tasks of {run} from now on")
 
 

@@ -1,10 +1,11 @@
-"""`rods inspect`: one task with its lineage, windows and history in a run; a list of all; the interface's versions."""
+"""`rods inspect`: one task with its lineage, windows and history in a run; a list of all; what moves over the steps."""
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
+from enum import Flag
 from itertools import zip_longest
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -16,7 +17,7 @@ from rods.console.progress import InterfaceVersion
 from rods.console.task_history import TaskHistory, task_episodes, task_history, task_list
 from rods.conversations import Checks, Persona
 from rods.errors import UserError
-from rods.extension import aim_words
+from rods.extension import aim_words, extensions
 from rods.observations import Dynamics, shares
 from rods.tasks import OpenTask, Task
 
@@ -30,6 +31,12 @@ Versions = Annotated[bool, Parameter(negative="", help="Show the versions of wha
 
 Episodes = Annotated[bool, Parameter(negative="", help="Show the episodes of the task that were kept (traces/).")]
 Step = Annotated[int | None, Parameter(help="With --episodes: of this step; by default the latest that has any.")]
+if TYPE_CHECKING:
+    Shares = Flag
+else:  # an option an extension
+    Shares = Flag("Shares", [extension.name for extension in extensions() if extension.shares])
+OVER_STEPS = Parameter(name="*", negative="", help="Show how often what goes well, over the steps.")
+COLUMNS = 8  # steps of such shares
 FOLDED = 2_000  # characters of a text that are shown
 
 
@@ -42,21 +49,28 @@ def inspect(
     episodes: Episodes = False,
     step: Step = None,
     as_json: Json = False,
+    derived: Annotated[Shares | None, OVER_STEPS] = None,
 ) -> None:
     """Show one task: conversation, ground truth, what became of each turn, lineage from seed to variant, windows of
-    rewards, and its history; or its episodes; or what the policy was shown, version by version.
+    rewards, and its history; or its episodes; or what the policy was shown, version by version; or what extensions
+    derive.
 
     Without either list all tasks: id, type, zone, generation (0: an original), and whether it is active.
     """
-    if task is not None and interface:
-        remedy = f"`rods inspect {run} TASK`, or `rods inspect {run} --interface`"
-        raise UserError("one task or the interface is shown", where="rods inspect", remedy=remedy)
+    if (task is not None) + interface + bool(derived) > 1:
+        options = ", ".join(f"--{name}" for name in ("interface", *(flag.name for flag in Shares)))
+        remedy = f"`rods inspect {run} TASK`, or without a task one of {options}"
+        raise UserError("one thing is shown at a time", where="rods inspect", remedy=remedy)
     if (episodes and task in (None, "variants", "originals")) or (step is not None and not episodes):
         remedy = f"`rods inspect {run} TASK --episodes --step STEP`"
         raise UserError("episodes are those of one task", where="rods inspect", remedy=remedy)
-    if interface:
-        follower = Follower(run)
-        with follower.whole():
+    if derived:
+        with (follower := Follower(run)).whole():
+            told = follower.moved()
+        wanted = {str(flag.name): told.get(str(flag.name), {"steps": [], "shares": {}}) for flag in derived}
+        print_result(as_json, wanted, *(_moves(name, one) for name, one in wanted.items()))
+    elif interface:
+        with (follower := Follower(run)).whole():
             versions = follower.versions.shown
         lines = (line for version in versions for line in _version_lines(version))
         print_result(as_json, {"versions": list(map(asdict, versions))}, lines)
@@ -70,6 +84,19 @@ def inspect(
     else:
         history = task_history(Follower(run), task)
         print_result(as_json, history.as_json(), _lines(history))
+
+
+def _moves(name: str, told: dict[str, Any]) -> Iterator[str]:
+    """Shares after some of the steps, the last one among them, and of how many times that is (`Follower.moved`)."""
+    if not told["shares"]:
+        yield f"no step of this run says anything of {name}: [{name}] is off there, or its policy plays no turns"
+        return
+    steps, width = told["steps"], max(map(len, ("after step", *told["shares"])))
+    stride = -(-len(steps) // COLUMNS) or 1
+    yield f"{'after step':<{width}}  " + " ".join(f"{step:>5}" for step in steps[::-stride][::-1]) + "   of times"
+    for name, over in told["shares"].items():
+        cells = ("    –" if each is None else f"{each[0]:>5.0%}" for each in over[::-stride][::-1])
+        yield f"{name:<{width}}  {' '.join(cells)}   {over[-1][1] if over[-1] else 0:>8}"
 
 
 def _version_lines(version: InterfaceVersion) -> list[str]:
@@ -176,8 +203,8 @@ def _episode(trace: dict[str, Any]) -> Iterator[str]:
     tokens = f", {sum(end - start for start, end in trace['spans'])} tokens" if trace["spans"] else ""
     earned = f"{trace['resolved']} of {trace['expected']}{' turns' if 'outcome' not in trace else ''}"
     yield f"rollout {trace['rollout']}  {earned}, {reward}{advantage}, ended {trace['end']}{tokens}"
-    labels = dict(enumerate(record.get("labels", ()), start=trace.get("head", 0)))
-    for number, turn in enumerate(trace["turns"], start=trace.get("head", 0)):
+    labels = dict(enumerate(record.get("labels", ())))
+    for number, turn in enumerate(trace["turns"]):
         label = f", {labels[number].replace('_', ' ')}" if number in labels else ""
         yield f"  turn {number}  {_verdict(turn['verdict'])}{label}"
         for step in turn["steps"]:

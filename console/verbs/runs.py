@@ -1,4 +1,4 @@
-"""`rods status`, `rods watch`, `rods log`, `rods ls` and `rods compare`: where runs stand, from their files alone."""
+"""`rods status`, `rods log` and `rods ls`: where runs stand, from their files alone."""
 
 import time
 from collections import Counter
@@ -10,12 +10,13 @@ from cyclopts import Parameter
 
 from rods.buffers.run.heartbeat import local_time
 from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EVALUATION
 from rods.commands import Json
 from rods.console.events import GRAVE, PROCESSES, Events, event_line, matches
 from rods.console.live import LiveView
 from rods.console.output import FoldersOfRuns, RunFolder, estimated, find_runs, print_result
 from rods.console.progress import Progress
-from rods.errors import RodsError, UserError
+from rods.errors import RodsError
 
 FEW = 3  # environments that are named on a line
 SECONDS = 0.5  # between looks of who follows a run
@@ -25,13 +26,20 @@ Level = Annotated[
 Process = Annotated[Literal["trainer", "daemon"] | None, Parameter(help="Show this process alone.")]
 Text = Annotated[str, Parameter(help="Show events that contain this, in capitals or not.")]
 Follow = Annotated[bool, Parameter(negative="", help="Go on with what is said from now on, until Ctrl-C.")]
-Watched = Annotated[Path | None, Parameter(help="The run folder; by default the latest in runs/.")]
-Compared = Annotated[list[Path], Parameter(help="Run folders, and folders that hold some.")]
 
 
-def status(run: RunFolder, /, *, as_json: Json = False) -> None:
+def status(
+    run: RunFolder,
+    /,
+    *,
+    follow: Annotated[bool, Parameter(negative="", help="A line whenever it has moved, until it is finished.")] = False,
+    as_json: Json = False,
+) -> None:
     """Say where a run stands: progress, zones, pool, staging, and which processes live. Reads files only."""
     progress = Progress(run)
+    if follow:
+        _follow(progress, as_json)
+        return
     now = progress.poll()
     facts: dict[str, Any] = {
         "environments": progress.run.environment_records(),
@@ -92,33 +100,20 @@ def _life(facts: dict[str, Any]) -> str:
     return f"dead: it ended without a word ({where}; last sign of life {at}{state}) → start the same command again"
 
 
-def watch(run: Watched = None, /, *, as_json: Json = False) -> None:
-    """Follow a run until it is finished: where it stands, redrawn in place, and warnings, errors and changes of its
-    state as they come. Ctrl-C ends it.
-
-    Where there is no terminal, or one that cannot be drawn on (TERM=dumb), in plain lines.
-    """
-    if run is None:
-        runs = find_runs([Path("runs")]) if Path("runs").is_dir() else {}
-        if not runs:
-            raise UserError("there is no run", where="runs", remedy="name its folder, or make one with `rods new`")
-        run = next(iter(runs.values()))
-    progress, events, state = Progress(run), Events(run), ""
+def _follow(progress: Progress, as_json: bool) -> None:
+    shown, events, state = LiveView(progress, as_json), Events(progress.run.path), ""
     events.poll()  # what was said before is in `rods log`
-    with LiveView(progress, as_json) as shown:
-        while True:
-            now = shown.look()
-            for event in events.poll():
-                if event.get("level") in GRAVE:
-                    shown.say(event_line(event))
-            if (seen := now.condition(progress.process("trainer")["life"])) != state:
-                state = seen
-                if state == "finished":
-                    shown.look(finished=True)
-                shown.say(f"the run is {state}")
+    while state != "finished":
+        now = shown.look()
+        for event in events.poll():
+            if event.get("level") in GRAVE:
+                shown.say(event_line(event))
+        if (seen := now.condition(progress.process("trainer")["life"])) != state:
+            state = seen
             if state == "finished":
-                return
-            time.sleep(SECONDS)
+                shown.look(finished=True)
+            shown.say(f"the run is {state}")
+        time.sleep(SECONDS)
 
 
 def log(
@@ -145,26 +140,10 @@ def log(
 
 
 def ls(runs: FoldersOfRuns = None, /, *, as_json: Json = False) -> None:
-    """List runs, the latest first: state, last step, reward over the last ten steps, pool, variants."""
+    """List runs, the latest first: state, last step, reward over the last ten steps, pool, variants; and held-out
+    progress at start and end with the paired difference (95 % intervals), where `rods score` has scored both."""
     listed = [_told(name, path) for name, path in find_runs(runs or [Path("runs")]).items()]
     print_result(as_json, {"runs": listed}, _table(listed) if listed else "there is no run → `rods new` makes one")
-
-
-def compare(runs: Compared, /, *, as_json: Json = False) -> None:
-    """Put runs beside each other: as `rods ls`, and held-out progress at start and end with the paired difference
-    (95 % intervals), where `rods score` has scored both."""
-    from rods.evaluation.heldout import scored  # scipy
-
-    listed = [{**_told(name, path), "heldout": scored(path)} for name, path in find_runs(runs).items()]
-    print_result(as_json, {"runs": listed}, _table(listed), map(_heldout, listed))
-
-
-def _heldout(run: dict[str, Any]) -> str:
-    if run["heldout"] is None:
-        return f"{run['name']}: held-out tasks are not scored → rods score {run['run']}"
-    start, end, difference = (run["heldout"][name]["progress"] for name in ("start", "end", "difference"))
-    told = f"{estimated(start)} to {estimated(end)}, difference {estimated(difference, '+')}"
-    return f"{run['name']}: held-out progress {told}"
 
 
 def _told(name: str, path: Path) -> dict[str, Any]:
@@ -173,7 +152,11 @@ def _told(name: str, path: Path) -> dict[str, Any]:
     try:
         progress = Progress(path)
         now = progress.poll(daemon=False)
-        state = now.condition(progress.process("trainer")["life"])
+        state, heldout = now.condition(progress.process("trainer")["life"]), None
+        if any((path / EVALUATION).glob("heldout_*")):
+            from rods.evaluation.heldout import scored  # scipy
+
+            heldout = scored(path)
     except RodsError as error:
         return {**facts, "condition": f"cannot be read: {error}"}
     return {
@@ -182,6 +165,7 @@ def _told(name: str, path: Path) -> dict[str, Any]:
         **{"step": now.step, "steps": now.steps, "reward": now.recent if now.reward is not None else None},
         **{figure: getattr(now, figure) for figure in ("originals", "generated", "injected")},
         "simulated": progress.run.config.policy.kind == "simulated",
+        "heldout": heldout,
     }
 
 
@@ -197,3 +181,7 @@ def _table(runs: list[dict[str, Any]]) -> Iterator[str]:
         figures = f"{step:>11}  {reward:>6}  {pool:>9}  {run['injected']:8}"
         ending = "  simulated policy" if run["simulated"] else ""
         yield f"{run['name']:{wide}}  {run['condition']:13}  {figures}{ending}"
+        if run["heldout"]:
+            start, end, difference = (run["heldout"][name]["progress"] for name in ("start", "end", "difference"))
+            told = f"{estimated(start)} to {estimated(end)}, difference {estimated(difference, '+')}"
+            yield f"{'':{wide}}  held-out progress {told}"

@@ -55,22 +55,22 @@ def up(run: RunFolder, /, *, config: ConfigFile = None, as_json: Json = False) -
     progress = Progress(run)
     with StopRequest(second_interrupts=False) as request:
         trainer, daemon = children(run, config)
-        with LiveView(progress, as_json) as shown:
-            supervisor = Supervisor(trainer, daemon, shown.say, lambda: progress.step)
-            supervisor.start()
-            try:
-                while supervisor.poll() and not request.asked:
-                    shown.look()
-                    time.sleep(POLL_SECONDS)
-                if request.asked:
-                    shown.say("stopping both processes…")
-            finally:
-                supervisor.stop()
-            shown.look(finished=True)
-            code = EXIT_REQUEUE if supervisor.code is None else supervisor.code
-            known = {EXIT_OK: "the run is finished", EXIT_REQUEUE: "stopped; the same command goes on from here"}
-            other = f"ended with code {code}; logs/trainer.out and logs/daemon.out in the run folder say more"
-            shown.say(known.get(code, other))
+        shown = LiveView(progress, as_json)
+        supervisor = Supervisor(trainer, daemon, shown.say, lambda: progress.step)
+        supervisor.start()
+        try:
+            while supervisor.poll() and not request.asked:
+                shown.look()
+                time.sleep(POLL_SECONDS)
+            if request.asked:
+                shown.say("stopping both processes…")
+        finally:
+            supervisor.stop()
+        shown.look(finished=True)
+        code = EXIT_REQUEUE if supervisor.code is None else supervisor.code
+        known = {EXIT_OK: "the run is finished", EXIT_REQUEUE: "stopped; the same command goes on from here"}
+        other = f"ended with code {code}; logs/trainer.out and logs/daemon.out in the run folder say more"
+        shown.say(known.get(code, other))
     return code
 
 

@@ -41,7 +41,8 @@ class Assignment(Generic[V]):
     `failures` and `blocked` are what went wrong so far with this variant (004 Appendix F): structured errors and the
     cumulative blocklist of functions; both stay empty in blind retry. `profile` is that of the root's ground-truth
     calls, or that to which its pick's `aim` leads, with the type to write; `words` say so to a model.
-    `plan_number` counts the plans of this attempt.
+    `plan_number` counts the plans of this attempt; `preferences` weigh functions
+    (rods.extension.Preferring).
     """
 
     environment: Environment
@@ -57,6 +58,7 @@ class Assignment(Generic[V]):
     narrative: bool = True
     aim: Mapping[str, Any] = field(default_factory=dict)  # for the variant's provenance; empty: no pick aims
     words: str = ""
+    preferences: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def problem(self) -> str:

@@ -35,6 +35,7 @@ def sketch(catalogue: Catalogue, given: Assignment[Task], rng: random.Random, tr
         blocked=given.blocked,
         functions="same" if given.same else "other",
         narrative=given.narrative,
+        preferences=given.preferences,
         tries=tries,
         rng=rng,
     )

@@ -68,7 +68,7 @@ async def main(folder: Path | None) -> None:
             async with browser() as page:
                 for view, rest in addresses(run).items():
                     for screen in SCREENS:
-                        made = await take(page, f"{address}/#{rest}", screen, whole=folder is not None)
+                        made = await take(page, address.opened(rest), screen, whole=folder is not None)
                         small = Image.open(io.BytesIO(made)).convert("RGB").quantize(COLOURS)
                         small.save(target / f"{view}{screen.ending}.png", optimize=True)
                 assert page.complaints == []

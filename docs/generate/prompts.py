@@ -9,19 +9,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bench.stand_ins.model import StandIn
+from bench.stand_ins.roles import NAME
 from docs.generate.rehearsal import StandInClient, rehearse, title
 from rods.asking import Question
 from rods.config import Endpoint, parse_config
-from rods.daemon.stand_ins import NAME
+from rods.environments.base import Result
 from rods.environments.loading import Environments
 from rods.family.environments.written.asking import CachedQuestioner, WritingRecord
 from rods.family.environments.written.writing import WorldOrder, infer_topics, write_worlds
 from rods.family.simulation.difficulty import levels
 from rods.family.simulation.generating import draw_task
 from rods.family.simulation.repository import shipped
-from rods.family.simulation.roles import ask_for_task, ask_tool, ask_user, ask_verifier
+from rods.family.simulation.roles import Past, ask_for_task, ask_tool, ask_user, ask_verifier
 from rods.family.simulation.settings import DifficultyRules
-from rods.family.trials.stand_in_model import StandIn
 from rods.llm import Request
 from rods.prompts import load
 from rods.worlds import desk
@@ -84,13 +85,15 @@ def _simulations() -> Iterator[Question[Any]]:
     given = levels(DifficultyRules(soft=0.0), 30, 0, 1, 0)
     task = draw_task(shipped(), given, 0, 1, 0)
     tools = [shipped().tools[name].tool for name in task.tools]
-    said = f"user: {task.first_query}"
-    asks = "assistant: One moment. Is there anything else that I should know?"
-    called = f"assistant calls: {task.calls[0]}"
+    asks = "One moment. Is there anything else that I should know?"
+    result = Result('{"error":"not found"}')
+    said = Past([(task.first_query, "")])
+    heard = Past([(task.first_query, asks)])
+    done = Past([(task.first_query, asks)], [(1, task.calls[0], result)])
     yield ask_for_task(shipped(), tools, given)
     yield ask_tool(task, tools, said, task.calls[0])
-    yield ask_user(task, tools, f"{said}\n{asks}")
-    yield ask_verifier(task, tools, f"{said}\n{called}\n{asks}")
+    yield ask_user(task, tools, heard)
+    yield ask_verifier(task, tools, done)
 
 
 def messages(question: Question[Any], *, constrained: bool) -> list[dict[str, str]]:

@@ -28,13 +28,15 @@ class Directions:
         """Where variants of a task go whose mean reward at `step` was `mean` (None: it has none yet):
         `{"direction": …, "operators": […]}`, the operators in the order in which attempts take them, or sideways where
         the mean lies between the bounds or no operator applies. None for a task below the boundary without one that
-        makes it easier."""
-        direction, too_hard = "sideways", False
-        if mean is not None:
-            too_hard = zone_of(mean, self.config.zones) == "too_hard"
-            if too_hard or mean < self.rules.soften_below:
+        makes it easier. With `schedule_steps` the share of these that is over stands in place of the mean, and no zone
+        is looked at."""
+        direction, too_hard, steps = "sideways", False, self.rules.schedule_steps
+        level = min(1.0, step / steps) if steps else mean
+        if level is not None:
+            too_hard = not steps and zone_of(level, self.config.zones) == "too_hard"
+            if too_hard or level < self.rules.soften_below:
                 direction = "easier"
-            elif mean > self.rules.harden_above:
+            elif level > self.rules.harden_above:
                 direction = "harder"
         may = applicable(self.rules, measures(task.type, task.calls)) if isinstance(task, Task) else []
         if not (operators := [operator for operator in may if TABLES[operator]["direction"] == direction]):
@@ -61,11 +63,13 @@ class Directions:
         return sorted([*easier, *others], key=lambda pick: (-pick.score, pick.task))
 
     def target(self, given: Assignment[Task], aim: Mapping[str, Any]) -> Assignment[Task]:
-        """The assignment with the target of one of the pick's operators: an attempt begins with the next one. Raises
+        """The assignment with the target of one of the pick's operators: each of its variants begins with the next one,
+        and so does each attempt. Raises
         ComposeError("no_pattern") where none leads from the seed to a variant that may be written."""
         if not (operators := aim.get("operators", ())):
             return replace(given, aim=SIDEWAYS)
-        first, rng = (given.key[3] - 1) % len(operators), given.rng("aim")
+        _, _, index, attempt = given.key
+        first, rng = (index + attempt - 1) % len(operators), given.rng("aim")
         for operator in (*operators[first:], *operators[:first]):
             if aimed := led(operator, self.rules, given, rng):
                 return aimed

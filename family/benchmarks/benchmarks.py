@@ -4,8 +4,6 @@ package = "…"        the package that its data are of, as evaluation.json reco
 benchmark = "…"      "package.module:name" of the class
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -71,7 +69,7 @@ class Benchmark(Protocol):
     def write(self, folder: Path, settings: Settings, episodes: Iterable[Episode]) -> list[Path]:
         """Writes one sample's episodes as result files of its own format."""
 
-    def scored(self, samples: Sequence[tuple[int, Sequence[Path]]], form: Form, package: Path | None) -> Scores:
+    def scored(self, samples: Sequence[tuple[int, Sequence[Path]]], form: Form, package: Path | None) -> "Scores":
         """The verdicts of its own scorer on such files, by id and sample. `package`: the file of another scorer. Raises
         RefusedError for one of another version, UserError for none."""
 

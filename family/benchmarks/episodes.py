@@ -14,8 +14,6 @@ Native tool calls are kept as text: JSON {"content": text or null, "calls": [[na
 results a JSON list of texts.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -92,7 +90,7 @@ def _held_out(task: AnyTask) -> list[str]:
 
 
 def play_batches(
-    engine: LocalEngine,
+    engine: "LocalEngine",
     maker: Maker,
     slots: Sequence[Slot],
     in_flight: int,

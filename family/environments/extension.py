@@ -10,7 +10,6 @@ from rods.family.environments.settings import WriterRoles, Writing
 class GeneratedEnvironments(Extension):
     name = "environments"
     operation = {"writing": Writing(), "writers": WriterRoles()}
-    stand_ins = "rods.family.environments.stand_ins"
     verbs = {
         "env generate": ("verbs:generate_worlds", "Generate worlds and tasks in them, without a language model."),
         "env write": ("verbs:write_worlds", "Have language models write worlds and the tasks in them."),

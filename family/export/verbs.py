@@ -1,14 +1,13 @@
-"""`rods export`: what a run holds as tables for other tools, JSON lines or Parquet, and a card that says what they are.
+"""`rods export`: what a run holds as tables for other tools, and a card that says what they are.
 
-A row has plain columns for filters and joins, and `record`, the whole of what the run has on record: a JSON object in
-JSON lines, its text in Parquet, where the free form of states and arguments would break one column's type.
+A row of JSON lines has plain columns for filters and joins, and `record`, the text of the whole of what the run has on
+record: as an object the free form of states and arguments would break one column's type.
 """
 
 import math
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,12 +27,9 @@ from rods.files import unpacked_lines
 from rods.functions import named_function
 
 Row = dict[str, Any]
-ROWS = 2_000  # written to Parquet at once
 CARD = Path(__file__).with_name("card.txt").read_text(encoding="utf-8")
 TABLES = tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
-FORMATS = "jsonl, parquet (what datasets and DuckDB read best)" + "".join(
-    f", {name} (the pool in that benchmark's own)" for name in registry.having("format")
-)
+FORMATS = "jsonl" + "".join(f", {name} (the pool in that benchmark's own)" for name in registry.having("format"))
 
 
 def export(
@@ -49,7 +45,7 @@ def export(
     if folder.exists() and any(folder.iterdir()):
         raise RefusedError("is not empty", where=str(folder), remedy="name a new folder")
     own = registry.having("format")
-    if format not in (known := ["jsonl", "parquet", *own]):
+    if format not in (known := ["jsonl", *own]):
         raise UserError(f"{format!r} is no known format", where="--format", remedy=f"use {', '.join(known)}")
     tables = _Tables(Run.open(run))
     counts: Mapping[str, int]
@@ -57,10 +53,9 @@ def export(
         write_own = named_function(own[format], where=f"--format {format}")
         counts = write_own([tables.state.task(task) for task in tables.state.active], folder)
     else:
-        write = _parquet if format == "parquet" else _jsonl
         folder.mkdir(parents=True, exist_ok=True)
-        counts = {name: write(folder, name, getattr(tables, name)()) for name in TABLES}
-        (folder / "README.md").write_text(_card(tables, counts, format), encoding="utf-8")
+        counts = {name: _write(folder / f"{name}.jsonl", getattr(tables, name)()) for name in TABLES}
+        (folder / "README.md").write_text(_card(tables, counts), encoding="utf-8")
         bring(tables.run.named(), [tables.run.path], folder)
     text = f"{folder}: {', '.join(f'{count} {name}' for name, count in counts.items())}"
     print_result(as_json, {"folder": folder, "format": format, "rows": counts}, text)
@@ -146,37 +141,17 @@ class _Tables:
             }
 
 
-def _jsonl(folder: Path, name: str, rows: Iterable[Row]) -> int:
+def _write(path: Path, rows: Iterable[Row]) -> int:
     count = 0
-    with (folder / f"{name}.jsonl").open("wb") as file:
+    with path.open("wb") as file:
         for row in rows:
-            file.write(orjson.dumps(row) + b"\n")
+            told = {"record": orjson.dumps(row["record"]).decode()} if "record" in row else {}
+            file.write(orjson.dumps(row | told) + b"\n")
             count += 1
     return count
 
 
-def _parquet(folder: Path, name: str, rows: Iterable[Row]) -> int:
-    try:
-        import pyarrow as arrow
-        from pyarrow import parquet
-    except ImportError as error:
-        what = "Parquet needs pyarrow, which is not installed"
-        raise UserError(what, where="--format", remedy="pip install pyarrow, or write jsonl") from error
-    message = arrow.struct([("role", arrow.string()), ("content", arrow.string())])
-    kinds = {"text": arrow.string(), "int": arrow.int64(), "number": arrow.float64(), "messages": arrow.list_(message)}
-    columns = {column: kinds[kind] for column, kind in TABLES[name]["columns"].items()}
-    columns |= {} if name == "chats" else {"record": arrow.string()}
-    count, schema = 0, arrow.schema(list(columns.items()))
-    with parquet.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd") as writer:
-        left = iter(rows)
-        while some := list(islice(left, ROWS)):
-            count += len(some)
-            held = [row | {"record": orjson.dumps(row["record"]).decode()} if "record" in row else row for row in some]
-            writer.write_table(arrow.Table.from_pylist(held, schema))
-    return count
-
-
-def _card(tables: _Tables, counts: Mapping[str, int], format: str) -> str:
+def _card(tables: _Tables, counts: Mapping[str, int]) -> str:
     """The data card, with the header by which `datasets` finds the tables."""
     run, config = tables.run, tables.run.config
     licences = {name: held for extension in extensions() for name, held in extension.licences.items()}
@@ -192,7 +167,7 @@ def _card(tables: _Tables, counts: Mapping[str, int], format: str) -> str:
     facts += [("written by", f"{name}: {count} variants") for name, count in sorted(tables.models.items()) if name]
     facts += [("prompt", f"{name} in {count} variants") for name, count in sorted(tables.prompts.items())]
     return CARD.format(
-        files="\n".join(f"- config_name: {name}\n  data_files: {name}.{format}" for name in counts),
+        files="\n".join(f"- config_name: {name}\n  data_files: {name}.jsonl" for name in counts),
         name=run.path.name,
         version=run.manifest["versions"].get("rods", ""),
         identity=f"{run.manifest.get('identity_hash', '')} (configuration: `config.toml` of the run).".lstrip(),

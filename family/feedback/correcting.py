@@ -3,8 +3,6 @@ Appendix C.3), every step on record before the next. Nobody is asked about a fai
 another world. A question is on record before it is sent, so that a kill leaves an attempt less and never one more; one
 that no endpoint answered does not count. Whether a text is approved follows from the judge's four verdicts."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time
@@ -51,10 +49,11 @@ from rods.llm import BudgetSpent, EndpointError, RequestRefused
 from rods.logs import log
 from rods.prompts import load
 from rods.tasks import AnyTask
+from rods.transcripts import line
 
 NAME = "feedback"  # of the extension, and of its accounts
 REST = 30.0  # seconds until anybody is asked again after no endpoint answered
-OBJECTION = "An earlier answer to this was not accepted:\n{text}\nWhat is wrong with it: {why}\nWrite a better one."
+OBJECTION = "An earlier answer to this was not accepted, and why:\n{objected}\nWrite a better one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +164,8 @@ class Correcting:
         asker = self._writers.asker(NAME, failure.id)
         question = Chance(self.config.random_seeds.daemon, "feedback", failure.id, number)
         case = self.fold.cases[failure.id]
-        told = OBJECTION.format(text=case.objected or "(nothing)", why=case.objection) if case.objection else ""
+        objected = line({"answer": case.objected or "(nothing)", "why": case.objection})
+        told = OBJECTION.format(objected=objected) if case.objection else ""
         try:
             proposal = await propose(asker, question, environment, tool, failure.mined, told)
         except RequestRefused as error:
@@ -209,7 +209,9 @@ class Correcting:
         )
         log.info("feedback approved", text=text, attempts=number)
 
-    def _faults(self, failure: RepeatedFailure, environment: Environment, tool: Tool, proposal: Proposal) -> list[str]:
+    def _faults(
+        self, failure: RepeatedFailure, environment: Environment, tool: Tool, proposal: "Proposal"
+    ) -> list[str]:
         """What the rules hold against a text and its remedy."""
         remedy, tools = proposal.remedy, environment.tools()
         if remedy is None:
@@ -295,7 +297,8 @@ async def propose(
     fields = {
         **_about(environment, tool, mined.pattern),
         "often": f"in {mined.rollouts} attempts at {len(mined.tasks)} tasks or more",
-        "shapes": "\n".join(showing.compact(shape) for shape in mined.shapes) or "(none)",
+        "shapes": "\n".join(line(known) for shape in mined.shapes if (known := _of_parameters(tool, shape)))
+        or "(none)",
         "examples": _examples(asker, tool.group),
         "objection": objection,
     }
@@ -326,7 +329,12 @@ async def judge(
 def _about(environment: Environment, tool: Tool, pattern: str) -> Mapping[str, str]:
     others = [other for other in environment.tools().values() if other.group == tool.group and other.name != tool.name]
     told = showing.signatures(others[:OTHERS]) or "(none)"
-    return {"tool": showing.schemas([tool]), "others": told, "pattern": pattern}
+    return {"tool": showing.schemas([tool]), "others": told, "pattern": line({"refusal": pattern})}
+
+
+def _of_parameters(tool: Tool, shape: Mapping[str, str]) -> dict[str, str]:
+    """Of the arguments that were given, those that the tool documents: other names are the policy's words."""
+    return {parameter.name: shape[parameter.name] for parameter in tool.parameters if parameter.name in shape}
 
 
 def _examples(asker: Asker, group: str) -> str:

@@ -25,7 +25,6 @@ class AgentsFeedback(Extension):
     }
     rollout_fields = {"failures": _failures}
     epoch_fields = ("feedback",)
-    stand_ins = "rods.family.feedback.stand_ins"
     verbs = {
         "feedback list": ("verbs:list_cases", "List the failures that agents were asked about, and what was approved."),
         "feedback show": ("verbs:show", "Show everything on record about one of them."),
@@ -44,7 +43,7 @@ class AgentsFeedback(Extension):
     def follows(self, stage: Any) -> bool:
         return bool(stage.feedback == "agents")
 
-    def rollout(self, trace: Any, config: Any, stage: int) -> Mapping[str, Any]:
+    def rollout(self, trace: Any, task: Any, environments: Any, config: Any, stage: int) -> Mapping[str, Any]:
         from rods.family.feedback.failures import failed_calls
 
         if not mines(config, stage):

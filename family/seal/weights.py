@@ -18,8 +18,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-import numpy as np
-
 from rods.errors import UserError
 from rods.faults import LABELS, Label
 from rods.trainer.advantages import AdvantageEstimate, Array, Hook
@@ -52,7 +50,7 @@ def weighted(**changes: float) -> Hook:
 
     def hook(estimate: AdvantageEstimate) -> Array:
         weights = [weight(seen.rollout.labels, utility) for seen in estimate.rollouts]
-        return np.asarray(estimate.advantages * np.array(weights).reshape(estimate.advantages.shape))
+        return estimate.advantages * estimate.table(weights)
 
     return hook
 

@@ -17,7 +17,6 @@ class Simulation(Extension):
     }
     licences = {"repository": "Apache-2.0"}
     logs = (DRAWN,)
-    stand_ins = "rods.family.simulation.stand_ins"
     record_keys = {"drawn": ("step", "slot", "difficulty")}
     verbs = {"data draw": ("verbs:draw_file", "Draw tasks over the tools of a repository.")}
 
@@ -70,7 +69,7 @@ class Simulation(Extension):
 
     def told(self, fold: Any, config: Any, where: Told) -> Mapping[str, Any]:
         """Gauges: `difficulty/next`, and of the last step `difficulty/<dimension>`, the level that it allowed."""
-        if not config.source.drawn:
+        if not config.source.drawn or where == "shares":
             return {}
         if where != "gauges":
             return {"difficulty": fold.as_json() if where == "status" else fold.value}

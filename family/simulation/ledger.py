@@ -125,10 +125,10 @@ class Ledger:
         else:
             self._learn(effect, {**self.stated(call), **answer.value}, changed=effect.does != "reads")
 
-    def told(self) -> list[str]:
-        """The things that are known, a line each, for the model that plays the tools; what was met last comes last."""
+    def told(self) -> list[dict[str, Any]]:
+        """The things that are known, for the model that plays the tools; what was met last comes last."""
         return [
-            json.dumps({entity: thing.fields} if thing.there else {entity: key, "there": False}, ensure_ascii=False)
+            {entity: thing.fields} if thing.there else {entity: key, "there": False}
             for (entity, key), thing in self._things.items()
         ]
 

@@ -18,26 +18,26 @@ from rods.canonical import content_id, keyed_random
 from rods.config import Roles
 from rods.conversations import RUBRIC_LEVELS, Persona, UserText
 from rods.environments.base import Instance, Result, Tool, reference
-from rods.episode.engine import Exchange, Message, NeedCalls, NeedOutcome, Outcome
+from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, Outcome
 from rods.episode.users import named
 from rods.episode.watchdog import outside
 from rods.errors import InfrastructureError, UserError
 from rods.family.simulation import roles
 from rods.family.simulation.generating import DrawnTask, Errand, Wanted, offered, open_task
 from rods.family.simulation.ledger import Ledger
-from rods.family.simulation.roles import TOLD, Role, without_asking
+from rods.family.simulation.roles import TOLD, Past, Role, without_asking
 from rods.family.simulation.settings import Information, SimulationSettings
 from rods.family.simulation.world import RepositoryEnvironment
 from rods.llm import Account, BudgetSpent, Client
 from rods.logs import log
 from rods.tasks import OpenTask
+from rods.transcripts import LONGEST, line
 from rods.worlds.pinned import OnlyCalled
 
 T = TypeVar("T")
 Check = Callable[[T], Sequence[str]]
 OFFERS = 3  # sets of tools that a model is offered for a task
-CUT = "(what came before is left out)"
-LEAST = 500  # characters of a conversation below which no more of it is left out
+LEAST = 500  # characters of what was said below which no more of it is left out
 
 
 class Unusable(InfrastructureError):
@@ -65,23 +65,24 @@ class Models:
             raise UserError("models play, and there is no line to them", where="[simulation]", remedy=remedy)
         return self.line.ask(question)
 
-    def answer(self, account: str, question: Question[T], check: Check[T] = lambda answer: ()) -> tuple[T, str]:
-        """What the model says to `question`, and how much of its conversation it was shown, "" for the whole: a quarter
-        is left out as long as its server has no room. With what `check` says against an answer, it is asked again.
-        Raises InfrastructureError where no try can be used, and UserError where a budget is spent."""
-        asked, lines = question, question.fields["conversation"].split("\n")
-        whole = room = sum(len(line) + 1 for line in lines)
+    def answer(
+        self, account: str, past: Past, put: Callable[[Past], Question[T]], check: Check[T] = lambda answer: ()
+    ) -> tuple[T, str]:
+        """What the model says to what is `put` of the `past`, and of how much of it, "" for as much as it has `room`: a
+        quarter is left out as long as its server has no room. With what `check` says against an answer, it is asked
+        again. Raises InfrastructureError where no try can be used, and UserError where a budget is spent."""
+        room = whole = max(len(past.conversation()), len(past.calls()))
         while True:
+            question = put(past if room == whole else replace(past, room=room))
             try:
-                answer = self.put(partial(self.ask, account=account, question=asked, check=check))
+                answer = self.put(partial(self.ask, account=account, question=question, check=check))
                 break
             except TooLong:
                 if (room := room * 3 // 4) < LEAST:
                     raise
-                asked = replace(question, fields={**question.fields, "conversation": cut(lines, room)})
         if room == whole:
             return answer, ""
-        shown = f"shown the last {room} of {whole} characters: more does not fit its context"
+        shown = f"shown {room} of {whole} characters of what was said or called: more does not fit its context"
         log.warning("a player was not shown all of it", role=question.template, of=account, shown=shown)
         return answer, shown
 
@@ -93,7 +94,7 @@ class Models:
         def read(given: dict[str, Any]) -> T:
             meant = question.read(given)
             if objections := check(meant):
-                raise Unreadable("; ".join(objections))
+                raise Unreadable(line({"objections": "; ".join(objections)}, LONGEST))  # they name what a call has said
             return meant
 
         backbone = client.draw(keyed_random(self.random_seed, "player", account))
@@ -117,22 +118,6 @@ class Models:
         return set(TOLD[role]).difference(getattr(self.settings, told[role]))
 
 
-def spoken(messages: Sequence[Message]) -> str:
-    """A conversation as roles are shown it: without the system prompt."""
-    return "\n".join(f"{message.role}: {message.content}" for message in messages if message.role != "system")
-
-
-def cut(lines: Sequence[str], room: int) -> str:
-    """The last of `lines` for which `room` characters are enough; it says where some are left out."""
-    kept = list[str]()
-    for line in reversed(lines):
-        if len(line) + 1 > room:
-            return "\n".join([CUT, *(kept[::-1] or [line[-room:]])])
-        kept.append(line)
-        room -= len(line) + 1
-    return "\n".join(reversed(kept))
-
-
 class ModelWorld(OnlyCalled):
     """An instance (`rods.episode.drivers.Played`) whose tools a model plays. Calls that break their tool's document are
     refused without it; a ledger answers what is known, and answers that contradict it are asked for again."""
@@ -142,26 +127,29 @@ class ModelWorld(OnlyCalled):
         self.brief, tools = Errand.of(task), documents.tools()
         self.tools = [tools[name] for name in task.tools]
         self.ledger = Ledger(documents.repository.tools) if models.settings.ledger else None
+        self.made: list[tuple[int, Call, Result]] = []
 
     def results(self, need: NeedCalls) -> list[Result]:
         """Raises InfrastructureError where no answer can be had."""
-        conversation = spoken(need.messages)
-        return [self.call(call, conversation) for call in need.calls]
+        return [self.call(call, need.said) for call in need.calls]
 
-    def call(self, call: Call, conversation: str = "") -> Result:
+    def call(self, call: Call, said: Exchange = ()) -> Result:
+        result = self._result(call, Past(said, self.made))
+        self.made.append((len(said), call, result))
+        return result
+
+    def _result(self, call: Call, past: Past) -> Result:
         refused, rewarding = self.documents.refusal(call), self.models.settings.turn_rewards
         if refused is not None:
             return refused._replace(reward=-1.0) if rewarding else refused
         ledger = self.ledger
         answer = None if ledger is None else ledger.known(call)
         if answer is None:
-            known = "" if ledger is None else cut(ledger.told(), roles.SHOWN)
-            hidden = self.models.hidden("simulated_tool")
-            question = roles.ask_tool(
-                self.brief, self.tools, conversation, call, known=known, hidden=hidden, rewarding=rewarding
-            )
+            told: dict[str, Any] = {"known": () if ledger is None else ledger.told(), "rewarding": rewarding}
+            told["hidden"] = self.models.hidden("simulated_tool")
             against = (lambda given: ()) if ledger is None else (lambda given: ledger.contradictions(call, given))
-            given = self.models.answer(self.task.id, question, against)
+            asked = partial(roles.ask_tool, self.brief, self.tools, call=call, **told)
+            given = self.models.answer(self.task.id, past, asked, against)
             answer = given[0]
         if ledger is not None:
             ledger.record(call, replace(answer, reward=None))  # of this call, and of no later one
@@ -178,16 +166,15 @@ class ModelUser:
     tools: Sequence[Tool]
 
     def __call__(self, persona: Persona, said: Exchange) -> UserText:
-        heard = "\n".join(f"user: {text}\nassistant: {answer}" for text, answer in said)
         hidden, rewarding = self.models.hidden("simulated_user"), self.models.settings.turn_rewards
-        question = roles.ask_user(Errand.of(self.task), self.tools, heard, hidden, rewarding=rewarding)
+        asked = partial(roles.ask_user, Errand.of(self.task), self.tools, hidden=hidden, rewarding=rewarding)
 
         def told(answer: UserText) -> list[str]:
             if "intent" in hidden:  # it knows nothing that it could tell, and the topics are none of its business
                 return []
             return [f"nobody has asked for this yet: {topic}" for topic in told_unasked(persona, said, answer.text)]
 
-        return self.models.answer(self.task.id, question, told)[0]
+        return self.models.answer(self.task.id, Past(said), asked, told)[0]
 
 
 def told_unasked(persona: Persona, said: Exchange, text: str) -> list[str]:
@@ -220,9 +207,11 @@ class ModelVerifier:
         """Raises InfrastructureError where no verdict can be had."""
         if (clear := without_asking(need)) is not None:
             return clear
-        conversation, hidden = spoken(need.messages), self.models.hidden("simulated_verifier")
-        errand = Errand.of(self.task)
-        opinion, shown = self.models.answer(self.task.id, roles.ask_verifier(errand, self.tools, conversation, hidden))
+        errand, hidden = Errand.of(self.task), self.models.hidden("simulated_verifier")
+        steps = [(number, step) for number, turn in enumerate(need.turns, start=1) for step in turn.steps]
+        made = [(turn, *pair) for turn, step in steps for pair in zip(step.calls, step.results, strict=True)]
+        asked = partial(roles.ask_verifier, errand, self.tools, hidden=hidden)
+        opinion, shown = self.models.answer(self.task.id, Past(need.said, made), asked)
         met = f"met: {', '.join(opinion.met) or 'none'} of {len(errand.criteria)}"
         partly = f"partly: {', '.join(opinion.partly)}" if opinion.partly else ""
         return Outcome(opinion.verdict + 1, RUBRIC_LEVELS, (met, *filter(None, (partly, opinion.reason, shown))))

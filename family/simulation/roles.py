@@ -14,13 +14,14 @@ from rods.answers import AnswerForm, Schema, Unreadable, obj
 from rods.asking import Question
 from rods.calls import Call
 from rods.conversations import RUBRIC_LEVELS, UserText
-from rods.environments.base import Tool
-from rods.episode.engine import NeedOutcome, Outcome
+from rods.environments.base import Result, Tool
+from rods.episode.engine import Exchange, NeedOutcome, Outcome
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.documents import ToolRepository
 from rods.family.simulation.generating import CRITERIA, DrawnTask, Errand, said
 from rods.family.simulation.ledger import ToolAnswer
 from rods.family.simulation.settings import Information
+from rods.transcripts import ROOM, line, transcript
 
 Role = Literal["simulated_task", "simulated_tool", "simulated_user", "simulated_verifier"]
 # What each role is told of the task beside tools and conversation (001 eq. 7, 8, 10).
@@ -29,12 +30,38 @@ TOLD: Mapping[Role, tuple[Information, ...]] = {
     "simulated_user": ("intent", "persona"),
     "simulated_verifier": ("intent", "persona", "expected"),
 }
-SHOWN = 12_000  # characters of what is known that the tool is shown; the latest of it
 SHORT = 4  # characters below which a text is no sign that something was told: a number, yes, no
 TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 2_000}
 WORTH = {"good": 1.0, "neutral": 0.0, "bad": -1.0}  # what a role may give for the policy's latest step (001 §2.2.2)
 STEP: Schema = {"type": "string", "enum": list(WORTH)}
 MET: Schema = {"type": "string", "enum": ["met", "partly", "missed"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What has happened in an episode: what user and policy said to each other, and the calls, each with its turn from
+    1 and its result. `room`: characters of either that a role is shown."""
+
+    said: Exchange = ()
+    made: Sequence[tuple[int, Call, Result]] = ()
+    room: int = ROOM
+
+    def conversation(self) -> str:
+        messages = [
+            {"turn": number, who: text}
+            for number, texts in enumerate(self.said, start=1)
+            for who, text in zip(("user", "assistant"), texts, strict=True)
+            if text
+        ]
+        return transcript(messages, self.room) or "(nothing yet)"
+
+    def calls(self) -> str:
+        """Taken from what was called and returned; nothing that a text says is a call."""
+        made = [
+            {"turn": turn, "call": call.name, "arguments": dict(call.arguments), "result": result.text}
+            for turn, call, result in self.made
+        ]
+        return transcript(made, self.room) or "(none)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +128,10 @@ def ask_for_task(
 def ask_tool(
     task: Errand,
     tools: Sequence[Tool],
-    conversation: str,
+    past: Past,
     call: Call,
     *,
-    known: str = "",
+    known: Sequence[Mapping[str, Any]] = (),
     problem: str = "",
     hidden: Collection[Information] = (),
     rewarding: bool = False,
@@ -125,8 +152,11 @@ def ask_tool(
         guiding=frozenset({"result"}),
         bound=("result", "status", "ok"),
     )
-    fields, sections = _briefed("simulated_tool", task, tools, conversation, hidden)
-    fields |= {"call": _json(call.as_json()), "result": _json(result), "known": known, "problem": problem}
+    fields, sections = _briefed("simulated_tool", task, tools, past, hidden)
+    named = [leaf for _, leaf in leaves(dict(call.arguments))]
+    shown = sorted(known, key=lambda thing: any(leaf in named for _, leaf in leaves(dict(thing))))  # what it asks for
+    fields |= {"calls": past.calls(), "known": transcript(shown, past.room // 4)}
+    fields |= {"call": line(call.as_json()), "result": _json(result), "problem": problem}
 
     def read(answer: Mapping[str, Any]) -> ToolAnswer:
         reward = WORTH.get(answer.get("step", ""))
@@ -142,16 +172,11 @@ def ask_tool(
 
 
 def ask_user(
-    task: Errand,
-    tools: Sequence[Tool],
-    conversation: str,
-    hidden: Collection[Information] = (),
-    *,
-    rewarding: bool = False,
+    task: Errand, tools: Sequence[Tool], past: Past, hidden: Collection[Information] = (), *, rewarding: bool = False
 ) -> Question[UserText]:
-    """What the user says next; "" ends the conversation. `conversation` holds what the user has heard: no calls.
+    """What the user says next; "" ends the conversation. It is shown what it has heard: no calls.
     `rewarding`: it also says what the latest answer is worth."""
-    fields, sections = _briefed("simulated_user", task, tools, conversation, hidden)
+    fields, sections = _briefed("simulated_user", task, tools, past, hidden)
     form = AnswerForm({"message": {"type": "string", "maxLength": 2_000}, **({"step": STEP} if rewarding else {})})
     added = (*sections, "reward") if rewarding else sections
 
@@ -162,7 +187,7 @@ def ask_user(
 
 
 def ask_verifier(
-    task: Errand, tools: Sequence[Tool], conversation: str, hidden: Collection[Information] = ()
+    task: Errand, tools: Sequence[Tool], past: Past, hidden: Collection[Information] = ()
 ) -> Question[Assessment]:
     """Which of the task's criteria the whole conversation meets. One that is none of `CRITERIA` is asked in its own
     words."""
@@ -171,8 +196,9 @@ def ask_verifier(
         for number, name in enumerate(task.criteria, start=1)
     }
     form = AnswerForm({**dict.fromkeys(words, MET), "severe": {"type": "string", "enum": ["yes", "no"]}})
-    fields, sections = _briefed("simulated_verifier", task, tools, conversation, hidden)
+    fields, sections = _briefed("simulated_verifier", task, tools, past, hidden)
     fields |= {
+        "calls": past.calls(),
         "criteria": "\n".join(f"{name}: {text}" for name, text in words.items()),
         "tags": "\n".join(f"<{name}>met</{name}>" for name in words),
         "names": ", ".join(f'"{name}"' for name in words),
@@ -204,7 +230,7 @@ def without_asking(need: NeedOutcome) -> Outcome | None:
 
 
 def _briefed(
-    role: Role, task: Errand, tools: Sequence[Tool], conversation: str, hidden: Collection[Information]
+    role: Role, task: Errand, tools: Sequence[Tool], past: Past, hidden: Collection[Information]
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The fields that roles share, and the sections that say what this one is told. What it is not told is left out of
     the fields, too."""
@@ -215,7 +241,7 @@ def _briefed(
         "persona": {"manner": task.manner},
         "expected": {"expected": "\n".join(_json(call.as_json()) for call in task.calls)},
     }
-    fields = {"tools": _documents(tools), "conversation": conversation or "(nothing yet)"}
+    fields = {"tools": _documents(tools), "conversation": past.conversation()}
     for name in TOLD[role]:
         fields |= every[name] if name in told else dict.fromkeys(every[name], "")
     return fields, told

@@ -2,8 +2,6 @@
 intent of one can be reached is shown: its calls conform, their values are said, known, or returned before, and a
 *witness* that makes these calls is approved of, while one that leaves a call out is not, played as the run plays."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -47,7 +45,7 @@ MENDED = 1_000  # characters of what was wrong with the last task that a model i
 class DrawnKind(TaskKind[OpenTask]):
     """Tasks that were drawn from tool documents."""
 
-    def __init__(self, playing: Playing) -> None:
+    def __init__(self, playing: "Playing") -> None:
         """`playing`: how the run plays drawn tasks."""
         self.playing = playing
 

@@ -16,11 +16,11 @@ replies (`unfinished`), and one that earned no more than doing nothing does (`im
 which tasks cannot be done; here each has a known solution, and what is left to find is a teacher that gave up).
 """
 
-from __future__ import annotations
-
+import errno
 import itertools
 import json
 import math
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -133,6 +133,13 @@ def _train(
         raise UserError(what, where="rollouts.max_context_tokens", remedy=remedy)
     if len(fitting) < len(samples):
         say(f"{len(samples) - len(fitting)} samples do not fit the context and are left out", aside=True)
+    remedy = "make room, or name another folder"
+    with explained("cannot write the policy", out, remedy):  # before hours of learning, which it would end
+        out.parent.mkdir(parents=True, exist_ok=True)
+        needed = sum(weights.numel() * weights.element_size() for weights in model.parameters())
+        free = shutil.disk_usage(out.parent).free
+        if needed > free:
+            raise OSError(errno.ENOSPC, f"it takes {needed:,} bytes, and {free:,} are free")
     rng = keyed_random(config.random_seeds.policy, "sft")
     steps = max(1, math.ceil(passes * math.ceil(len(fitting) / size)))
 
@@ -151,10 +158,14 @@ def _train(
         bf16=engine.bf16,
         micro_batch=config.operation.micro_batch,
     )
-    with explained("cannot write the policy", out, "make room, or name another folder"):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        model.save_pretrained(out)
-        chat.tokenizer.save_pretrained(out)
+    part = out.with_name(f"{out.name}.part")
+    try:
+        with explained("cannot write the policy", out, remedy):
+            model.save_pretrained(part)
+            chat.tokenizer.save_pretrained(part)
+            part.rename(out)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)  # half of it is of no use
 
 
 def _exported(task: AnyTask, trace: Trace, rounds: bool) -> Iterator[dict[str, Any]]:
@@ -170,7 +181,7 @@ def _exported(task: AnyTask, trace: Trace, rounds: bool) -> Iterator[dict[str, A
             yield {"prompt": messages[:place], "completion": [message], **about}
 
 
-def encode_rounds(chat: Chat, trace: Trace) -> list[Encoded]:
+def encode_rounds(chat: "Chat", trace: Trace) -> "list[Encoded]":
     """A sample for each reply of a conversation (003 Appendix B.2): all before it as the chat template renders it,
     which may leave out earlier reasoning, then the reply, and 1 for its tokens alone."""
     rounds = []

@@ -108,6 +108,7 @@ class PlanSample:
     avoid: frozenset[str]
     rng: random.Random
     fair: bool = True
+    preferences: Mapping[str, float] = field(default_factory=dict)  # weights of functions (Recipe.preferred)
     turns: list[Turn] = field(default_factory=list)
     table: Table = field(default_factory=Table)
     seeks_depth: bool = False  # weighs down recipes that bring none
@@ -180,14 +181,15 @@ class PlanSample:
             wired = self._wiring(fitting, turn)
             weights = [likelier and likelier * self._weight(recipe, classes) for recipe, likelier in wired]
             return self.rng.choices(fitting, weights)[0] if any(weights) else None
+        most = max((1.0, *self.preferences.values()))
         for _ in range(DRAWS):
             recipe = choice(recipes)
             if len(recipe.steps) > room or recipe in chosen or not recipe.fits(given):
                 continue
-            drawn = chance() * TAKE_UP
+            drawn = chance() * TAKE_UP * most
             # a weight is at most this, and most draws fail it already
             plain = not recipe.needs and (self.shape.depth is None or recipe.reach <= max(self.table.depth, 1))
-            if drawn < (1.0 if plain else TAKE_UP) and drawn < self._weight(recipe, classes):
+            if drawn < (1.0 if plain else TAKE_UP) * most and drawn < self._weight(recipe, classes):
                 return recipe
         return None
 
@@ -206,6 +208,8 @@ class PlanSample:
 
     def _weight(self, recipe: Recipe, classes: Counter[str] | None) -> float:
         weight = TAKE_UP if recipe.needs else 1.0
+        if self.preferences:
+            weight *= recipe.preferred(self.preferences)
         if any(recipe in turn for turn in self.turns):
             weight *= self.catalogue.repeated
         for tool in recipe.tools:

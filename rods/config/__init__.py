@@ -76,7 +76,7 @@ class Config(Section):
                     "rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at least 2 (the paper: 16), "
                     'or training.advantage_baseline = "batch" with advantage_scale = "batch" or "none"'
                 )
-            if self.zones.probe == "group" and self.selection.seeds_per_step and not self.selection.blind:
+            if self.zones.probe == "group" and self.selection.seeds_per_step and self.selection.order != "random":
                 raise ValueError(
                     "rollouts.rollouts_per_task = 1 has no variance inside a group, so no task would ever be picked: "
                     'set zones.probe = "window"'
@@ -91,12 +91,6 @@ class Config(Section):
                     f"variant before its window is full: set {keys} to zones.window ({self.zones.window}), or switch "
                     "the layer off"
                 )
-        part = training.update_rollouts
-        if part and not 2 <= part <= whole:  # fewer than two say nothing about each other
-            raise ValueError(
-                f"training.update_rollouts = {part} must be 0 (all rollouts) or lie between 2 and "
-                f"rollouts.rollouts_per_task = {whole}"
-            )
         if self.selection.order == "advantage" and training.advantage_scale == "group" and not training.advantage_hook:
             raise ValueError(
                 'selection.order = "advantage" ranks by the variance of advantages, and with training.advantage_scale ='

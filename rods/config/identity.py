@@ -18,8 +18,9 @@ from rods.tasks import TaskType
 class Data(Section):
     """Which tasks a run starts with."""
 
-    # `desk`, `desk-small`, `desk-regions`, `desk-personas` (users are played), `desk-personas-mute` (in training they
-    # know nothing: a control), `bfcl`, a JSONL file (beside the configuration's), or `none`: all tasks are drawn
+    # `desk`, `desk-small`, `desk-regions` and `desk-regions-rare` (docs/nano.md), `desk-personas` (users are played),
+    # `desk-personas-mute` (in training they know nothing: a control), `bfcl`, a JSONL file (beside the
+    # configuration's), or `none`: all tasks are drawn
     tasks: str = "desk"
     train: int = Field(0, ge=0)  # how many training tasks are taken from the front; 0: all
     held_out: int = Field(0, ge=0)  # how many held-out tasks are taken; 0: all
@@ -69,9 +70,6 @@ class Rollouts(Section):
     rollouts_per_task: int = Field(16, ge=1)  # 004 Appendix J; 1 needs the batch as baseline and zones.probe = "window"
     temperature: float = Field(1.0, gt=0)  # of sampling in training
     top_p: float = Field(1.0, gt=0, le=1)  # nucleus of sampling in training
-    # share of the turns of a task that was too hard which the ground truth plays first, at least one and never all,
-    # every other time that it is met; such groups count for no zone; 0: none
-    head_start: float = Field(0.0, ge=0, lt=1)
     # rounds, at most, in which a step rolls out groups of other tasks in place of those whose rollouts were all
     # rewarded alike (DAPO, arXiv 2503.14476); all are observations; 0: none
     refill: int = Field(0, ge=0)
@@ -94,8 +92,6 @@ class Training(Section):
     clip_high: float = Field(0.28, gt=0)  # and at 1 + this
     # the mean over all tokens of the batch (DAPO), or over rollouts of the mean over their tokens (GRPO as published)
     loss: Literal["token", "rollout"] = "token"
-    # rollouts of each group that are trained on, those whose rewards vary most (arXiv 2504.13818); 0: all
-    update_rollouts: int = Field(0, ge=0)
     # what a reward is compared with: its group's mean (GRPO), the rest of its group (RLOO), or the batch's mean (003)
     advantage_baseline: Literal["group", "leave_one_out", "batch"] = "group"
     # what it is divided by: a standard deviation, or nothing; none keeps the variance emphasis (Dr. GRPO)
@@ -184,27 +180,20 @@ class Selection(Section):
     # proxy: 4·r̄·(1−r̄) of the reward; variance: its variance; advantage: that of the advantage estimates that are
     # trained on (004 Appendix K), which ranks as variance does unless a hook, a trainer of your own or another reward
     # tells more: the estimators here only shift and scale a batch's rewards; random: any active task, whatever it
-    # earned (004 Appendix R); rising: blind to rewards, too, tasks whose rank in number of calls is the share of the
-    # run that is over; forgetting: tasks of the step that were mastered in an earlier group of their window and are not
-    # now, the deepest fall first
-    order: Literal["proxy", "variance", "advantage", "random", "rising", "forgetting"] = "proxy"
+    # earned (004 Appendix R)
+    order: Literal["proxy", "variance", "advantage", "random"] = "proxy"
     boundary: Literal["progress", "binary"] = "progress"  # which reward finds the boundary (004 Appendix R)
     skip_zero_variance: bool = True  # a group that always earns 0.5 teaches nothing; false is the paper
     # types that share a quota; random has none
     groups: tuple[tuple[TaskType, ...], ...] = (("base", "long_context"), ("miss_func",), ("miss_param",))
     quota: int = Field(0, ge=0)  # seeds a group of types; 0: ceil(seeds_per_step / groups)
     pass_on_quota: bool = False  # unused quota goes to the other groups
-    # groups of the step just finished, or the whole pool, which is what random and rising draw from
+    # groups of the step just finished, or the whole pool, which is what random draws from
     candidates: Literal["step", "pool"] = "step"
     exclusion_steps: int = Field(13, ge=0)  # a task is not picked again within so many steps
     max_generation: int = Field(2, ge=0)  # a seed's generation must lie below, originals are 0; 0: no limit
     # sync=free: the queue of seeds holds so many steps' worth, the newest served first; 0: all of them, in order
     queue_steps: int = Field(2, ge=0)
-
-    @property
-    def blind(self) -> bool:
-        """Whether the order reads no rewards; seeds are then drawn from the whole pool."""
-        return self.order in ("random", "rising")
 
     def quota_per_group(self) -> int:
         return self.quota or math.ceil(self.seeds_per_step / max(1, len(self.groups)))

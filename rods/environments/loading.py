@@ -1,8 +1,6 @@
 """Finds environments by name: one that a folder of rods/worlds declares by its short name or by the ending of what
 describes it (`rods.environments.registry`), or a user's own: `package.module:factory`, `file.py:factory`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -28,7 +26,9 @@ class Environments(AbstractContextManager["Environments"]):
     rights of this user is refused: a file of tasks may come from anywhere, and name any.
     """
 
-    def __init__(self, sandbox: Sandbox | None = None, *folders: Path, hash_seed: int = 0, trust: bool = True) -> None:
+    def __init__(
+        self, sandbox: "Sandbox | None" = None, *folders: Path, hash_seed: int = 0, trust: bool = True
+    ) -> None:
         self.sandbox, self.folders, self._hash_seed, self._trust = sandbox, folders, hash_seed, trust
         self._confiner: Any = None  # runs environments in processes that can do no harm
         self._made: dict[str, Environment] = {}

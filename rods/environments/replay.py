@@ -11,8 +11,6 @@ far, and two worlds are equal when declared read-only probes answer alike in bot
 Where a repeated call answers otherwise than it did, that is a BrokenEnvironment: such a world is no copy.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import re
@@ -79,7 +77,7 @@ class Replayed:
     def checks(self) -> Mapping[str, Tool]:
         return checks(self.inner)
 
-    def reset(self, state: Mapping[str, Any] | None) -> ReplayedWorld:
+    def reset(self, state: Mapping[str, Any] | None) -> "ReplayedWorld":
         given = dict(state or {})
         calls = given.pop(CALLS, [])
         if not isinstance(calls, list):
@@ -220,7 +218,7 @@ class ReplayedWorld:
         state: dict[str, Any] = orjson.loads(orjson.dumps({**self._state, CALLS: calls} if calls else self._state))
         return state
 
-    def fork(self) -> ReplayedWorld:
+    def fork(self) -> "ReplayedWorld":
         if not self._environment.features.fork:
             raise Unsupported(f"{self._environment.name} is not deterministic: its calls cannot be repeated")
         twin = ReplayedWorld(self._environment, self._state, self._lived, self._live)

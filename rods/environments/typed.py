@@ -16,8 +16,6 @@ Schemas, the checks of arguments, results as JSON, snapshots, forks, equality an
 which are pydantic's. What does not follow is asked for when the world is defined (TypeError: what, and what to write).
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 import json
@@ -102,7 +100,7 @@ class TypedEnvironment(Generic[S]):
         self._register(check, self._checks)
         return function
 
-    def _register(self, made: _TypedTool, known: dict[str, _TypedTool]) -> None:
+    def _register(self, made: "_TypedTool", known: "dict[str, _TypedTool]") -> None:
         name = made.document.name
         if name in self._tools or name in self._checks:
             raise TypeError(f"two tools are called {name}: rename one")
@@ -188,7 +186,7 @@ class _TypedTool:
     result: TypeAdapter[Any]
 
     @staticmethod
-    def of(function: Callable[..., Any], group: str, bounded: bool, reads: bool | None) -> _TypedTool:
+    def of(function: Callable[..., Any], group: str, bounded: bool, reads: bool | None) -> "_TypedTool":
         name = function.__name__
         what = f"tool {name}"
         if not (text := inspect.getdoc(function)):

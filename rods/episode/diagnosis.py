@@ -6,8 +6,6 @@ of Table 5, and a turn has the label of what it failed by. Calls are *due* when 
 (or had them before, while the state is wrong for it), and *lacking* when they were not made.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +19,7 @@ from rods.analysis.schemas import Checker, limits, options
 from rods.calls import Call
 from rods.environments.base import Environment, Result, kept
 from rods.episode.engine import Trace, TurnTrace
-from rods.faults import WRONG_ARGUMENTS, Label
+from rods.faults import SUCCESSES, WRONG_ARGUMENTS, Label
 from rods.tasks import Task
 
 Reading = Literal["cause", "letter"]  # a turn has the label of what it failed by; or of all that was wrong in it
@@ -31,22 +29,37 @@ _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 
 def diagnose(trace: Trace, task: Task, environment: Environment, reading: Reading = "cause") -> tuple[Label, ...]:
     """One label for each turn that the policy finished, in order: those with a verdict, and the one that ran into the
-    limit of steps. Turns of a head start are not the policy's; a turn that was cut by length or broken by the machinery
+    limit of steps. A turn that was cut by length or broken by the machinery
     says nothing about it, and nor do the turns that were never reached."""
+    return tuple(label for label, _ in _diagnosed(trace, task, environment, reading == "letter"))
+
+
+def failed(trace: Trace, task: Task, environment: Environment) -> tuple[frozenset[str], ...]:
+    """By which functions of the ground truth each turn with a label failed, in order; none where it went well. Those of
+    the calls that were lacking; where none was, as when a further call spoilt the state, all of the turn."""
+    return tuple(
+        frozenset(call.name for call in (() if label in SUCCESSES else turn.lacking or turn.expected))
+        for label, turn in _diagnosed(trace, task, environment)
+    )
+
+
+def _diagnosed(
+    trace: Trace, task: Task, environment: Environment, letter: bool = False
+) -> "Iterator[tuple[Label, _Played]]":
     targets, shown = _Targets(task, environment), _Shown(trace)
     turns: list[_Played] = []
     for number, turn in enumerate(trace.turns):
         if turn.verdict is None and trace.end != "step_limit":
             break
-        turns.append(_Played(turn, task.calls[trace.head + number], targets, shown, turns[-1] if turns else None))
-    return tuple(turn.label(turns[number:], reading == "letter") for number, turn in enumerate(turns, start=1))
+        turns.append(_Played(turn, task.calls[number], targets, shown, turns[-1] if turns else None))
+    return ((turn.label(turns[number:], letter), turn) for number, turn in enumerate(turns, start=1))
 
 
 class _Played:
     """One turn, the next of those that `shown` is asked about, and what its evidence says. `last`: the turn before."""
 
     def __init__(
-        self, turn: TurnTrace, expected: Sequence[Call], targets: _Targets, shown: _Shown, last: _Played | None
+        self, turn: TurnTrace, expected: Sequence[Call], targets: "_Targets", shown: "_Shown", last: "_Played | None"
     ) -> None:
         self.turn, self.expected, self.targets, self.shown, self.last = turn, expected, targets, shown, last
         self.calls = [pair for step in turn.steps for pair in zip(step.calls, step.results, strict=True)]
@@ -67,7 +80,7 @@ class _Played:
             else:
                 due.remove(self.calls[place][0])
 
-    def label(self, later: Sequence[_Played], letter: bool) -> Label:
+    def label(self, later: "Sequence[_Played]", letter: bool) -> Label:
         """The turn's label; `later`: the turns after it."""
         verdict, places = self.turn.verdict, range(len(self.calls))
         if self.expected and verdict is not None and verdict.resolved:
@@ -140,7 +153,7 @@ class _Played:
         aims = [self._aims(other) for other in (call, *lacking)] if same else []
         return any(other in lacking or (other not in self.expected and self._aims(other) in aims) for other in same)
 
-    def _given_up(self, place: int, later: Sequence[_Played]) -> bool:
+    def _given_up(self, place: int, later: "Sequence[_Played]") -> bool:
         """Whether the call was refused in place of one that is lacking (of its tool, or with a value of its own), and
         never made good."""
         (call, result), values = self.calls[place], _values(self.calls[place][0])
@@ -229,8 +242,8 @@ class _Targets:
 
 
 class _Shown:
-    """What the policy was shown, in order: user's texts, observations, and the results themselves; after a head start
-    the calls that were played for it, too. Texts are read when somebody asks for them: most turns pass."""
+    """What the policy was shown, in order: user's texts, observations, and the results themselves. Texts are read when
+    somebody asks for them: most turns pass."""
 
     def __init__(self, trace: Trace) -> None:
         self._texts: list[Callable[[], Text]] = []

@@ -41,7 +41,6 @@ class Job:
     interface: Interface = IDENTITY
     max_steps: int = engine.MAX_STEPS
     visible_only: bool = True
-    head: int = 0  # first turns that the ground truth plays
     user: User = procedural_user
     world: Callable[[], Instance] | None = None
     waits: bool = False
@@ -53,7 +52,7 @@ class Job:
 
     def engine(self) -> Generator[engine.Request, Any, engine.Trace]:
         """The episode, before its first request."""
-        rules = self.interface, self.max_steps, self.visible_only, self.head
+        rules = self.interface, self.max_steps, self.visible_only
         return engine.Episode(self.task, self.environment, self.dialect, *rules).play()
 
 
@@ -116,7 +115,7 @@ class _Running:
 
     def lost(self) -> engine.Trace:
         job = self.job
-        return engine.Trace(job.task.id, (), "infrastructure", job.task.expected - job.head, head=job.head)
+        return engine.Trace(job.task.id, (), "infrastructure", job.task.expected)
 
     def _answer(self, request: engine.Request) -> engine.Answer:
         assert self.instance is not None

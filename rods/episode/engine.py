@@ -6,8 +6,6 @@ episode earned (`NeedOutcome`). A driver answers with `send`; the generator retu
 writes raises: malformed text, unknown tools and runaway steps become observations or named ends.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -23,7 +21,6 @@ from rods.observations import known
 from rods.tasks import AnyTask, OpenTask, Task
 
 MAX_STEPS = 20  # replies a turn, BFCL's limit
-PLAYED = "done"  # what a turn of a head start ends with
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +41,16 @@ class NeedText:
     turn: int
 
 
+Exchange = Sequence[tuple[str, str]]  # the user's text and the policy's answer, turn by turn
+
+
 @dataclass(frozen=True, slots=True)
 class NeedCalls:
-    """Asks for the results of `calls`, in order. Only visible tools get here. `messages` is the conversation so far,
-    for whoever plays tools that nothing executes (001 eq. 7)."""
+    """Asks for the results of `calls`, in order. Only visible tools get here. `said` is the conversation so far of an
+    open task, for whoever plays tools that nothing executes (001 eq. 7): the latest text has no answer yet."""
 
     calls: tuple[Call, ...]
-    messages: Sequence[Message]
+    said: Exchange = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,6 @@ class NeedVerdict:
     turn: int
     results: Sequence[str]
     attempted: int
-
-
-Exchange = Sequence[tuple[str, str]]  # the user's text and the policy's answer, turn by turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ class NeedOutcome:
 
     messages: Sequence[Message]
     said: Exchange
-    turns: Sequence[TurnTrace]
+    turns: "Sequence[TurnTrace]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,7 @@ class StepTrace:
         }
 
     @staticmethod
-    def from_json(record: Mapping[str, Any]) -> StepTrace:
+    def from_json(record: Mapping[str, Any]) -> "StepTrace":
         calls = tuple(Call.from_json(call) for call in record["calls"])
         results = tuple(Result(r["text"], error=r["error"], reward=r.get("reward")) for r in record["results"])
         in_call, reward = record.get("in_call", False), record.get("reward")
@@ -156,23 +153,21 @@ class TurnTrace:
         return {"verdict": verdict, "steps": [step.as_json() for step in self.steps]}
 
     @staticmethod
-    def from_json(record: Mapping[str, Any]) -> TurnTrace:
+    def from_json(record: Mapping[str, Any]) -> "TurnTrace":
         verdict = None if record["verdict"] is None else Verdict(**record["verdict"])
         return TurnTrace(tuple(StepTrace.from_json(step) for step in record["steps"]), verdict)
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A whole episode. `turns` are the policy's own, after the first `head` ones of a head start, and may be fewer than
-    the `expected` ones when the episode ended early. Where it is judged as a whole, `expected` is what it could earn,
-    and `outcome` what it did (None when the machinery broke)."""
+    """A whole episode. `turns` may be fewer than the `expected` ones when it ended early. Where all of it is judged,
+    `expected` is what it could earn, and `outcome` what it did (None when the machinery broke)."""
 
     task: str
     turns: tuple[TurnTrace, ...]
     end: End
     expected: int
     messages: tuple[Message, ...] = ()
-    head: int = 0
     outcome: Outcome | None = None
 
     @property
@@ -192,13 +187,13 @@ class Trace:
             "end": self.end,
             "expected": self.expected,
             "resolved": self.resolved,
-            **known(head=self.head or None, outcome=None if self.outcome is None else asdict(self.outcome)),
+            **known(outcome=None if self.outcome is None else asdict(self.outcome)),
             "turns": [turn.as_json() for turn in self.turns],
             "messages": [asdict(message) for message in self.messages],
         }
 
     @staticmethod
-    def from_json(record: Mapping[str, Any]) -> Trace:
+    def from_json(record: Mapping[str, Any]) -> "Trace":
         """What `as_json` has written; results have their texts alone. Raises ValueError for anything else."""
         try:
             outcome = record.get("outcome")
@@ -208,7 +203,6 @@ class Trace:
                 record["end"],
                 record["expected"],
                 tuple(Message(message["role"], message["content"]) for message in record["messages"]),
-                record.get("head", 0),
                 None if outcome is None else Outcome(outcome["passed"], outcome["of"], tuple(outcome["notes"])),
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -222,8 +216,7 @@ Answer = Reply | Sequence[Result] | UserText | str | Verdict | Outcome | None
 @dataclass(slots=True)
 class Episode:
     """An episode of `task`, which belongs to `environment`, in the dialect. `max_steps` bounds replies a turn. Without
-    `visible_only` the environment answers every call, as BFCL's harness lets it, tools held out included. The first
-    `head` turns are played by the ground truth, and shown to the policy as its own."""
+    `visible_only` the environment answers every call, as BFCL's harness lets it, tools held out included."""
 
     task: AnyTask
     environment: Environment
@@ -231,8 +224,8 @@ class Episode:
     interface: Interface = IDENTITY
     max_steps: int = MAX_STEPS
     visible_only: bool = True
-    head: int = 0
     _messages: list[Message] = field(default_factory=list, init=False)
+    _said: list[tuple[str, str]] = field(default_factory=list, init=False)  # of an open task
     _turns: list[TurnTrace] = field(default_factory=list, init=False)
     _results: list[tuple[Call, Result]] = field(default_factory=list, init=False)  # of all calls so far
     _answered: int = field(default=0, init=False)  # messages up to and including the last reply
@@ -253,11 +246,6 @@ class Episode:
         end: End = "finished"
         for turn, text in enumerate(task.script):
             self._messages.append(Message("user", dialect.user(text, self._documents(task.held_out.get(turn, ())))))
-            if turn < self.head:
-                if (yield from self._head_start(task, turn)):
-                    continue
-                end = "infrastructure"
-                break
             steps: list[StepTrace] = []
             ended = yield from self._turn(turn, steps)
             if ended is not None:
@@ -267,10 +255,10 @@ class Episode:
             attempted = sum(len(step.calls) for step in steps)
             verdict = yield NeedVerdict(turn, tuple(result.text for _, result in self._results), attempted)
             self._turns.append(TurnTrace(tuple(steps), verdict))
-        return self._trace(end, task.expected - self.head)
+        return self._trace(end, task.expected)
 
     def _trace(self, end: End, expected: int, outcome: Outcome | None = None) -> Trace:
-        return Trace(self.task.id, tuple(self._turns), end, expected, tuple(self._messages), self.head, outcome)
+        return Trace(self.task.id, tuple(self._turns), end, expected, tuple(self._messages), outcome)
 
     def _documents(self, names: Sequence[str]) -> Sequence[Tool]:
         tools = self.environment.tools()
@@ -283,7 +271,6 @@ class Episode:
     def _whole(self, task: OpenTask) -> Generator[Request, Any, Trace]:
         """An episode that is judged once: wherever it ended, unless the machinery broke."""
         self._limits = task.limits
-        said: list[tuple[str, str]] = []
         end: End = "finished"
         text = task.texts[0]
         while text.strip():
@@ -291,38 +278,24 @@ class Episode:
                 end = "step_limit"
                 break
             self._messages.append(Message("user", self.dialect.user(text, ())))
+            self._said.append((text, ""))
             steps: list[StepTrace] = []
-            ended = yield from self._turn(len(said), steps)
+            ended = yield from self._turn(len(self._turns), steps)
             self._turns.append(TurnTrace(tuple(steps)))
             if ended is not None:
-                said.append((text, ""))
                 end = ended
                 break
-            said.append((text, self.dialect.parse(steps[-1].text).answer or ""))
-            text, reward = yield from _next_text(task.user, said)
+            self._said[-1] = text, self.dialect.parse(steps[-1].text).answer or ""
+            text, reward = yield from _next_text(task.user, self._said)
             if reward is not None:
                 self._turns[-1] = TurnTrace((*steps[:-1], replace(steps[-1], reward=reward)))
         outcome: Outcome | None = None
         if end != "infrastructure":
-            outcome = yield NeedOutcome(tuple(self._messages), tuple(said), tuple(self._turns))
+            outcome = yield NeedOutcome(tuple(self._messages), tuple(self._said), tuple(self._turns))
         return self._trace(end, task.expected, outcome)
 
     def _no_replies_left(self) -> bool:
         return self._limits is not None and self._replies == self._limits.replies
-
-    def _head_start(self, task: Task, turn: int) -> Generator[Request, Any, bool]:
-        """One turn of a head start: its ground truth, a call a reply. False when the machinery broke over it."""
-        shown = self._shown(turn)
-        for call in task.calls[turn]:
-            (result,) = yield NeedCalls((call,), tuple(self._messages))
-            if result.error == "infrastructure":
-                return False
-            seen = self.interface.observation(shown, call, result)
-            self._results.append((call, result))
-            self._messages.append(Message("assistant", self.dialect.write([call])))
-            self._messages.append(Message(*self.dialect.observation([call], [seen])))
-        self._messages.append(Message("assistant", self.dialect.answer(PLAYED)))
-        return True
 
     def _turn(self, turn: int, steps: list[StepTrace]) -> Generator[Request, Any, End | None]:
         """The user turn `turn`. Returns None when the policy answered, else why the episode is over. Calls beyond the
@@ -350,7 +323,7 @@ class Episode:
             self._tool_turns += 1
             visible = [not self.visible_only or call.name in shown.tools for call in parsed.calls]
             asked = tuple(itertools.compress(parsed.calls, visible))
-            answers = iter((yield NeedCalls(asked, tuple(self._messages))) if asked else ())
+            answers = iter((yield NeedCalls(asked, tuple(self._said))) if asked else ())
             results = tuple(
                 next(answers) if there else Result(f"no tool named {call.name}", error="unknown_tool")
                 for call, there in zip(parsed.calls, visible, strict=True)

@@ -2,8 +2,6 @@
 retried here. Every text that comes from a server is scrubbed of the key, and no exception of the HTTP library, which
 knows headers, gets out."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import email.utils
@@ -97,7 +95,7 @@ class Server:
 class Backbone:
     """One `Endpoint` of the configuration at work, from `open` to `close`."""
 
-    def __init__(self, settings: Endpoint, session: aiohttp.ClientSession, sending: Callable[[], None]) -> None:
+    def __init__(self, settings: Endpoint, session: "aiohttp.ClientSession", sending: Callable[[], None]) -> None:
         """`sending` is called before every request for an answer, and may raise to forbid it."""
         import aiohttp  # late, as in connections
 

@@ -5,8 +5,6 @@ hosts that went away without closing noticed within a minute. Printing or format
 it is an error. Servers repeat keys: what is kept or shown of their texts passes through `Key.heard` whole, then is cut.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource
@@ -100,7 +98,16 @@ def _checked(text: str, where: str) -> Key:
     return Key(value)
 
 
-def open_session(connections: int) -> aiohttp.ClientSession:
+def handed_on(name: str) -> str:
+    """The value of the environment variable `name`, for a process that is started with it: a key like others, which no
+    text repeats from then on. Raises UserError where there is none."""
+    if not (value := os.environ.get(name, "")):
+        raise UserError("is not set", where=f"environment variable {name}", remedy=f"export {name}=…")
+    _known.add(value)
+    return value
+
+
+def open_session(connections: int) -> "aiohttp.ClientSession":
     """A session, and files enough for so many connections at a time. How many there are is for its user to bound."""
     import aiohttp  # late, here and below: 0.3 s that a command without a model need not take
 
@@ -113,7 +120,7 @@ def open_session(connections: int) -> aiohttp.ClientSession:
     )
 
 
-async def read_reply(response: aiohttp.ClientResponse) -> bytes:
+async def read_reply(response: "aiohttp.ClientResponse") -> bytes:
     """The whole body. Raises aiohttp.ClientPayloadError for one longer than any answer needs to be, once it is
     decompressed: half a megabyte of gzip may hold a gigabyte."""
     import aiohttp
@@ -136,7 +143,8 @@ def reason(error: BaseException, key: Key) -> str:
     import aiohttp
 
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"cannot connect ({error.strerror})"
+        why = error.strerror or str(error.os_error) or "the connection was closed while it was made"
+        return f"cannot connect ({why})"
     text = "" if key.begins_in(str(error)) else key.complaint(str(error))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

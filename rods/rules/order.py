@@ -9,7 +9,6 @@ from rods.canonical import canonical, content_id
 from rods.config import Config
 from rods.extension import extensions
 from rods.observations import Role
-from rods.rules.tracker import Window
 
 Item = TypeVar("Item")
 
@@ -47,15 +46,6 @@ def epoch_steps(config: Config, slots: int) -> int:
     if config.pool_slots:
         return steps_per_epoch(slots, config.pool_slots)
     return min(extension.epoch_steps(config) for extension in extensions() if extension.slots(config))
-
-
-def head_start(turns: int, window: Window | None, last: int | None, share: float) -> int:
-    """How many first turns of a task of `turns` the ground truth plays (`rollouts.head_start` is `share`): some, where
-    its latest whole group, in `window`, was too hard. After such a group (`last` is the step of its latest group of
-    either kind) it is met whole, so that it can leave that zone."""
-    if not share or turns < 2 or window is None or window.zone != "too_hard" or window.last_step != last:
-        return 0
-    return min(turns - 1, max(1, round(share * turns)))
 
 
 def batch(items: Sequence[Item], batch_tasks: int, index: int) -> list[Item]:

@@ -2,11 +2,10 @@
 
 A seed is an active task whose latest group lies in the boundary zone of the configured reward, or below it where an
 extension aims variants. Groups of types have quotas; inside each, candidates are ranked by score: by the rewards of now
-(`proxy`, `variance`), by what was lost (`forgetting`), or blind to rewards (`random`, and `rising`: difficulty alone,
-which rises with the steps of the run). Work is O(candidates): the batch of a step, unless `candidates = "pool"`.
+(`proxy`, `variance`, `advantage`), or blind to rewards (`random`). Work is O(candidates): the batch of a step, unless
+`candidates = "pool"`.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,12 +20,11 @@ from rods.tasks import AnyTask, TaskType
 
 
 class TaskFacts(NamedTuple):
-    """What selection must know of an active task. `generation` is 0 for originals; `difficulty`, the number of its
-    ground-truth calls, is known where `order = "rising"`, `task` where an extension says where variants go."""
+    """What selection must know of an active task. `generation` is 0 for originals; `task` is known where an
+    extension says where variants go."""
 
     type: TaskType
     generation: int = 0
-    difficulty: int = 0
     task: AnyTask | None = None
 
 
@@ -54,12 +52,12 @@ def signals(groups: Iterable[Group], rules: Selection) -> list[TaskSignal]:
 
 def whole_pool(config: Config) -> bool:
     """Whether selection looks at more than the step's own tasks."""
-    return config.pool.static or config.selection.candidates == "pool" or config.selection.blind
+    return config.pool.static or config.selection.candidates == "pool" or config.selection.order == "random"
 
 
 def reads_windows(config: Config) -> bool:
     """Whether selection reads the tracker's windows rather than the step's own groups."""
-    return whole_pool(config) or config.zones.probe == "window" or config.selection.order == "forgetting"
+    return whole_pool(config) or config.zones.probe == "window"
 
 
 def select(
@@ -76,7 +74,6 @@ def select(
     if rules.seeds_per_step == 0:
         return []
     ranked: list[Pick] = []
-    levels = sorted(facts.difficulty for facts in active.values()) if rules.order == "rising" else []
     for signal in candidates:
         facts = active.get(signal.task)
         if facts is None or 0 < rules.max_generation <= facts.generation:
@@ -84,9 +81,7 @@ def select(
         last = last_picked.get(signal.task)
         if last is not None and step - last <= rules.exclusion_steps:
             continue
-        by_reward = rules.order != "rising"
-        score = _score(step, signal, config, aims is not None) if by_reward else _nearness(step, facts, levels, config)
-        if score is not None:
+        if (score := _score(step, signal, config, aims is not None)) is not None:
             ranked.append(Pick(step, signal.task, facts.type, score, _why(signal, facts, rules)))
     ranked.sort(key=lambda pick: (-pick.score, pick.task))
     within = partial(_within_quotas, rules=rules)
@@ -112,10 +107,6 @@ def _score(step: int, signal: TaskSignal, config: Config, below: bool) -> float 
     if moments is None:
         return None
     zone = zone_of(moments.mean, config.zones)
-    if rules.order == "forgetting":
-        if zone == "mastered" or signal.best is None or zone_of(signal.best, config.zones) != "mastered":
-            return None
-        return rounded(signal.best - moments.mean)
     if zone != "boundary" and not (below and zone == "too_hard"):
         return None
     spread = signal.advantage if rules.order == "advantage" else moments.variance
@@ -126,20 +117,9 @@ def _score(step: int, signal: TaskSignal, config: Config, below: bool) -> float 
     return moments.variance if rules.order == "variance" else rounded(4 * moments.mean * (1 - moments.mean))
 
 
-def _nearness(step: int, facts: TaskFacts, levels: Sequence[int], config: Config) -> float:
-    """How near a task's rank among the difficulties of all active tasks is to the share of the run that is over, so
-    that seeds get harder at a pace that was set beforehand."""
-    rank = (bisect_left(levels, facts.difficulty) + bisect_right(levels, facts.difficulty)) / 2 / len(levels)
-    return rounded(1 - abs(rank - min(1.0, step / config.training.steps)))
-
-
 def _why(signal: TaskSignal, facts: TaskFacts, rules: Selection) -> dict[str, Any]:
     """The numbers behind a pick."""
     why: dict[str, Any] = {"order": rules.order, "generation": facts.generation}
-    if rules.order == "rising":
-        why["difficulty"] = facts.difficulty
-    if rules.order == "forgetting":
-        why["best"] = signal.best
     if signal.moments is not None:
         why |= {"reward": rules.boundary, "mean": signal.moments.mean, "variance": signal.moments.variance}
     if rules.order == "advantage":

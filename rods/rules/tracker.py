@@ -79,7 +79,7 @@ class Window:
         """What selection reads: the moments of the latest group, or those of all of the window's rollouts."""
         read = (self.mean, self.variance) if probe == "window" else (self.latest_mean, self.latest_variance)
         moments = Moments(*read) if self.count else None
-        return TaskSignal(self.task, moments, self.zone == "truncated", self.best, self.advantage_variance)
+        return TaskSignal(self.task, moments, self.zone == "truncated", self.advantage_variance)
 
     def as_json(self) -> dict[str, Any]:
         left_out = {"task"} if self.advantage_variance is not None else {"task", "advantage_variance"}
@@ -224,7 +224,7 @@ class Tracker:
         task, step, rollouts = record["task"], record["step"], record["rollouts"]
         self._last[task] = step
         self._zones.pop(task, None)
-        if record.get("head") or not counts:
+        if not counts:
             return
         kind = record["reward"]["kind"]
         if "advantage" in rollouts[0]:

@@ -38,7 +38,6 @@ class TaskSignal(NamedTuple):
     task: str
     moments: Moments | None
     truncated: bool = False
-    best: float | None = None  # highest mean of an earlier group of its window, where the window was read
     advantage: float | None = None
 
 
@@ -60,7 +59,7 @@ def counted_and_truncated(ends: Sequence[End]) -> tuple[bool, bool]:
 def group_signal(group: Group, reward: BoundaryReward) -> TaskSignal:
     """What one group says, by its progress or by its binary reward."""
     counted, truncated = counted_and_truncated([rollout.end for rollout in group.rollouts])
-    usable = counted and group.reward not in FORMAT_REWARDS and not group.head
+    usable = counted and group.reward not in FORMAT_REWARDS
     if not usable:
         return TaskSignal(group.task, None, truncated)
     estimates = [rollout.advantage for rollout in group.rollouts if rollout.valid and rollout.advantage is not None]

@@ -91,14 +91,6 @@ def test_a_stage_that_is_over_stays_and_none_is_taken_away(tmp_path: Path) -> No
     assert extend(run, lasting(100, {"epochs": 1}, {"epochs": 5}))
 
 
-def test_a_schedule_that_depends_on_the_steps_is_not_stretched(tmp_path: Path) -> None:
-    rising = {"order": "rising", "candidates": "pool"}
-    run = make_run(tmp_path / "run", training={"steps": 100}, curriculum={"stages": STAGES}, selection=rising)
-    with pytest.raises(RefusedError, match=r"picks by the share of training\.steps"):
-        extend(run, run.config.lasting_as(lasting(200)))
-    assert extend(run, run.config.lasting_as(lasting(100, {"epochs": 5})))
-
-
 def test_a_stage_needs_tasks(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", training={"steps": 100}, curriculum={"stages": STAGES})
     with pytest.raises(UserError, match="stage 2 has 3 training tasks of its types, a batch needs 4"):

@@ -55,7 +55,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
     return {record["kind"]: record for log in logs for record in read(run.path / log)} | {"run": {"path": run.path}}
 
 
-@pytest.mark.needs("simulation", "feedback")
+@pytest.mark.needs("simulation", "feedback", "probe")
 def test_example_lines_are_records_with_right_checksums_seqs_and_ids() -> None:
     for block in EXAMPLES:
         for seq, line in enumerate(block.splitlines(), start=1):
@@ -67,7 +67,7 @@ def test_example_lines_are_records_with_right_checksums_seqs_and_ids() -> None:
         assert [record for closing, members in groups(records) for record in (*members, closing)] == records
 
 
-@pytest.mark.needs("feedback", "simulation")
+@pytest.mark.needs("feedback", "probe", "simulation")
 def test_examples_have_the_fields_that_are_written_in_their_order(written: dict[str, Record]) -> None:
     shown = {orjson.loads(line)["kind"]: list(orjson.loads(line)) for line in LINES}
     assert shown.keys() == KEYS.keys() - {"call", "lost", "episode", "card"}

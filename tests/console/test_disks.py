@@ -22,7 +22,6 @@ VERBS: dict[str, str] = {
     "rods observe": "console observe RUN",
     "rods fork": "console fork RUN RUN/next",
     "rods export": "console export RUN RUN/out",
-    "rods export --format parquet": "console export RUN RUN/out --format parquet",
     "rods data bfcl": "console data bfcl --out RUN/tasks",
 }
 
@@ -62,7 +61,7 @@ def test_a_read_only_run_can_be_looked_at(run_copy: Path, verb: str) -> None:
     assert in_namespace(f"{mount}; {look}").returncode == 0
 
 
-@pytest.mark.parametrize("verb", ["rods report", "rods score", "rods export", "rods export --format parquet"])
+@pytest.mark.parametrize("verb", ["rods report", "rods score", "rods export"])
 def test_a_full_disk_is_one_line_with_its_remedy(run_copy: Path, tmp_path: Path, verb: str) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -198,8 +198,6 @@ def test_a_bad_line_is_named(run: Path, text: str, words: list[str]) -> None:
         (lambda slot: group(slot, -1), "is impossible"),
         (lambda slot: group((slot[0], 0), 0), "resolved 0 of 0 turns is impossible"),
         (lambda slot: group((slot[0], 50), 1), "50 turns are expected, but the task"),
-        (lambda slot: {**group(slot, 1), "head": 1}, "and head is 1"),
-        (lambda slot: {**group(slot, 1), "head": True}, "and head is True"),
         (lambda slot: group(slot, 1, reward="1"), "reward is '1'; it must be a number"),
         (lambda slot: group(slot, 1, format=True), "format is True; it must be a number"),
         (lambda slot: group(slot, 1, advantage="1"), "advantage is '1'; it must be a number"),

@@ -92,7 +92,6 @@ def test_a_model_that_is_to_write_and_is_not_named_is_refused(tmp_path: Path) ->
     assert rods("new", tmp_path / "static", "--config", asked).returncode == 0, "nothing is picked, nobody writes"
 
 
-@pytest.mark.needs("trials")
 @pytest.mark.slow
 def test_a_model_that_writes_needs_no_catalogue(tmp_path: Path) -> None:
     """Seeds enough that the note could come, by the merge after step 5, which waits for them, and few enough that what

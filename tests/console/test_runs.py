@@ -1,4 +1,4 @@
-"""`rods ls`, `rods compare`, `rods log`: runs beside each other, and what processes have said."""
+"""`rods ls`, `rods log`: runs beside each other, and what processes have said."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rods.console.dash.server import Registry
 from rods.console.events import Events
 from rods.console.main import run as rods
 from rods.console.output import json_bytes
+from rods.evaluation.heldout import compare
 from tests.console.test_verbs import said_json
 
 
@@ -34,11 +35,15 @@ def test_runs_are_listed_with_the_figures_of_status(
     assert listed["second"]["condition"].startswith("cannot be read")
     assert rods(["ls", str(tmp_path)]) == 0
     assert "14/14" in capsys.readouterr().out
-    compared = said_json(capsys, "compare", tmp_path / "first", finished_run)["runs"]
-    assert [one["heldout"] for one in compared] == [None, None]
-    assert rods(["compare", str(tmp_path / "first")]) == 0
-    assert "rods score" in capsys.readouterr().out
     assert rods(["ls", str(tmp_path / "missing")]) == 2
+    assert listed["first"]["heldout"] is None
+    assert rods(["score", str(tmp_path / "first")]) == 0
+    capsys.readouterr()
+    found = said_json(capsys, "ls", tmp_path / "first", finished_run)["runs"]
+    by_path = {one["run"]: one["heldout"] for one in found}
+    assert by_path.pop(str(tmp_path / "first")) == compare(tmp_path / "first") and list(by_path.values()) == [None]
+    assert rods(["ls", str(tmp_path / "first")]) == 0
+    assert "held-out progress 0." in capsys.readouterr().out
 
 
 def test_a_run_whose_name_is_no_utf8_is_listed(

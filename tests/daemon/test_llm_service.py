@@ -276,7 +276,6 @@ def test_a_planted_key_is_found_nowhere_in_the_run_folder(
     assert not [file for file in files if KEY.encode() in file.read_bytes()]
 
 
-@pytest.mark.needs("trials")
 @pytest.mark.slow
 @pytest.mark.parametrize(("budget", "full"), [({}, True), ({"requests": 60}, False)])
 def test_a_static_pool_is_filled_by_models_as_far_as_the_budget_goes(

@@ -101,7 +101,6 @@ def stub() -> Iterator[Stub]:
         yield running
 
 
-@pytest.mark.needs("trials")
 @pytest.mark.slow
 def test_a_whole_run_asks_every_role_over_http_and_difficulty_rises(stub: Stub, tmp_path: Path) -> None:
     values = tomllib.loads((FOLDER / "stub.toml").read_text(encoding="utf-8"))

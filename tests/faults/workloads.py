@@ -48,7 +48,8 @@ VALUES: dict[str, Any] = {
     "pool": {"inject_fraction": 0.25, "staging_epochs": 0.0, "max_generated": 3},
     "operation": {"poll_seconds": 0.01, "idle_exit_seconds": 0.02, "log_part_bytes": 6000, "trace_bytes": 0},
 }
-LOGS = (runfolder.OBSERVATIONS, runfolder.POOL, DRAWN, runfolder.SEEDS, runfolder.EXPANDED, runfolder.REJECTED)
+PROBES = "probes.jsonl"
+LOGS = (runfolder.OBSERVATIONS, runfolder.POOL, DRAWN, PROBES, runfolder.SEEDS, runfolder.EXPANDED, runfolder.REJECTED)
 FUNCTIONS = {
     "trainer": "tests.faults.workloads:train",
     "new run": "tests.faults.workloads:begin",

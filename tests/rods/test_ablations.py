@@ -62,8 +62,7 @@ def test_a_documented_ablation_is_one_key(name: str) -> None:
 
 
 def test_all_of_the_paper_s_are_listed() -> None:
-    others = {"static data", "same functions", "variance instead of the proxy", "forgotten tasks", "rising difficulty"}
-    others.add("head starts")
+    others = {"static data", "same functions", "variance instead of the proxy"}
     assert ABLATIONS.keys() - PAPER == others and ABLATIONS.keys() >= PAPER
 
 
@@ -155,45 +154,6 @@ def test_variance_ranks_the_tasks_at_the_boundary(ablated: Any) -> None:
     picks = records(run, SEEDS, "picked")
     assert not outside(run) and all(one["score"] == one["why"]["variance"] > 0 for one in picks)
     assert any(one["score"] != one["why"]["variance"] for one in records(ablated(), SEEDS, "picked"))
-
-
-def test_forgotten_tasks_were_mastered_before_and_are_not_now(ablated: Any) -> None:
-    run = ablated("forgotten tasks")
-    groups, picks = played(run), records(run, SEEDS, "picked")
-    assert picks
-    for one in picks:
-        means = [found.mean for step in range(1, one["step"] + 1) if (group := groups[step].get(one["task"]))
-                 if (found := moments(group, "progress"))]  # fmt: skip
-        assert max(means[-8:-1]) == one["why"]["best"] > 0.85 >= means[-1] == one["why"]["mean"]
-
-
-def test_rising_difficulty_reads_no_reward_and_begins_with_few_calls(ablated: Any) -> None:
-    run = ablated("rising difficulty")
-    groups, picks = played(run), records(run, SEEDS, "picked")
-    assert outside(run) and any(one["task"] not in groups[one["step"]] for one in picks)
-    calls = sorted(sum(map(len, task.calls)) for task in run.training.values())
-    first = [one["why"]["difficulty"] for one in picks if one["step"] == 1]
-    assert first and max(first) <= calls[len(calls) // 2] < calls[-1]
-
-
-def test_head_starts_are_for_tasks_that_were_too_hard_and_count_for_no_zone(ablated: Any) -> None:
-    run = ablated("head starts")
-    latest: dict[str, tuple[float, bool]] = {}  # task → mean of its latest whole group, whether its latest was one
-    heads = 0
-    for step, groups in sorted(played(run).items()):
-        for task, group in groups.items():
-            found, known = moments(group, "progress"), latest.get(task)
-            assert found is not None
-            hard = known is not None and known[0] < 0.2 and known[1]
-            turns = len(run.training[task].calls) if task in run.training else group.head + group.rollouts[0].expected
-            assert (group.head > 0) == (hard and turns > 1 and group.role == "active"), step
-            assert {rollout.expected for rollout in group.rollouts} == {turns - group.head}
-            heads += group.head > 0
-            latest[task] = (known[0], False) if group.head and known else (found.mean, True)
-    assert heads and not any("head" in record for record in records(ablated(), OBSERVATIONS, "group"))
-    picked = {(one["step"], one["task"]) for one in records(run, SEEDS, "picked")}
-    assert not any(group.head for step, groups in played(run).items() for task, group in groups.items()
-                   if (step, task) in picked)  # fmt: skip
 
 
 def test_binary_accuracy_finds_the_boundary(ablated: Any) -> None:

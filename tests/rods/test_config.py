@@ -184,10 +184,3 @@ def test_an_unknown_preset_is_an_error():
         parse_config({"preset": "rods"}, where="x")
     with pytest.raises(UserError, match="preset"):
         parse_config({"preset": {"a": 1}}, where="x")
-
-
-def test_part_of_a_group_is_at_least_two_of_its_rollouts():
-    for part in (1, 17):
-        with pytest.raises(UserError, match=f"training.update_rollouts = {part} must be 0"):
-            parse_config({"training": {"update_rollouts": part}}, where="x")
-    assert parse_config({"training": {"update_rollouts": 16}}, where="x").training.update_rollouts == 16

@@ -36,7 +36,7 @@ from rods.canonical import canonical
 from rods.errors import EXIT_OK
 from rods.family.simulation.settings import DRAWN
 from tests.faults.table import HEAD, Row
-from tests.faults.workloads import LOGS, Verdict, judge
+from tests.faults.workloads import LOGS, PROBES, Verdict, judge
 from tests.forked import Process
 from tests.trainer.runs import start, write_config
 
@@ -155,6 +155,8 @@ class Killed:
         if kind == "start" and self.startup:
             return "while starting", lambda: time.monotonic() > began + wait * self.startup
         pool, checkpoints = self.folder / runfolder.POOL, self.folder / "checkpoints"
+        if (self.folder / PROBES).exists():  # what comes right before a merge
+            pool, wait = self.folder / PROBES, wait * 0.2
         size = _size(pool)
         if kind == "checkpoint":
             return "writing a checkpoint", _delayed(lambda: any(checkpoints.glob("*.part")), wait * 0.1)
@@ -261,8 +263,15 @@ def evidence(folder: Path, step: int | None = None) -> dict[str, Any]:
             [record["step"], record["slot"], record["difficulty"], record["task"]["id"]]
             for record in read(folder / DRAWN)
         ),
+        "probe": sorted({canonical(_probed(record)) for record in read(folder / PROBES)}),
         "policy at the end": orjson.loads(checkpoint.read_bytes())["files"],  # hashes of its files
     }
+
+
+def _probed(record: dict[str, Any]) -> list[Any]:
+    """What of a probe does not depend on when it was made."""
+    variants = [[one["pick"], one["task"], one["rollouts"]] for one in record["variants"]]
+    return [record["epoch"], record["step"], variants]
 
 
 def recommitted(folder: Path) -> list[str]:

@@ -1,6 +1,5 @@
 """Advantage estimators, and the hook that may reweight them."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -10,15 +9,7 @@ from rods.environments.base import Result
 from rods.episode.engine import StepTrace, Trace, TurnTrace
 from rods.errors import UserError
 from rods.observations import Rollout
-from rods.trainer.advantages import (
-    AdvantageEstimate,
-    RolloutView,
-    advantages,
-    load_hook,
-    most_varied,
-    reweighted,
-    turn_spans,
-)
+from rods.trainer.advantages import AdvantageEstimate, RolloutView, advantages, load_hook, reweighted, turn_spans
 from tests.trainer.nano_parts import tasks
 
 NAN = float("nan")
@@ -56,17 +47,6 @@ def test_the_batch_baseline_lets_a_whole_group_be_better_than_another():
     found = advantages(np.array([[1.0, 1.0], [0.0, 0.0]]), "batch", "batch")
     assert (found[0] > 0.8).all() and (found[1] < -0.8).all()
     assert not advantages(np.array([[1.0, 1.0], [0.0, 0.0]]), "group", "batch").any()
-
-
-def test_the_rollouts_of_largest_variance_are_some_of_the_lowest_and_the_others_of_the_highest():
-    rewards = np.array([[0.5, 1.0, 0.0, 0.5], [0.0, 0.9, 1.0, 0.8], [np.nan, 0.2, np.nan, np.nan], [1.0] * 4])
-    assert most_varied(rewards, 2).tolist()[0] == [False, True, True, False]
-    assert most_varied(rewards, 3).tolist()[1] == [True, True, True, False]
-    assert most_varied(rewards, 2).sum(1).tolist() == [2, 2, 2, 2] and most_varied(rewards, 2)[2, 1]
-    assert most_varied(rewards, 4).all()
-    every = np.random.default_rng(0).random((20, 6))
-    best = [max(np.var(row[list(way)]) for way in itertools.combinations(range(6), 3)) for row in every]
-    assert [np.var(row[kept]) for row, kept in zip(every, most_varied(every, 3), strict=True)] == pytest.approx(best)
 
 
 @pytest.mark.parametrize("baseline", ["group", "leave_one_out", "batch"])

@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rods.buffers.log.tail import read
 from rods.buffers.merging.merger import recorded_slots
 from rods.buffers.run.run import Run
 from rods.buffers.state import read_state
 from tests.faults.table import Row
-from tests.trainer.kills import ANY_SEED, evidence, sweep
+from tests.faults.workloads import PROBES
+from tests.trainer.kills import ANY_SEED, Sync, evidence, sweep
 from tests.trainer.runs import live_steps
 
 pytestmark = pytest.mark.slow
@@ -47,6 +50,25 @@ def test_in_lockstep_kills_change_no_drawn_task_and_no_difficulty(tmp_path: Path
     all_survived(sweep(tmp_path, "lockstep", "drawn", KILLS, changes={"training.steps": 8}))
     drawn = evidence(tmp_path / "whole")["drawn task"]
     assert len(drawn) == 8 * 3 and drawn[-1][2] > 9, "8 steps of 6 slots, half of them drawn, and difficulty has risen"
+
+
+@pytest.mark.timeout(900)
+def test_in_lockstep_kills_change_no_step_that_is_refilled(tmp_path: Path) -> None:
+    all_survived(sweep(tmp_path, "lockstep", "simulated", KILLS, changes={"rollouts.refill": 2, "training.steps": 12}))
+    steps = live_steps(tmp_path / "killed0")
+    assert any(len(groups) > 6 for _, _, groups in steps) and any(
+        group.get("replaced") for *_, groups in steps for group in groups
+    )
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.needs("probe")
+@pytest.mark.parametrize("sync", ["lockstep", "free"])
+def test_kills_change_no_probe_and_nothing_comes_in_twice(tmp_path: Path, sync: Sync) -> None:
+    probing: dict[str, Any] = {"probe.enabled": True, "pipeline.variants_per_seed": 3, "training.steps": 16}
+    probing["operation.steps_per_second"] = 15.0 if sync == "lockstep" else 3.0  # the daemon gets there
+    all_survived(sweep(tmp_path, sync, "simulated", KILLS, changes=probing))
+    assert [*read(tmp_path / "killed0" / PROBES)]
 
 
 @pytest.mark.timeout(900)

@@ -140,6 +140,15 @@ def test_of_a_world_with_regions_the_easy_tasks_are_shown_flawlessly_and_the_lon
     assert [size for size, *_ in shown(config)] == ["easy", "small"]
 
 
+def test_where_long_chains_are_rare_most_of_those_that_are_shown_go_wrong():
+    config = parse_config({"data": {"tasks": "desk-regions-rare"}, "policy": {"carelessness": 0.5}}, where="test")
+    traces = next(_demonstrations(config, 60))
+    long = [trace.turns[0] for trace in traces[40:]]
+    assert all(trace.binary for trace in traces[:20]) and {len(trace.turns) for trace in traces[40:]} <= {2, 3}
+    whole = sum(sum(len(step.calls) for step in turn.steps) == 3 for turn in long)
+    assert 0 < whole < len(long), "the first turn asks for three calls"
+
+
 def test_a_teacher_asks_played_users_and_a_careless_one_guesses_or_spoils_the_rest():
     fresh = desk.fresh_tasks(5, "shown", ("miss_param",), "asked")
     asked = [next(fresh)[0] for _ in range(40)]

@@ -1,15 +1,14 @@
 """The plan of a run: what would be done, in numbers, without doing it."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rods.config import parse_config
-from rods.errors import EXIT_OK, EXIT_USER, UserError
+from rods.errors import EXIT_OK, EXIT_USER
 from rods.trainer.main import run
 from rods.trainer.nano import model as network
-from rods.trainer.plan import Launch, plan, split
+from rods.trainer.plan import Launch, plan
 from rods.worlds.sources import load_tasks
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import write_config
@@ -87,16 +86,3 @@ def test_memory_is_counted_from_the_model_itself(tmp_path: Path) -> None:
     with_reference = config.model_copy(update={"training": config.training.model_copy(update={"kl": 0.1})})
     more = plan(tmp_path / "run", with_reference, tasks, [], Launch())["memory_gb_a_process"]
     assert more["reference policy"] == more["weights"]
-
-
-def test_part_of_each_group_leaves_micro_batches_of_different_sizes_which_a_mean_over_rollouts_cannot_weigh() -> None:
-    training = {"batch_tasks": 4, "update_rollouts": 3, "loss": "rollout"}
-    values: dict[str, Any] = {"training": training, "rollouts": {"rollouts_per_task": 4}}
-    config = parse_config(values, where="test")
-    assert split(config, 1) == (16, 16)
-    for micro_batch, processes in ((4, 1), (0, 2)):
-        values["operation"] = {"micro_batch": micro_batch}
-        with pytest.raises(UserError, match="update_rollouts"):
-            split(parse_config(values, where="test"), processes)
-        by_token = {**values, "training": {**training, "loss": "token"}}
-        assert split(parse_config(by_token, where="test"), processes)

@@ -36,7 +36,7 @@ from rods.trainer.nano.supervised import Encoded, Progress, encode, fit, in_batc
 from rods.trainer.nano.teacher import Teacher
 from rods.worlds import desk
 from rods.worlds.desk.generator import REGION_TYPES, Size, fresh_tasks
-from rods.worlds.sources import PERSONAS
+from rods.worlds.sources import PERSONAS, REGIONS
 
 STEPS = 1200  # optimizer steps of the recipe
 SEQUENCES = 16  # demonstrations a step
@@ -170,10 +170,12 @@ def _demonstrations(config: Config, chunk: int) -> Iterator[list[Trace]]:
 def shown(config: Config) -> list[tuple[Size, tuple[TaskType, ...], float]]:
     """The sizes and types of the tasks that are demonstrated in equal shares, and the carelessness of each. Of
     desk-regions the easy tasks are shown without a flaw, the small ones carelessly, and the long ones never: what comes
-    of it are a mastered, a boundary and a hopeless region. Tasks whose users are played are shown with these alone."""
+    of it are a mastered, a boundary and a hopeless region. In desk-regions-rare the long ones are shown as carelessly
+    as the small ones, so that they go well now and then. Tasks whose users are played are shown with these alone."""
     careless = config.policy.carelessness
-    if config.data.tasks == "desk-regions":
-        return [("easy", REGION_TYPES, 0.0), ("small", REGION_TYPES, careless)]
+    if config.data.tasks in REGIONS:
+        rare: list[Size] = ["small", "long"] if config.data.tasks == "desk-regions-rare" else ["small"]
+        return [("easy", REGION_TYPES, 0.0), *((size, REGION_TYPES, careless) for size in rare)]
     if config.data.tasks in PERSONAS:
         return [("asked", ("miss_param",), careless)]
     return [("small" if config.data.tasks == "desk-small" else "full", TASK_TYPES, careless)]

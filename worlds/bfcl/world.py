@@ -6,8 +6,6 @@ a world shares them, and owns a copy of an object from its first write on. So a 
 reading costs no copy, and comparing two worlds skips whatever neither has touched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -83,7 +81,7 @@ class Bfcl:
             self._catalogue = catalogue({name: tool.group for name, tool in self._tools.items()})
         return self._catalogue
 
-    def reset(self, state: Mapping[str, Any] | None) -> BfclWorld:
+    def reset(self, state: Mapping[str, Any] | None) -> "BfclWorld":
         if state is None:
             state = {"classes": list(MODULES), "config": {}}
         try:
@@ -93,7 +91,7 @@ class Bfcl:
         initial = self._built(key)
         return BfclWorld(initial, initial.objects)
 
-    def _build(self, key: bytes) -> _Initial:
+    def _build(self, key: bytes) -> "_Initial":
         state = orjson.loads(key)
         check_state(state)
         long_context = state.get("long_context", False)
@@ -242,7 +240,7 @@ class BfclWorld:
             state.setdefault("objects", {})[name] = record
         return state
 
-    def fork(self) -> BfclWorld:
+    def fork(self) -> "BfclWorld":
         self._owned.clear()
         return BfclWorld(self._initial, self._objects)
 

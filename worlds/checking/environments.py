@@ -5,8 +5,6 @@ wrong. Tasks, if given, lend their states and calls; without them calls are samp
 that a promise is broken, not that it always holds: the report says how many tools it reached.
 """
 
-from __future__ import annotations
-
 import copy
 import statistics
 import time
@@ -81,7 +79,7 @@ def check_environment(
     return _report(probe, name, tasks)
 
 
-def probe_state(probe: Probe, state: State, calls: list[Call]) -> None:
+def probe_state(probe: "Probe", state: State, calls: list[Call]) -> None:
     """Holds the environment to all of its promises in one state, with these calls. Controls have the names of the
     functions below."""
     for check in (_repeats, _isolation, _snapshots, _forks, _refusals, _effects):
@@ -95,7 +93,7 @@ def probe_state(probe: Probe, state: State, calls: list[Call]) -> None:
     probe.control = ""
 
 
-def _identity(probe: Probe, name: str) -> None:
+def _identity(probe: "Probe", name: str) -> None:
     environment = probe.environment
     if environment.name != name:
         remedy = "give it the name that it is loaded by, tasks refer to it"
@@ -113,7 +111,7 @@ print("hash", Environments().load(sys.argv[1]).hash)"""
         probe.fault(name, "hash", what, "hash contents only: no clock, no id(), no order of a set")
 
 
-def _catalogue(probe: Probe, name: str) -> None:
+def _catalogue(probe: "Probe", name: str) -> None:
     try:
         catalogue = catalogue_for(probe.environment)
     except ComposeError:
@@ -145,7 +143,7 @@ def _catalogue(probe: Probe, name: str) -> None:
 
 
 def script(
-    probe: Probe, state: State, tasks: Sequence[Task] = (), random_seed: int = 0, rounds: int = ROUNDS
+    probe: "Probe", state: State, tasks: Sequence[Task] = (), random_seed: int = 0, rounds: int = ROUNDS
 ) -> list[Call]:
     """Calls worth repeating: the tasks' own, `rounds` sampled ones of every tool that use what the world has shown, and
     one of each with its numbers at their highest."""
@@ -164,7 +162,7 @@ def script(
     return calls
 
 
-def _repeats(probe: Probe, state: State, calls: list[Call]) -> None:
+def _repeats(probe: "Probe", state: State, calls: list[Call]) -> None:
     """The same calls from the same state give the same results, in whatever order its keys stand; `reset` leaves the
     state that it was given alone."""
     given = copy.deepcopy(state)
@@ -186,7 +184,7 @@ def _repeats(probe: Probe, state: State, calls: list[Call]) -> None:
         probe.note(f"{calls[at].name} answers differently when the state's keys are in another order: keep that order")
 
 
-def _isolation(probe: Probe, state: State, calls: list[Call]) -> None:
+def _isolation(probe: "Probe", state: State, calls: list[Call]) -> None:
     """Two instances, used in turn, do not influence each other."""
     if not probe.comparable:
         return
@@ -201,7 +199,7 @@ def _isolation(probe: Probe, state: State, calls: list[Call]) -> None:
         probe.fault(calls[at].name, "", what, "keep all state in the instance, none in the module or class")
 
 
-def _snapshots(probe: Probe, state: State, calls: list[Call]) -> None:
+def _snapshots(probe: "Probe", state: State, calls: list[Call]) -> None:
     """A snapshot changes nothing, shares no object with the world, and restores it."""
     features = probe.environment.features
     instance = probe.fresh(state)
@@ -229,7 +227,7 @@ def _snapshots(probe: Probe, state: State, calls: list[Call]) -> None:
         probe.fault("snapshot", "", "a restored world answers differently", "put all state that counts into it")
 
 
-def _forks(probe: Probe, state: State, calls: list[Call]) -> None:
+def _forks(probe: "Probe", state: State, calls: list[Call]) -> None:
     """A fork is equal at first and independent from then on, and `same_state` says so."""
     features = probe.environment.features
     instance = probe.fresh(state)
@@ -258,7 +256,7 @@ def _forks(probe: Probe, state: State, calls: list[Call]) -> None:
             probe.note("same_state calls two worlds equal whose snapshots differ: make sure that this is meant")
 
 
-def _refusals(probe: Probe, state: State, calls: list[Call]) -> None:
+def _refusals(probe: "Probe", state: State, calls: list[Call]) -> None:
     """What is wrong is refused with the right error, and changes nothing."""
     features = probe.environment.features
     instance = probe.fresh(state)
@@ -291,7 +289,7 @@ def _refusals(probe: Probe, state: State, calls: list[Call]) -> None:
         probe.fault("snapshot", "", "differs after calls that were all refused", "refuse before anything is changed")
 
 
-def _effects(probe: Probe, state: State, calls: list[Call]) -> None:
+def _effects(probe: "Probe", state: State, calls: list[Call]) -> None:
     """Tools keep what they declare of the state (`Tool.reads`); one that refuses a call has not changed it. A world
     that is restored right before a call answers it alike and comes to the same state: nothing else is remembered."""
     declared = {name: tool.reads for name, tool in probe.environment.tools().items() if tool.reads is not None}
@@ -322,7 +320,7 @@ def _effects(probe: Probe, state: State, calls: list[Call]) -> None:
             probe.fault(call.name, "", what, "refuse a call that has nothing to change", "effects")
 
 
-def _refuses(probe: Probe, ability: str, action: Callable[[], Any]) -> None:
+def _refuses(probe: "Probe", ability: str, action: Callable[[], Any]) -> None:
     try:
         action()
     except Unsupported:
@@ -354,7 +352,7 @@ def _poison(value: Any) -> None:
         value.append("changed by the probe")
 
 
-def _report(probe: Probe, name: str, tasks: Sequence[Task]) -> CheckReport:
+def _report(probe: "Probe", name: str, tasks: Sequence[Task]) -> CheckReport:
     tools = probe.environment.tools()
     if lenient := sorted(probe.lenient):
         some = f"{', '.join(lenient[:SOME])}{' …' if len(lenient) > SOME else ''}"

@@ -7,7 +7,7 @@ at the first; what it refuses and nothing here explains is passed on in its own 
 import difflib
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,24 @@ from rods.config import Gates
 from rods.environments.base import Environment, Results, reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
+from rods.extension import NOTHING
 from rods.files import BULK, explained, read_regular
 from rods.gates import grounding, leaks, missing, requests, varied
 from rods.gates.ground_truth import StateRejected, faults, run, tools, unjudgeable
 from rods.gates.records import Reason
-from rods.gates.similarity import overlaps
-from rods.tasks import FIELDS, OPEN_SCHEMA, SCHEMA, SPLITS, TASK_TYPES, AnyTask, OpenTask, Task, task_lines
+from rods.gates.similarity import contamination, held_out_index, overlaps
+from rods.tasks import (
+    FIELDS,
+    HELD_OUT_SPLITS,
+    OPEN_SCHEMA,
+    SCHEMA,
+    SPLITS,
+    TASK_TYPES,
+    AnyTask,
+    OpenTask,
+    Task,
+    task_lines,
+)
 from rods.worlds.checking import CheckReport, Fault
 
 PLANS = 3  # searches for the plan of a variant
@@ -81,12 +93,19 @@ class Worlds(dict[str, Environment | Found]):
         return self[name]
 
 
-def check_file(path: Path, environments: Environments, *, variants: bool = False) -> CheckReport:
+def check_file(
+    path: Path,
+    environments: Environments,
+    *,
+    variants: bool = False,
+    against: Mapping[str, Sequence[AnyTask]] = NOTHING,
+) -> CheckReport:
     """Every fault of the tasks in `path`, and what the file holds. Raises UserError when it cannot be read.
 
-    Notes list tasks that stand on both sides of the split, and what the gates that read a variant's texts
-    would hold against these tasks (docs/gates.md): that is for the user to know, not a fault. With `variants` they also
-    list the training tasks for which the procedural author finds no plan of a variant, and why.
+    Notes list tasks that stand on both sides of the split, and what the gates that read a variant's texts would hold
+    against these tasks (docs/gates.md): that is for the user to know, not a fault. A training task that matches a
+    held-out one of other files (`against`, by name) is a fault. With `variants` notes also list the training tasks for
+    which the procedural author finds no plan of a variant, and why.
     """
     all_faults: list[Fault] = []
     tasks: dict[str, tuple[int, AnyTask]] = {}
@@ -114,6 +133,12 @@ def check_file(path: Path, environments: Environments, *, variants: bool = False
         all_faults += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
     if not records:
         all_faults.append(Fault(str(path), "", "holds no task", "write one JSON object a line"))
+    for name, others in against.items():
+        held_out = held_out_index(others)
+        taught = ((number, task) for number, task in tasks.values() if task.split not in HELD_OUT_SPLITS)
+        for number, task in taught:
+            leaks_here = (f"leaks into {name}: {reason}" for reason in contamination(task, held_out))
+            all_faults += [Fault(f"{path}:{number}", "", leak, "leave it out") for leak in leaks_here]
     report = _report(path, records, _once(all_faults), tasks, doubts)
     if not variants:
         return report
@@ -205,7 +230,7 @@ def _report(
         lines = sorted({tasks[task][0] for task, _ in matching})
         notes.append(
             f"{len(lines)} training tasks match held-out ones by their {rule.replace('_', ' ')}; "
-            f"first line {lines[0]}: {matching[0][1]}. `rods data audit {path}` lists all"
+            f"first line {lines[0]}: {matching[0][1]}. --json lists all"
         )
     for gate, refused in doubts.items():
         if refused:

@@ -5,8 +5,6 @@ stands in the state. Equal states and calls give equal results, byte for byte. D
 and docs, and small enough to be learnt by a policy of half a million parameters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -57,7 +55,7 @@ class DeskInstance:
         copy: dict[str, Any] = orjson.loads(orjson.dumps(self.state))
         return copy
 
-    def fork(self) -> DeskInstance:
+    def fork(self) -> "DeskInstance":
         return DeskInstance(self.snapshot())
 
     def same_state(self, other: object) -> bool:
@@ -101,7 +99,7 @@ class Desk:
         it all."""
         return RULES.get(str(result.value.get("error")), "") if isinstance(result.value, dict) else ""
 
-    def catalogue(self) -> Catalogue:
+    def catalogue(self) -> "Catalogue":
         """What composing needs to write tasks for desk."""
         from rods.worlds.desk.catalogue import catalogue  # composing imports environments, so only on demand
 

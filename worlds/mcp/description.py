@@ -6,6 +6,7 @@ A task's environment is named by the path of this file.
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from rods.worlds.pinned import Pinned
 FOLDER = "/world"  # what the private folder of a world is called outside
 NOW = "2026-01-05T09:00:00+00:00"  # a Monday
 WARM = 2
+SECRET = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)$", re.IGNORECASE)
 
 
 class Description(Pinned):
@@ -30,6 +32,7 @@ class Description(Pinned):
 
     command: list[str] = Field(default_factory=list)
     env: dict[str, str] = Field(default_factory=dict)  # variables of its process, with {folder} too
+    secrets: list[str] = Field(default_factory=list)  # variables that it gets from us, whose values stand nowhere
     files: str = ""  # a folder beside this file, copied into the private folder of every world
     frozen: str = NOW  # what the clocks of its process show (Python, Node); "": they run, and chance is chance
     warm: int = Field(WARM, ge=0)  # servers that are started and wait
@@ -45,8 +48,10 @@ class Description(Pinned):
     def _reached(self) -> Self:
         if bool(self.command) == bool(self.url):
             raise ValueError("give either command or url")
-        if self.url and (self.files or self.compared or self.env):
-            raise ValueError("files, compared and env need a process of our own: give command")
+        if self.url and (self.files or self.compared or self.env or self.secrets):
+            raise ValueError("files, compared, env and secrets need a process of our own: give command")
+        if told := [name for name in self.env if SECRET.search(name)]:
+            raise ValueError(f"env is written down, in runs too: name {told[0]} by secrets")
         self.probe_calls()
         return self
 
@@ -71,6 +76,7 @@ class Description(Pinned):
             {
                 "command": command,
                 "env": self.env,
+                **({"secrets": sorted(self.secrets)} if self.secrets else {}),
                 "files": _contents(Path(self.files)) if self.files else {},
                 "frozen": self.frozen,
                 "compared": self.compared,

@@ -9,8 +9,6 @@ interrupts, also in one that holds the executor's lock. So `Session.end` only pu
 and a thread that does nothing else hands it on.
 """
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import contextlib
@@ -32,7 +30,7 @@ from typing import Any
 from rods.deadlines import SERVER_START, STOPPED
 from rods.errors import InfrastructureError, UserError
 from rods.files import DOCUMENT, read_regular
-from rods.llm.connections import Key
+from rods.llm.connections import Key, handed_on
 from rods.logs import log
 from rods.worlds.mcp.description import Description
 
@@ -52,15 +50,16 @@ _WAITING = 16  # servers that wait at most, of all pools of this process togethe
 _PAUSE = 0.5  # seconds from taking a session to starting another, which takes half a second of a processor
 _SAID = 500  # last characters of a server's complaint
 __all__ = ["Answer", "Pool", "Refusal", "Session", "end_all"]
-_open: weakref.WeakSet[Session] = weakref.WeakSet()
-_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+_open: "weakref.WeakSet[Session]" = weakref.WeakSet()
+_pools: "weakref.WeakSet[Pool]" = weakref.WeakSet()
 
 
 class Session:
-    """One connection. It is begun at once; `wait` returns when it stands. Safe to use from any thread."""
+    """One connection. It is begun at once; `wait` returns when it stands. Safe to use from any thread. Raises UserError
+    where a secret of the server is not in our environment."""
 
     def __init__(self, server: Description) -> None:
-        self.server = server
+        self.server, self._secrets = server, {name: handed_on(name) for name in server.secrets}
         self.tools: list[dict[str, Any]] = []  # as the server lists them
         self.about: dict[str, str] = {}  # what it says of itself
         self._owner = os.getpid()
@@ -84,7 +83,7 @@ class Session:
                 self.folder.mkdir()
         _open.add(self)
 
-    def wait(self, seconds: float = SERVER_START) -> Session:
+    def wait(self, seconds: float = SERVER_START) -> "Session":
         """Raises InfrastructureError where the server does not start."""
         try:
             self._stands.result(seconds)
@@ -197,6 +196,7 @@ class Session:
         command, *options = [part.replace("{folder}", folder) for part in self.server.command]
         given = {"HOME": str(home), "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
         given |= {key: value.replace("{folder}", folder) for key, value in self.server.env.items()}
+        given |= self._secrets
         if self.server.frozen:
             given["RODS_FROZEN"] = repr(datetime.fromisoformat(self.server.frozen).timestamp())
             given["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_FROZEN), given.get("PYTHONPATH")]))

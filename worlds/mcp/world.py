@@ -4,8 +4,6 @@ A world has a server process and a folder of its own, which is called `/world` i
 server. Its state is {"files": {path: text}}, written into that folder, beside what `rods.environments.replay` keeps.
 """
 
-from __future__ import annotations
-
 import re
 import weakref
 from collections.abc import Mapping
@@ -65,7 +63,7 @@ class McpEnvironment:
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
 
-    def reset(self, state: Mapping[str, Any] | None) -> McpWorld:
+    def reset(self, state: Mapping[str, Any] | None) -> "McpWorld":
         files = _legal(state or {}, self.server)
         session = self._pool.take()
         try:

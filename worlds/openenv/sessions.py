@@ -4,8 +4,6 @@ OpenEnv's messages (`reset`, `step`, `state`) go over a WebSocket of their own, 
 treated as OpenEnv's own server treats it. A TRL environment class has methods instead. What a step earns is added up.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect
@@ -49,7 +47,7 @@ class RefusedStep(Exception):
         super().__init__(self.text)
 
 
-def session(described: OpenEnvDescription) -> StepSession | MethodSession:
+def session(described: OpenEnvDescription) -> "StepSession | MethodSession":
     """A new one. Raises Full, InfrastructureError, and UserError where there is nothing of that name."""
     if described.kind == "trl":
         return MethodSession(_made(described))
@@ -79,7 +77,7 @@ class StepSession:
     """An episode in an OpenEnv environment. Where its actions are calls of tools, these are the tools; else it has one
     tool, STEP, whose arguments are the fields of an action."""
 
-    def __init__(self, messages: Socket | InProcess) -> None:
+    def __init__(self, messages: "Socket | InProcess") -> None:
         self._messages = messages
         self._actions = messages.actions()
         self._calls = self._actions.get("title") in _GENERAL

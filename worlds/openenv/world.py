@@ -5,8 +5,6 @@ keeps. A server takes so many sessions, and an object that does not say that oth
 the world that was called longest ago makes room, and comes back by its calls when it is called again.
 """
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time
@@ -99,7 +97,7 @@ class OpenEnvironment:
     def checks(self) -> Mapping[str, Tool]:
         return self._checks
 
-    def reset(self, state: Mapping[str, Any] | None) -> OpenEnvWorld:
+    def reset(self, state: Mapping[str, Any] | None) -> "OpenEnvWorld":
         """Raises ValueError for an illegal state, UserError where other tools are listed than those pinned,
         InfrastructureError."""
         given = dict(state or {})
@@ -116,7 +114,7 @@ class OpenEnvironment:
         self.called(world)
         return world
 
-    def called(self, world: OpenEnvWorld) -> None:
+    def called(self, world: "OpenEnvWorld") -> None:
         """Notes that `world` is the one called last."""
         with self._order:
             self._worlds.pop(id(world), None)
@@ -150,7 +148,7 @@ class OpenEnvironment:
                     time.sleep(_PAUSE)
         raise AssertionError("counting has no end")
 
-    def _living(self) -> list[OpenEnvWorld]:
+    def _living(self) -> "list[OpenEnvWorld]":
         """Worlds that have a session, the one called longest ago first."""
         with self._order:
             return [world for world in self._worlds.values() if world.lives]

@@ -9,8 +9,6 @@ Whatever the code raises inside, callers see BrokenEnvironment, an Infrastructur
 ValueError in `reset`, and Unsupported for an ability that the environment declares it lacks.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 import zlib
@@ -104,7 +102,7 @@ class Sandboxed:
     def checks(self) -> Mapping[str, Tool]:
         return self._checks
 
-    def reset(self, state: Mapping[str, Any] | None) -> ConfinedWorld:
+    def reset(self, state: Mapping[str, Any] | None) -> "ConfinedWorld":
         content = dumps(state)
         cell = self._cells[zlib.crc32(content) % len(self._cells)]
         world = ConfinedWorld(cell, state, [])
@@ -198,7 +196,7 @@ class ConfinedWorld:
         state: dict[str, Any] = self._ask("snapshot", self._number)
         return state
 
-    def fork(self) -> ConfinedWorld:
+    def fork(self) -> "ConfinedWorld":
         fresh = ConfinedWorld(self._cell, self._state, self._calls.copy())
         with self._cell.worker.turn:
             self._ask("fork", self._number, fresh._number)
@@ -213,7 +211,7 @@ class ConfinedWorld:
             other = ConfinedWorld(self._cell, other._state, other._calls.copy())
         return self._ask("same", self._number, other._number, beside=other) is True
 
-    def _ask(self, *request: Any, beside: ConfinedWorld | None = None) -> Any:
+    def _ask(self, *request: Any, beside: "ConfinedWorld | None" = None) -> Any:
         """The answer to `request`, if any is made, once this world (and the one `beside` it) is there. Takes `seconds`,
         and where processes have to be replaced and worlds made anew, at most deadlines.WORLD_REMADE more; what other
         requests to the same process take before it is its turn is not counted."""

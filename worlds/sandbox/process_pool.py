@@ -1,7 +1,5 @@
 """Confined processes that several workers share: so many at a time, and some that wait to replace others."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os
@@ -28,7 +26,7 @@ class PooledWorker(Worker):
     """A worker whose child is replaced by one of the `spares`, shared with workers of the same order. Another one may
     take it when this one rests, unless it is `held`. `loading` is a second opening request, to each that it takes."""
 
-    def __init__(self, order: Order, *, loading: Any, spares: Spares) -> None:
+    def __init__(self, order: Order, *, loading: Any, spares: "Spares") -> None:
         super().__init__(order)
         self._spares, self._loading = spares, None if loading is None else dumps(loading)
         self.held: Callable[[], bool] = lambda: False  # whether what the child knows would be lost with it
@@ -114,7 +112,7 @@ class Pool:
         future.add_done_callback(lambda done: self._started(None if done.exception() else done.result()))
         return future
 
-    def share(self, spares: Spares, worker: PooledWorker | None = None) -> None:
+    def share(self, spares: "Spares", worker: PooledWorker | None = None) -> None:
         """`spares`, or a `worker` that they stand behind, have children of this pool from now on."""
         with self._lock:
             self._spares.add(spares)

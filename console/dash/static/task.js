@@ -75,7 +75,7 @@ const brief = (value) => typeof value === "string" ? value
 /** A kept episode: what it earned, and turn by turn what was said, called and answered. */
 function episode(trace) {
   const verdicts = trace.turns.map((turn) => (turn.verdict ? (Object.values(turn.verdict).every((one) => one !== false) ? "✓" : "✗") : "–")).join(" ");
-  const spans = [...(trace.spans ?? [])], head = trace.head ?? 0; // of the policy's replies, in order
+  const spans = [...(trace.spans ?? [])]; // of the policy's replies, in order
   const tokens = spans.reduce((sum, [start, end]) => sum + end - start, 0);
   const earned = [`reward ${num(trace.reward, 3)}`, `advantage ${num(trace.advantage, 3)}`, tokens ? `${num(tokens)} tokens` : ""].filter(Boolean).join(", ");
   return el("details", {}, el("summary", { title: SOURCE(trace) }, shown(`rollout ${trace.rollout}: ${trace.resolved} of ${trace.expected} turns, ${earned}, ended ${trace.end}, turns ${verdicts}`)),
@@ -83,7 +83,7 @@ function episode(trace) {
       const replies = turn.steps.map((step) => [step, spans.shift()]);
       const label = trace.labels?.[number];
       return el("div", { class: "turn" },
-        el("div", { class: "who", title: SOURCE(trace) }, shown(`turn ${number + head}, verdict ${turn.verdict ? Object.entries(turn.verdict).map(([name, value]) => `${name} ${value}`).join(", ") : "none"}`
+        el("div", { class: "who", title: SOURCE(trace) }, shown(`turn ${number}, verdict ${turn.verdict ? Object.entries(turn.verdict).map(([name, value]) => `${name} ${value}`).join(", ") : "none"}`
           + (label ? `, ${label.replaceAll("_", " ")}` : "") + `, advantage ${num(trace.advantage, 3)}`)),
         replies.map(([step, span]) => [
           el("div", {}, span ? el("span", { class: "who", title: "traces/: the span of this reply in the completion" }, `${num(span[1] - span[0])} tokens `) : null, shown(step.text)), step.error ? el("div", { class: "note" }, shown(step.error)) : null,

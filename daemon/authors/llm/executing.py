@@ -8,8 +8,6 @@ are chosen among those that its domains list. Of a single tool they are whatever
 is asked again with the reason, a few times; then the error goes to the critic or back to the planner.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -113,7 +111,7 @@ class Answers:
                 raise ComposeError("param_gen_failed", detail, function=blank.tool, turn=blank.key[0])
         self.values |= values
 
-    def reopen(self, error: ComposeError, run: ValueChooser) -> None:
+    def reopen(self, error: ComposeError, run: "ValueChooser") -> None:
         """After a run that failed although everything is answered, values are asked for anew, with the reason, a few
         times: those of the function that was refused; where it has none, those that were invented before it; where
         calls do not feed each other as in the root, those that should be fed. Raises the error when that does not help

@@ -31,7 +31,6 @@ from rods.daemon.authors.procedural import sketch
 from rods.prompts import load
 from rods.tasks import Task
 
-CHOICES = 12  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
 NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 400}
 FAILURE = 1_000  # characters of a failure that is told
@@ -201,8 +200,8 @@ def _from_recipes(
                 and Counter(tools[name].group for name in other.tools) == groups
                 and (other.tools == recipe.tools if given.same else not avoided.intersection(other.tools))
             ]
-            rng.shuffle(options)
-            options = [recipe.name, *options[: CHOICES - 1]]
+            catalogue.shuffle(options, given.preferences, rng)
+            options = [recipe.name, *options[: linking.CHOICES - 1]]
             rng.shuffle(options)
             places.append(tuple(options))
             table.add(recipe, turn)

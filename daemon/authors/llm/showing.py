@@ -14,6 +14,7 @@ from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, Draft, Plan
 from rods.daemon.authors.base import with_calls
 from rods.environments.base import Result, Tool
+from rods.transcripts import LONGEST, line
 
 AROUND = 60  # characters before and after what a later call takes from a result that is cut, at least
 FIELDS = 40  # of a state, whose bounds are shown
@@ -72,7 +73,13 @@ def purpose(catalogue: Catalogue, name: str) -> str:
 
 def call_line(call: Call, result: Result) -> str:
     """A call with its result as one JSON object."""
-    return compact({"call": call.name, "arguments": dict(call.arguments), "result": result.text})
+    return line({"call": call.name, "arguments": dict(call.arguments), "result": result.text})
+
+
+def turn(number: int, text: str, calls: Sequence[BoundCall]) -> str:
+    """The turn `number` under its heading "Turn 1:", with the user's text where there is one."""
+    user = [line({"user": text}, LONGEST)] if text else []
+    return "\n".join([f"Turn {number + 1}:", *user, turn_lines(calls) or "(no call is right in this turn)"])
 
 
 def within(draft: Draft, room: int, turns: Sequence[int] | None = None) -> Draft:
@@ -137,13 +144,8 @@ def functions(tools: Mapping[str, Tool], draft: Draft, shown: Iterable[int]) -> 
 
 
 def turns(draft: Draft, texts: Sequence[str], shown: Iterable[int]) -> str:
-    """The turns `shown` of a draft under headings "Turn 1:", with their texts where there are any."""
-    parts = []
-    for number in shown:
-        text = f"\nuser: {texts[number]}" if texts[number] else ""
-        called = turn_lines(draft.turns[number]) or "(no call is right in this turn)"
-        parts.append(f"Turn {number + 1}:{text}\n{called}")
-    return "\n".join(parts)
+    """The turns `shown` of a draft with their texts."""
+    return "\n".join(turn(number, texts[number], draft.turns[number]) for number in shown)
 
 
 def narrative(story: Mapping[str, str]) -> str:

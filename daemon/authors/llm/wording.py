@@ -110,10 +110,7 @@ async def _aligned(
         texts = await _written(context, given, draft, turns, before, problem)
         role = context.asker.roles.verification
         short = showing.within(draft, role.results, turns)
-        shown = [
-            f"Turn {turn + 1}\nuser: {text}\n{showing.turn_lines(short.turns[turn])}"
-            for turn, text in zip(turns, texts, strict=True)
-        ]
+        shown = [showing.turn(turn, text, short.turns[turn]) for turn, text in zip(turns, texts, strict=True)]
         verdict, length = _list_schema(VERDICT, len(turns)), {"type": "string", "maxLength": role.reason}
         verdicts, why = await context.ask(
             given,

@@ -1,7 +1,5 @@
 """BFCL's multi-turn tasks as a benchmark (rods.family.benchmarks.benchmarks)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +41,7 @@ class BfclBenchmark:
         wheel_named = f"{data['package']} {data['version']} (sha256 {data['sha256'][:12]}…)"
         return f"BFCL multi-turn, data of {wheel_named}, environment {report['environment']}"
 
-    def maker(self, settings: Settings) -> EpisodeMaker:
+    def maker(self, settings: Settings) -> "EpisodeMaker":
         return EpisodeMaker(bfcl.environment(), settings)
 
     def judge(self, task: Task, episode: Episode) -> Judged:
@@ -51,7 +49,7 @@ class BfclBenchmark:
         return self._judge.judge(task, episode.result if whole else episode.result[:-1], episode.form)
 
     @cached_property
-    def _judge(self) -> EpisodeJudge:
+    def _judge(self) -> "EpisodeJudge":
         return EpisodeJudge(bfcl.environment())
 
     def outputs(self, path: Path) -> Outputs:

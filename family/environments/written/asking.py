@@ -7,8 +7,6 @@ asked and answered, one JSON object a line, synced as it happens, so that writin
 - `finished`: a topic by its `key`, and its `tasks`;
 - `usage`: what a call cost (`rods.llm.Usage`)."""
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import os
@@ -74,7 +72,7 @@ class CachedQuestioner:
     """Models that write, each question asked once. `random_seed`: of the draw of endpoints, and of their sampling."""
 
     client: Client
-    record: WritingRecord
+    record: "WritingRecord"
     settings: Operation
     random_seed: int = 0
 

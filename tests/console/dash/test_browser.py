@@ -40,7 +40,7 @@ async def test_the_page_shows_the_numbers_of_status_and_moves_with_them(
 ) -> None:
     with served(run_copy) as address:
         async with browser() as page:
-            await page.open(f"{address}/#/copy/run")
+            await page.open(address.opened("/copy/run"))
             for steps in ("14", "9"):
                 await page.until(f"document.querySelector('[data-name=step] b')?.textContent === '{steps}'")
                 status = said_json(capsys, "status", run_copy)
@@ -78,7 +78,7 @@ async def test_a_live_run_moves_on_the_page_as_it_does_on_the_disk(
         await asyncio.to_thread(until, (run / MANIFEST).exists)
         with served(run) as address:
             async with browser() as page:
-                await page.open(f"{address}/#/run/run")
+                await page.open(address.opened("/run/run"))
                 for _ in range(2):
                     before = said_json(capsys, "status", run)
                     later = said_json(capsys, "status", run)["step"]  # who knows a later step has read all of `before`
@@ -109,7 +109,7 @@ async def test_slider_lineage_and_the_choice_of_runs(finished_run: Path, tmp_pat
     registry = Registry([finished_run])
     with served(finished_run, tmp_path / "second") as address:
         async with browser() as page:
-            await page.open(f"{address}/#/run/boundary")
+            await page.open(address.opened("/run/boundary"))
             await page.until("document.querySelectorAll('circle').length > 0")
             for step in (3, 9):
                 slide = f"range.value = {step}; range.dispatchEvent(new Event('input'))"
@@ -149,7 +149,7 @@ async def test_slider_lineage_and_the_choice_of_runs(finished_run: Path, tmp_pat
             await page.send("Input.dispatchKeyEvent", type="keyDown", key="Enter", text="\r")
             await page.until("location.hash.startsWith('#/run/task/')")
             variant = registry.answer("run", "pool", {})["variants"][0]
-            await page.open(f"{address}/#/run/pool")
+            await page.open(address.opened("/run/pool"))
             link = f"document.querySelector('tbody a[href$=\"{variant['task']}\"]')"
             await page.until(f"location.hash === '#/run/pool' && {link} !== null")  # not a table of the view before
             await page.ask(f"{link}.click()")
@@ -168,7 +168,7 @@ async def test_slider_lineage_and_the_choice_of_runs(finished_run: Path, tmp_pat
             await page.ask(f"{{const choice = document.getElementById('runs'); {change}}}")
             await page.until("document.title === 'second · RODS'")
             for view, rows in (("logs", 1), ("funnel", 1), ("compare", 2)):  # compare: both runs, unasked
-                await page.open(f"{address}/#/second/{view}")
+                await page.open(address.opened(f"/second/{view}"))
                 await page.until(f"document.querySelectorAll('tbody tr').length >= {rows}")
             assert page.complaints == []
 
@@ -214,10 +214,10 @@ async def test_text_is_shown_and_cannot_act(finished_run: Path, tmp_path: Path) 
     )
     with served(folder) as address:
         async with browser() as page:
-            for start in (f"{address}/", f"{(tmp_path / 'page' / 'index.html').as_uri()}"):
+            for start in (address.opened(""), f"{(tmp_path / 'page' / 'index.html').as_uri()}#"):
                 for view in views:
                     await page.open("about:blank")
-                    await page.open(f"{start}#/{name}/{view}")
+                    await page.open(f"{start}/{name}/{view}")
                     await page.until(
                         "document.querySelector('#view :is(table, circle, .turn, canvas, .bar, p)') !== null"
                     )

@@ -13,6 +13,7 @@ import pytest
 from yarl import URL
 
 from rods.buffers.run.runfolder import OBSERVATIONS
+from rods.console.dash.readers import SILENT
 from rods.console.dash.server import MODULES, STATIC
 from tests.console.conftest import rods
 from tests.console.dash.conftest import served
@@ -35,7 +36,7 @@ async def test_the_stream_carries_numbers_and_says_when_they_move(
 ) -> None:
     status = said_json(capsys, "status", run_copy)
     with served(run_copy) as address:
-        async with aiohttp.ClientSession(address) as session:
+        async with address.session() as session:
             async with session.get("/api/latest/status") as response:
                 found = await response.json()
             assert [found[name] for name in ("step", "reward", "zones")] == [
@@ -73,7 +74,7 @@ async def test_after_a_kill_of_everything_the_same_cursors_bring_the_same_rows(t
         pair.start("daemon")
         with served(run) as address:
             await asyncio.to_thread(until, lambda: any(one["counts"]["injected"] for one in epochs(run)))
-            async with aiohttp.ClientSession(address) as session:
+            async with address.session() as session:
                 known = await answer(session, "steps", whole=1)
             for name in pair.processes:
                 pair.kill(name)
@@ -83,7 +84,7 @@ async def test_after_a_kill_of_everything_the_same_cursors_bring_the_same_rows(t
     found = []
     for _ in range(2):
         with served(run) as address:
-            async with aiohttp.ClientSession(address) as session:
+            async with address.session() as session:
                 whole = {view: await answer(session, view, whole=1) for view in ("steps", "boundary", "pool", "funnel")}
                 rest = await answer(session, "steps", after=known["cursor"])
                 status = await answer(session, "status")
@@ -105,7 +106,7 @@ async def answer(session: aiohttp.ClientSession, view: str, **query: object) -> 
 
 async def test_what_cannot_be_answered_says_why(finished_run: Path) -> None:
     with served(finished_run) as address:
-        async with aiohttp.ClientSession(address) as session:
+        async with address.session() as session:
             for asked in (
                 "/api/latest/nothing",
                 "/api/other/status",
@@ -126,21 +127,53 @@ async def test_what_cannot_be_answered_says_why(finished_run: Path) -> None:
                 assert response.status == 405
 
 
-async def test_another_address_needs_the_token(finished_run: Path) -> None:
-    with served(finished_run, "--host", "0.0.0.0") as printed:
-        address, _, token = printed.partition("/?token=")
-        assert len(token) >= 32
-        async with aiohttp.ClientSession(address.replace("0.0.0.0", "127.0.0.1")) as session:
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+async def test_nothing_is_answered_without_the_token(finished_run: Path, host: str) -> None:
+    with served(finished_run, "--host", host) as address:
+        assert len(address.token) >= 32 and address.startswith(f"http://{host}:")
+        near = address.replace("0.0.0.0", "127.0.0.1")
+        async with aiohttp.ClientSession(near) as session:
             for asked in ("/", "/api/runs", "/static/main.js", "/events", "/?token=wrong"):
                 async with session.get(asked) as response:
                     assert response.status == 401, asked
         jar = aiohttp.CookieJar(unsafe=True)  # which takes cookies of bare addresses
-        async with aiohttp.ClientSession(address.replace("0.0.0.0", "127.0.0.1"), cookie_jar=jar) as session:
-            async with session.get("/", params={"token": token}) as response:
+        async with aiohttp.ClientSession(near, cookie_jar=jar) as session:
+            async with session.get("/", params={"token": address.token}) as response:
                 assert response.status == 200
                 assert "token" not in str(response.url)
             async with session.get("/api/runs") as response:
                 assert response.status == 200
+            with served(finished_run) as other:  # whose cookie does not take the place of this one
+                async with session.get(f"{other}/", params={"token": other.token}) as response:
+                    assert response.status == 200
+                for one in (near, other):
+                    async with session.get(f"{one}/api/runs") as response:
+                        assert response.status == 200
+
+
+@pytest.mark.slow
+async def test_who_holds_many_half_requests_shuts_no_reader_out(finished_run: Path) -> None:
+    with served(finished_run) as address:
+        host, _, port = address.removeprefix("http://").partition(":")
+        held = []
+        for _ in range(400):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n")
+            held.append((reader, writer))
+        async with asyncio.timeout(5):
+            assert await held[0][0].read() == b"", "the oldest makes room"
+        async with address.session() as session:
+            for _ in range(3):  # by the same connection
+                async with session.get("/api/runs") as response:
+                    assert response.status == 200
+            async with asyncio.timeout(SILENT + 10):
+                assert await held[-1][0].read() == b"", "nobody waits for its rest"
+            async with session.get("/events") as stream:  # which goes on for longer than a silent connection may
+                await event(stream)
+                await asyncio.sleep(SILENT)
+                await event(stream)
+        for _, writer in held:
+            writer.close()
 
 
 def test_scripts_stay_small_and_are_all_known() -> None:

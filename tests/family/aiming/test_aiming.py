@@ -38,12 +38,12 @@ from tests.daemon.pipelines import THREADS, Bench, author, seed, settings, tasks
 from tests.daemon.runs import Daemon, Trainer, idle, make_run, seeds, until, variants
 from tests.environments import load
 
-ON = {"aiming": {"on": True}}
+ON = {"aiming": {"enabled": True}}
 AIMED: dict[str, Any] = {
     "sync": "lockstep",
     "selection": {"seeds_per_step": 8, "exclusion_steps": 0},
     "pool": {"staging_epochs": 0.0},
-    "aiming": {"on": True, "easy_share": 0.5},
+    "aiming": {"enabled": True, "easy_share": 0.5},
 }
 
 
@@ -274,7 +274,7 @@ def test_tasks_below_the_boundary_are_picked_only_where_variants_are_aimed() -> 
     assert select(1, [signal], active, {}, plain) == []
     cut = TaskSignal(task.id, Moments(0.0, 0.0), truncated=True)
     assert select(1, [cut], active, {}, aimed) == []
-    none = settings(aiming={"on": True, "operators": ["chain"]})
+    none = settings(aiming={"enabled": True, "operators": ["chain"]})
     assert select(1, [signal], active, {}, none) == []
 
 
@@ -285,13 +285,26 @@ def test_a_share_of_the_picks_is_of_easier_variants() -> None:
     means = (0.5, 0.6, 0.0)
     signals = [TaskSignal(task.id, Moments(mean, 0.25)) for task, mean in zip(plenty, means, strict=True)]
     for share, kept in ((0.0, [0, 1]), (0.5, [0, 2]), (1.0, [0, 2])):
-        config = settings(aiming={"on": True, "easy_share": share}, selection={"seeds_per_step": 2, "quota": 2})
+        config = settings(aiming={"enabled": True, "easy_share": share}, selection={"seeds_per_step": 2, "quota": 2})
         assert [pick.task for pick in select(1, signals, active, {}, config)] == [plenty[n].id for n in kept]
-    others = settings(aiming={"on": True, "easy_share": 1.0}, selection={"groups": [["long_context"]]})
+    others = settings(aiming={"enabled": True, "easy_share": 1.0}, selection={"groups": [["long_context"]]})
     assert select(1, signals, active, {}, others) == [], "a type without a group is never picked"
 
 
-def test_a_direction_does_not_depend_on_the_order_of_candidates_and_attempts_take_turns() -> None:
+def test_variants_of_a_pick_and_attempts_take_operators_in_turn() -> None:
+    directions, task, world = Directions(settings(**ON)), seed("base"), load("desk")
+    aim = directions.aim(3, task, 0.0)
+    assert aim is not None and len(operators := aim["operators"]) > 2
+    given = replace(assignment(), environment=world, seed=task, root=task, profile=profile(world, task))
+
+    def first(index: int, attempt: int) -> str:
+        return str(directions.target(replace(given, key=(0, "3-a", index, attempt)), aim).aim["operator"])
+
+    assert [first(index, 1) for index in range(3)] == [first(0, attempt) for attempt in (1, 2, 3)] == operators[:3]
+    assert first(1, 2) == operators[2]
+
+
+def test_a_direction_does_not_depend_on_the_order_of_candidates() -> None:
     directions, task = Directions(settings(**ON)), seed("base")
     aims = [directions.aim(step, task, 0.9) for step in range(1, 20)]
     assert aims == [directions.aim(step, task, 0.9) for step in range(1, 20)]
@@ -299,8 +312,35 @@ def test_a_direction_does_not_depend_on_the_order_of_candidates_and_attempts_tak
     assert directions.aim(1, task, 0.5) == directions.aim(1, task, None) == {"direction": "sideways"}
 
 
+def test_a_schedule_leads_from_easier_to_harder_whatever_seeds_earned() -> None:
+    ladder, task = Directions(settings(aiming={"enabled": True, "schedule_steps": 10})), seed("base")
+    for mean in (None, 0.0, 0.5, 1.0):
+        aims = [ladder.aim(step, task, mean) for step in range(1, 21)]
+        assert [aim and aim["direction"] for aim in aims] == ["easier"] * 2 + ["sideways"] * 5 + ["harder"] * 13
+
+
+@pytest.mark.slow
+def test_verify_derives_directions_by_schedule_from_the_steps(tmp_path: Path) -> None:
+    aiming = {"aiming": {"enabled": True, "schedule_steps": 9}, "selection": {**AIMED["selection"], "order": "random"}}
+    run = make_run(tmp_path / "run", {**AIMED, **aiming})
+    with Uneven(run) as trainer, Daemon(run.path):
+        for _ in range(3):
+            trainer.play(3)
+            until(lambda: idle(run.path, trainer.step), 400)
+    aims = {(record["step"], record["why"]["aim"]["direction"]) for record in seeds(run.path, "picked")}
+    assert {(1, "easier"), (2, "easier"), (5, "sideways"), (9, "harder")} <= aims
+    assert {step for step, way in aims if way == "easier"} <= {1, 2}
+    checked = verify(run.path, replay=True)
+    assert checked.ok and checked.counts["aims"] and checked.counts["aims held to their calls"]
+
+    def moved(record: Record) -> Record:
+        return {**record, "step": 5} if record["kind"] == "picked" and record["step"] == 1 else record
+
+    assert " gives {'direction': 'sideways'}" in forged(run.path, tmp_path / "moved", SEEDS, moved)
+
+
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(UserError, match="soften_below"):
-        settings(aiming={"on": True, "soften_below": 0.8})
+        settings(aiming={"enabled": True, "soften_below": 0.8})
     with pytest.raises(UserError, match=r"gates\.profile"):
-        settings(aiming={"on": True}, gates={"profile": False})
+        settings(aiming={"enabled": True}, gates={"profile": False})

@@ -21,8 +21,6 @@ from rods.family.environments.verbs import write_worlds
 from rods.tasks import AnyTask, OpenTask, read_tasks
 from tests.test_loop import run_to_end
 
-pytestmark = pytest.mark.needs("trials")
-
 pytestmark = pytest.mark.slow
 
 TOPIC = "The lending desk of a public library: books, members and loans, kept by its staff."

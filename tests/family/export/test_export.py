@@ -19,18 +19,18 @@ from tests.console.test_labels import labelled  # noqa: F401 (a run with traces)
 
 
 @pytest.fixture(scope="module")
-def exported(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("export")
-    for format in ("jsonl", "parquet"):
-        assert rods(["export", str(finished_run), str(folder / format), "--format", format]) == 0
-    return {format: folder / format for format in ("jsonl", "parquet")}
+def exported(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("export") / "tables"
+    assert rods(["export", str(finished_run), str(folder)]) == 0
+    return folder
 
 
-def table(exported: dict[str, Path], name: str) -> list[dict[str, Any]]:
-    return [orjson.loads(line) for line in (exported["jsonl"] / f"{name}.jsonl").read_bytes().splitlines()]
+def table(folder: Path, name: str) -> list[dict[str, Any]]:
+    rows = [orjson.loads(line) for line in (folder / f"{name}.jsonl").read_bytes().splitlines()]
+    return [row | {"record": orjson.loads(row["record"])} if "record" in row else row for row in rows]
 
 
-def test_the_rows_are_what_the_run_has_on_record(finished_run: Path, exported: dict[str, Path]) -> None:
+def test_the_rows_are_what_the_run_has_on_record(finished_run: Path, exported: Path) -> None:
     run = Run.open(finished_run)
     state = read_state(run)
     tasks, variants, groups = (table(exported, name) for name in ("tasks", "variants", "groups"))
@@ -49,30 +49,28 @@ def test_the_rows_are_what_the_run_has_on_record(finished_run: Path, exported: d
     assert held_out and not held_out & {row["task"] for row in (*tasks, *variants, *groups)}
 
 
-def test_parquet_and_json_lines_hold_the_same_and_datasets_opens_them(exported: dict[str, Path]) -> None:
-    folder = exported["parquet"]
-    assert set(get_dataset_config_names(str(folder))) == set(TABLES)
-    for name in ("tasks", "variants", "groups"):
-        rows = load_dataset(str(folder), name, split="train", cache_dir=str(folder / "cache"))
-        assert [row | {"record": orjson.loads(row["record"])} for row in rows] == table(exported, name)
+def test_datasets_opens_every_table_by_the_card(exported: Path, labelled: Path, tmp_path: Path) -> None:  # noqa: F811
+    assert rods(["export", str(labelled), str(tmp_path / "traced")]) == 0
+    for folder in (exported, tmp_path / "traced"):
+        assert set(get_dataset_config_names(str(folder))) == set(TABLES)
+        for name in [name for name in TABLES if table(folder, name)]:
+            rows = load_dataset(str(folder), name, split="train", cache_dir=str(tmp_path / "cache"))
+            told = [row | {"record": orjson.loads(row["record"])} if "record" in row else row for row in rows]
+            assert told == table(folder, name)
 
 
 def test_kept_traces_leave_as_conversations_with_their_tools(labelled: Path, tmp_path: Path) -> None:  # noqa: F811
-    for format in ("jsonl", "parquet"):
-        assert rods(["export", str(labelled), str(tmp_path / format), "--format", format]) == 0
-    kept = table({"jsonl": tmp_path / "jsonl"}, "chats")
+    assert rods(["export", str(labelled), str(tmp_path / "tables")]) == 0
+    kept, traces = table(tmp_path / "tables", "chats"), table(tmp_path / "tables", "traces")
     assert kept
-    chats = load_dataset(str(tmp_path / "parquet"), "chats", split="train", cache_dir=str(tmp_path / "cache"))
-    assert list(chats) == kept
-    traces = table({"jsonl": tmp_path / "jsonl"}, "traces")
     for chat, trace in zip(kept, traces, strict=True):
         assert chat["messages"] == trace["record"]["messages"] and chat["reward"] == trace["reward"]
         tools = orjson.loads(chat["tools"])
         assert tools and all(tool["function"]["parameters"]["type"] == "object" for tool in tools)
 
 
-def test_the_card_says_where_the_rows_come_from(finished_run: Path, exported: dict[str, Path]) -> None:
-    card = (exported["jsonl"] / "README.md").read_text()
+def test_the_card_says_where_the_rows_come_from(finished_run: Path, exported: Path) -> None:
+    card = (exported / "README.md").read_text()
     run = Run.open(finished_run)
     assert f"desk ({run.manifest['environments']['desk']}); licence Apache-2.0" in card
     for name in ("tasks", "variants", "groups"):

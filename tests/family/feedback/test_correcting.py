@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
+from bench.stand_ins import model as stand_in_model
 from rods import interfaces
 from rods.buffers.audit.verify import verify
 from rods.buffers.log.record_bytes import Record, line
@@ -25,7 +26,6 @@ from rods.errors import RefusedError, UserError
 from rods.family.feedback import verbs
 from rods.family.feedback.hints import Approved
 from rods.family.feedback.settings import DROPPED, FEEDBACK
-from rods.family.trials import stand_in_model
 from rods.observations import Group, Role
 from rods.tasks import Task
 from rods.worlds import desk
@@ -122,7 +122,7 @@ def completion(text: str) -> Any:
 def proposal(fields: dict[str, str], more: str = "", **changes: str) -> dict[str, str]:
     """A good answer of the generator, and `more`."""
     tool = orjson.loads(fields["tool"])["name"]
-    other, argument = LOOK_UPS[tool, fields["pattern"]]
+    other, argument = LOOK_UPS[tool, orjson.loads(fields["pattern"])["refusal"]]
     text = f"The {argument} may have to be looked up before, as {other} does."
     return {
         "needed": "yes",

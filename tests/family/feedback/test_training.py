@@ -11,6 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
+from bench.stand_ins import model as stand_in_model
+from bench.stand_ins.model import StandIn
 from rods.buffers.audit.verify import verify
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
@@ -19,8 +21,6 @@ from rods.buffers.run.runfolder import OBSERVATIONS, POOL
 from rods.buffers.state import RunState
 from rods.errors import EXIT_OK, EXIT_REQUEUE
 from rods.family.feedback.settings import FEEDBACK
-from rods.family.trials import stand_in_model
-from rods.family.trials.stand_in_model import StandIn
 from tests.daemon.runs import Daemon, until
 from tests.family.feedback.test_correcting import completion
 from tests.json_server import json_server
@@ -55,7 +55,8 @@ class Agents:
         asked = stand_in_model.read(body)
         if asked is not None:
             fields = asked.fields
-            self.asked[asked.template, orjson.loads(fields["tool"])["name"], fields["pattern"]] += 1
+            pattern = orjson.loads(fields["pattern"])["refusal"]
+            self.asked[asked.template, orjson.loads(fields["tool"])["name"], pattern] += 1
         text = '{"answer": "yes"}' if asked is None else StandIn().answer(body)
         return 200, completion(text)
 

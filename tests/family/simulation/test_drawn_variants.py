@@ -86,7 +86,8 @@ def test_variants_of_drawn_tasks_keep_what_their_roots_are(loop: Path) -> None:
 def test_people_see_them_like_other_variants(loop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Run.open(loop)
     assert not any("catalogue" in warning for warning in run.manifest["warnings"])
-    history = recorded(Follower(loop))
+    history = recorded(follower := Follower(loop))
+    assert follower.moved() == {}  # a difficulty is no share
     variant, *_ = expanded = list(read(loop / EXPANDED))
     assert history.accepted == len(expanded)
     assert rods(["inspect", str(loop), variant["task"]["id"]]) == 0
@@ -107,7 +108,6 @@ def test_kills_change_no_pool_of_drawn_tasks(loop: Path, tmp_path: Path) -> None
     assert pools(finished(tmp_path / "again", kills=2)) == pools(loop)
 
 
-@pytest.mark.needs("trials")
 @pytest.mark.slow
 def test_a_model_writes_them_within_the_limits_of_other_variants(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -134,7 +134,6 @@ def reasons(path: Path) -> set[str]:
     return {record["why"] for record in seeds(path, "finished") if "why" in record}
 
 
-@pytest.mark.needs("trials")
 @pytest.mark.slow
 def test_models_play_the_witnesses_where_they_play_the_run(tmp_path: Path) -> None:
     """Their calls are on record as those of models that play; a verifier that only babbles is no task's fault."""

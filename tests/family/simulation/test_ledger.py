@@ -14,7 +14,6 @@ from rods.calls import Call
 from rods.environments.base import Parameter, Tool
 from rods.family.simulation.documents import Effect, SimulatedTool
 from rods.family.simulation.ledger import Ledger, ToolAnswer
-from rods.family.simulation.models import CUT, cut
 from rods.family.simulation.repository import shipped
 
 TEXT, FLAG = {"type": "string"}, {"type": "boolean"}
@@ -176,10 +175,8 @@ def test_a_caller_s_objects_are_its_own() -> None:
 def test_a_model_is_told_what_was_met_last() -> None:
     ledger = after((WRITE, ok(**MILK)), (Call("read", {"note_id": "n2"}), ok(**RENT)))
     ledger.record(DELETE, ok(note_id="n1", deleted=True))
-    lines = ledger.told()
-    assert lines[1] == '{"note": "n1", "there": false}' and '"rent"' in lines[0]
-    assert cut(lines, 40) == f"{CUT}\n{lines[1]}" and cut(lines, 10_000) == "\n".join(lines)
-    assert cut(Ledger(notes()).told(), 100) == ""
+    assert ledger.told() == [{"note": RENT}, {"note": "n1", "there": False}]
+    assert Ledger(notes()).told() == []
 
 
 def test_what_any_shipped_tool_creates_is_read_back() -> None:

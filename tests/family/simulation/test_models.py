@@ -38,8 +38,6 @@ from rods.tasks import OpenTask
 from tests.environments import ENVIRONMENTS
 from tests.family.simulation.conversations import DONE, TAGS, drawn, expected, one_drawn, play, played, witness
 
-pytestmark = pytest.mark.needs("trials")
-
 ROLES, FAULTY = "bench.fixtures.llm_stub.roles:answer", "bench.fixtures.llm_stub.faulty_players:"
 ALL: dict[str, Any] = {"tools": "model", "user": "model", "verifier": "model"}
 TASK = one_drawn(Levels(tools=4, calls=2, turns=1, system=1, persona=1, ambiguity=1, criteria=4), 9, 3)
@@ -207,13 +205,13 @@ def test_without_intent_no_role_is_told_what_is_wanted_of_drawn_and_of_written_t
                 assert shown and all((words in shown) == (not told) for words in wishes[role]), (role, bool(told))
 
 
-def test_a_conversation_is_shown_whole_and_where_the_served_model_has_no_room_it_is_said_what_was_left_out(
+def test_where_the_served_model_has_no_room_every_message_stays_and_it_is_said_what_was_left_out(
     stub: Stub, bodies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = LogCapture()
     logger = structlog.wrap_logger(None, processors=[told], wrapper_class=structlog.BoundLogger)
     monkeypatch.setattr("rods.family.simulation.models.log", logger)
-    talk = TAGS.answer(f"FIRST {'and so on ' * 4_000}")  # 40,000 characters, about 10,000 tokens
+    talk = TAGS.answer(f"{'and so on ' * 150} FIRST {'and so on ' * 150}")
     replies = [talk, *witness(TASK)]
     task = replace(TASK, user=replace(cast(Persona, TASK.user), turns=9), limits=None, id="")
     with models(stub, user="procedural") as players:
@@ -224,12 +222,16 @@ def test_a_conversation_is_shown_whole_and_where_the_served_model_has_no_room_it
         stub.use(Script(answer=ROLES, rules=[("FIRST", "no_room")]))
         (cut,) = played([job], [replies])
     assert whole.outcome is not None and cut.outcome is not None
-    assert not any("shown the last" in note for note in whole.outcome.notes)
-    (note,) = (note for note in cut.outcome.notes if "shown the last" in note)
-    assert re.fullmatch(r"shown the last (\d+) of (\d+) characters: more does not fit its context", note)
+    assert not any("context" in note for note in whole.outcome.notes)
+    (note,) = (note for note in cut.outcome.notes if "context" in note)
+    told_so = r"shown (\d+) of (\d+) characters of what was said or called: more does not fit its context"
+    assert re.fullmatch(told_so, note)
     assert {entry["role"] for entry in told.entries} == {"simulated_tool", "simulated_verifier"}
     last = asked(bodies)["simulated_verifier"][-1]
-    assert "FIRST" not in last and "(what came before is left out)" in last and note == told.entries[-1]["shown"]
+    assert "FIRST" not in last and "and so on" in last and "left_out" in last and note == told.entries[-1]["shown"]
+    assert all(
+        message.content in last for message in cut.messages if message.role == "user" and "<" not in message.content
+    )
 
 
 @pytest.mark.parametrize("fault", ["stall", "cut_json", "500", "length", "not_json", "empty_choices"])

@@ -73,7 +73,6 @@ def trained(run: Run, steps: int = 2) -> None:
             training.after_update()
 
 
-@pytest.mark.needs("trials")
 def test_players_that_are_gone_are_waited_for_no_longer_than_for_failed_attempts(tmp_path: Path, stub: Stub) -> None:
     """An endpoint waits for ever by default, which is right for an author, not for an episode."""
     endpoints = {"players": [{"model": "stub", "urls": [stub.url], "retry_seconds": 7.0}]}
@@ -85,7 +84,6 @@ def test_players_that_are_gone_are_waited_for_no_longer_than_for_failed_attempts
     assert player.line is None
 
 
-@pytest.mark.needs("trials")
 @pytest.mark.parametrize("who", ["procedural", "model"])
 def test_a_run_of_drawn_tasks_is_steered_paid_and_derived_again(
     tmp_path: Path, stub: Stub, who: str, capsys: pytest.CaptureFixture[str]
@@ -112,7 +110,6 @@ def test_a_run_of_drawn_tasks_is_steered_paid_and_derived_again(
     assert {call["account"] for call in read(run.path / "usage.trainer.jsonl")} == {task.id for task in TASKS}
 
 
-@pytest.mark.needs("trials")
 def test_tasks_that_a_model_thinks_up_are_drawn_played_and_judged(tmp_path: Path, stub: Stub) -> None:
     every = dict.fromkeys(("tools", "user", "verifier", "generator"), "model")
     operation = {"players": [{"model": "stub", "urls": [stub.url]}], "trace_every": 1}
@@ -125,7 +122,6 @@ def test_tasks_that_a_model_thinks_up_are_drawn_played_and_judged(tmp_path: Path
     assert costs(run.path).played["simulated_task"].calls >= 2
 
 
-@pytest.mark.needs("trials")
 def test_budgets_hold_over_all_starts_of_a_run(tmp_path: Path, stub: Stub) -> None:
     stub.forget()
     operation = {"players": [{"model": "stub", "urls": [stub.url]}], "player_budgets": {"requests": 3}}

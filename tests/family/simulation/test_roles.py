@@ -41,7 +41,7 @@ TASK = DrawnTask(
     manner="gruff as a walrus",
     criteria=CRITERIA,
 )
-TALK = "user: Hello, a flight please."
+TALK = roles.Past([("Hello, a flight please.", "")])
 ROLES: dict[str, Callable[..., Question[Any]]] = {
     "simulated_tool": lambda **more: roles.ask_tool(TASK, TOOLS, TALK, Call("book_flight", BOOKED), **more),
     "simulated_user": lambda **more: roles.ask_user(TASK, TOOLS, TALK, **more),
@@ -71,7 +71,7 @@ def test_a_role_is_told_its_part_and_nothing_that_is_hidden(role: Any) -> None:
             assert mark not in without and mark not in str(ROLES[role](hidden=[information]).fields)
     assert ("okapi" in sent(ROLES[role]())) == (role != "simulated_tool")  # what a user knows is its wish in detail
     assert "okapi" not in sent(ROLES[role](hidden=["intent"])) + str(ROLES[role](hidden=["intent"]).fields)
-    assert TALK in sent(ROLES[role](hidden=list(SENTINELS))) and "book_flight" in sent(ROLES[role]())
+    assert TALK.conversation() in sent(ROLES[role](hidden=list(SENTINELS))) and "book_flight" in sent(ROLES[role]())
 
 
 def test_every_level_has_its_words() -> None:
@@ -105,9 +105,9 @@ def test_a_tool_s_answer_is_a_result_or_a_refusal() -> None:
 
 
 def test_a_tool_with_a_ledger_is_told_what_was_shown_and_what_was_wrong() -> None:
-    plain, known = ROLES["simulated_tool"](), ROLES["simulated_tool"](known='{"flight": "x1"}', problem="no such id")
+    plain, known = ROLES["simulated_tool"](), ROLES["simulated_tool"](known=[{"flight": "x1"}], problem="no such id")
     assert known.sections == ("intent", "known", "mend") and plain.sections == ("intent",)
-    assert '{"flight": "x1"}' in sent(known) and "no such id" in sent(known)
+    assert '{"flight":"x1"}' in sent(known) and "no such id" in sent(known)
     assert "nothing that you say may contradict" not in sent(plain)
 
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
 
 from bench.fixtures.llm_stub import faulty_players as faulty
+from bench.stand_ins.model import StandIn
 from docs.generate.prompts import messages
-from rods import dialects
 from rods.answers import Unreadable
 from rods.asking import Question
 from rods.calls import Call
+from rods.environments.base import Result
 from rods.family.simulation import roles
 from rods.family.simulation.difficulty import levels
 from rods.family.simulation.generating import DrawnTask, draw_task
 from rods.family.simulation.ledger import Ledger, ToolAnswer
-from rods.family.simulation.models import cut
 from rods.family.simulation.repository import shipped
+from rods.family.simulation.roles import Past
 from rods.family.simulation.settings import DifficultyRules
-from rods.family.trials.stand_in_model import StandIn
 
 T = TypeVar("T")
 REPOSITORY = shipped()
@@ -76,7 +75,7 @@ def test_its_tools_answer_in_their_form_and_agree_with_what_was_shown(constraine
                 continue
             problem = ""
             for _ in range(TRIES):
-                question = roles.ask_tool(task, tools(task), "", call, known=cut(ledger.told(), 4_000), problem=problem)
+                question = roles.ask_tool(task, tools(task), Past(), call, known=ledger.told(), problem=problem)
                 answer = ask(question, constrained=constrained)
                 if not (found := ledger.contradictions(call, answer)):
                     break
@@ -90,54 +89,52 @@ def test_a_call_comes_back_as_it_was_given_and_what_was_removed_is_gone() -> Non
     task = drawn(0)
     call = Call("book_flight", {"flight_id": "FL-1234", "passenger": "Nora Lindqvist", "cabin": "economy"})
     offered = [REPOSITORY.tools[name].tool for name in ("book_flight", "cancel_flight_booking")]
-    booked = ask(roles.ask_tool(task, offered, "", call))
+    booked = ask(roles.ask_tool(task, offered, Past(), call))
     assert booked.status == "ok" and call.arguments.items() <= booked.value.items()
     cancel = Call("cancel_flight_booking", {"booking_id": booked.value["booking_id"]})
-    known = json.dumps({"booking": booked.value})
-    assert ask(roles.ask_tool(task, offered, "", cancel, known=known)).value["passenger"] == "Nora Lindqvist"
-    gone = json.dumps({"booking": booked.value["booking_id"], "there": False})
-    assert ask(roles.ask_tool(task, offered, "", cancel, known=gone)).status == "not_found"
+    known = [{"booking": booked.value}]
+    assert ask(roles.ask_tool(task, offered, Past(), cancel, known=known)).value["passenger"] == "Nora Lindqvist"
+    gone = [{"booking": booked.value["booking_id"], "there": False}]
+    assert ask(roles.ask_tool(task, offered, Past(), cancel, known=gone)).status == "not_found"
 
 
 @WAYS
 def test_its_user_tells_what_it_is_asked_for_and_ends_when_it_is_asked_nothing(constrained: bool) -> None:
     task = draw_task(REPOSITORY, replace(HARDEST, calls=1, turns=0), 3, 1, 0)
     topic, words = next((name, each) for name, each in task.knows.items() if name in task.hidden)
-    talk = f"user: {task.first_query}\nassistant: What about the {topic}?"
+    talk = Past([(task.first_query, f"What about the {topic}?")])
     assert words in ask(roles.ask_user(task, tools(task), talk), constrained=constrained).text
     assert words not in ask(roles.ask_user(task, tools(task), talk, hidden=["intent"]), constrained=constrained).text
-    told = f"{talk}\nuser: {words}\nassistant: Done."
+    told = replace(talk, said=[*talk.said, (words, "Done.")])
     assert ask(roles.ask_user(task, tools(task), told), constrained=constrained) == ("", None)
     assert ask(roles.ask_user(task, tools(task), told, rewarding=True), constrained=constrained) == ("", 1.0)
     assert ask(roles.ask_user(task, tools(task), talk, rewarding=True), constrained=constrained).reward == 0.0
-    assert ask(roles.ask_user(task, tools(task), "assistant: Done."), answer=faulty.endless).text
+    assert ask(roles.ask_user(task, tools(task), Past([("Please.", "Done.")])), answer=faulty.endless).text
 
 
 def test_its_user_makes_one_request_after_the_other() -> None:
     several = [task for task in map(drawn, range(20)) if task.further]
     assert len(several) > 5
     for task in several:
-        talk = f"user: {task.first_query}"
+        said = [(task.first_query, "That is done.")]
         for wanted in task.further:
-            talk += "\nassistant: That is done."
-            text = ask(roles.ask_user(task, tools(task), talk)).text
+            text = ask(roles.ask_user(task, tools(task), Past(said))).text
             told = [value for call in task.calls for value in call.arguments.values() if str(value) in wanted]
             assert all(str(value) in text for value in told), (wanted, text)
-            talk += f"\nuser: {text}"
-        assert ask(roles.ask_user(task, tools(task), f"{talk}\nassistant: That is done.")).text == ""
+            said.append((text, "That is done."))
+        assert ask(roles.ask_user(task, tools(task), Past(said))).text == ""
 
 
 @WAYS
 @pytest.mark.parametrize("hidden", [[], ["expected"]])
 def test_its_verifier_holds_what_was_done_against_what_was_wished_for(constrained: bool, hidden: Any) -> None:
     for number in range(12):
-        task, dialect = drawn(number), dialects.load(("tags", "hermes", "compact")[number % 3])
+        task = drawn(number)
 
-        def judged(calls: tuple[Call, ...], task: DrawnTask = task, dialect: Any = dialect) -> roles.Assessment:
-            shown = dialect.write(calls)
-            said = "\n".join(f"user: {words}" for words in [task.first_query, *task.knows.values()])
-            talk = f"{said}\nassistant: {shown}\nassistant: Done."
-            return ask(roles.ask_verifier(task, tools(task), talk, hidden), constrained=constrained)
+        def judged(calls: tuple[Call, ...], task: DrawnTask = task) -> roles.Assessment:
+            said = [*((words, "") for words in [task.first_query, *task.knows.values()]), ("", "Done.")]
+            past = Past(said, [(1, call, Result("{}")) for call in calls])
+            return ask(roles.ask_verifier(task, tools(task), past, hidden), constrained=constrained)
 
         assert judged(task.calls).verdict == 1
         invented = tuple(Call(call.name, dict.fromkeys(call.arguments, "zebra 77")) for call in task.calls)
@@ -153,7 +150,7 @@ def test_contradictions_are_caught_and_a_megabyte_is_refused() -> None:
         task = drawn(number)
         ledger = Ledger(REPOSITORY.tools)
         for call in task.calls:
-            question = roles.ask_tool(task, tools(task), "", call, known=cut(ledger.told(), 4_000))
+            question = roles.ask_tool(task, tools(task), Past(), call, known=ledger.told())
             caught += bool(ledger.contradictions(call, ask(question, answer=faulty.contradicting)))
             answer = ask(question)
             if ledger.contradictions(call, answer):

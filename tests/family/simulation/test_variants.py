@@ -67,7 +67,6 @@ def test_any_environment_s_tools_are_documents() -> None:
     assert set(as_repository(load("desk")).repository.tools) == set(load("desk").tools())
 
 
-@pytest.mark.needs("trials")
 async def test_a_model_is_asked_for_the_whole_task(stub: Stub) -> None:
     stub.use(Script(answer=ERRANDS))
     async with asker_at(stub) as asker:
@@ -78,7 +77,6 @@ async def test_a_model_is_asked_for_the_whole_task(stub: Stub) -> None:
     assert shape_of(WORLD.tools(), made) == shape_of(WORLD.tools(), seed())
 
 
-@pytest.mark.needs("trials")
 @pytest.mark.parametrize(
     ("habit", "why"), [("foreign", "there is no tool 'time_travel'"), ("secretive", "which is neither said nor known")]
 )
@@ -102,7 +100,6 @@ async def written(
     return await pipeline.write(job, who, WORLD, admit, rejections.append), rejections
 
 
-@pytest.mark.needs("trials")
 async def test_what_gates_refuse_is_told_to_the_model_unless_it_is_blind(stub: Stub) -> None:
     stub.use(Script(answer=HABITS.format("blabbing")))
     async with asker_at(stub) as asker:
@@ -114,7 +111,6 @@ async def test_what_gates_refuse_is_told_to_the_model_unless_it_is_blind(stub: S
         assert blind == "leaks" and len(rejections) == 2
 
 
-@pytest.mark.needs("trials")
 async def test_a_model_that_expects_too_little_is_refused_by_the_profile(stub: Stub) -> None:
     stub.use(Script(answer=HABITS.format("idle")))
     async with asker_at(stub) as asker:

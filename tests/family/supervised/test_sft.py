@@ -2,6 +2,7 @@
 weights for a run."""
 
 import random
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from rods.trainer.nano import model as network
 from rods.trainer.nano.supervised import Encoded, encode, fit, in_batches
 from rods.worlds import desk
 from rods.worlds.sources import load_tasks
+from tests.console.test_disks import in_namespace
 from tests.environments import ENVIRONMENTS
 from tests.family.benchmarks.test_tasks import answering
 from tests.family.environments.procedural.drawn import drawn_tasks
@@ -102,6 +104,25 @@ def test_warming_up_lowers_the_loss_and_leaves_a_folder_that_a_run_can_start_fro
     assert run(["sft", "--config", str(file), "--out", str(out)]) == EXIT_USER  # never written over
     started = config(tmp_path, out, **{"training.steps": 1, "training.batch_tasks": 2, "rollouts.max_reply_tokens": 8})
     assert run([str(tmp_path / "run"), "--config", str(started)]) == EXIT_OK
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "learnt"), [("64k", False), ("", True)])
+def test_a_disk_without_room_for_the_policy_is_one_line_and_leaves_nothing(
+    tmp_path: Path, base: Path, size: str, learnt: bool
+) -> None:
+    """Before anything is learnt where the disk says so, and in the end where another has filled it meanwhile."""
+    disk, log, weights = tmp_path / "disk", tmp_path / "said", (base / "model.safetensors").stat().st_size
+    disk.mkdir()
+    log.touch()
+    wait, fill = f"until grep -q loss {log}; do sleep 0.01; done", f"head -c 200000 /dev/zero > {disk}/other"
+    mount = f"mount -t tmpfs -o size={weights + 100_000 if learnt else size} none {disk} || exit 77"
+    sft = f"{sys.executable} -m rods.trainer sft --config {config(tmp_path, base)} --out {disk}/warm --passes 2"
+    meanwhile = f"({wait}; {fill}) &" if learnt else ""
+    done = in_namespace(f"{mount}; {meanwhile} {sft} 2> {log}; echo code $?; cat {log} >&2; ls {disk}")
+    assert "code 2" in done.stdout and "warm" not in done.stdout.rpartition("code 2")[2]
+    (told,) = [line for line in done.stderr.splitlines() if "cannot write the policy" in line]
+    assert told.endswith("→ make room, or name another folder") and ("loss" in done.stderr) is learnt
 
 
 @pytest.mark.parametrize(

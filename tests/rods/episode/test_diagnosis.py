@@ -53,11 +53,7 @@ RIGHT: tuple[Turn, ...] = ((LOOK, MOVE), (), (FIND, PAY))
 
 
 def played(
-    *turns: Turn,
-    task: Task = TASK,
-    cut: Literal["", "length", "context", "infrastructure"] = "",
-    max_steps: int = 20,
-    head: int = 0,
+    *turns: Turn, task: Task = TASK, cut: Literal["", "length", "context", "infrastructure"] = "", max_steps: int = 20
 ) -> Trace:
     """A scripted episode, a reply a call; a text stands for itself. The reply after the last of `turns` is `cut`."""
     replies = []
@@ -71,7 +67,7 @@ def played(
             for _, need in needs
         ]
 
-    job = Job(task, DESK, TAGS, GroundTruth(DESK, task), max_steps=max_steps, head=head)
+    job = Job(task, DESK, TAGS, GroundTruth(DESK, task), max_steps=max_steps)
     (trace,) = run_lockstep([job], complete)
     return trace
 
@@ -223,11 +219,6 @@ def test_a_turn_that_runs_into_the_limit_of_steps_is_the_policys() -> None:
     assert told((LOOK, MALFORMED, LOOK), max_steps=3) == ("invalid_tool_call",)
     assert told((LOOK, MOVE), (LOOK, LOOK, LOOK), max_steps=3) == ("pass", "spurious_tool_call")
     assert told((LOOK, MOVE), (MALFORMED, MALFORMED, MALFORMED), max_steps=3) == ("pass", "invalid_tool_call")
-
-
-def test_turns_of_a_head_start_are_not_the_policys() -> None:
-    assert told((), (FIND, POOR), head=1) == ("correct_abstention", "recovery_failure")
-    assert told((), (PAY,), head=1)[1] == "missing_tool_call"
 
 
 def test_an_error_that_the_ground_truth_meets_is_none_of_the_policys() -> None:

@@ -40,7 +40,7 @@ def task(toy):
     )
 
 
-def play(toy, task, replies, max_steps=20, visible_only=True, head=0):
+def play(toy, task, replies, max_steps=20, visible_only=True):
     """Runs the episode against a fixed list of replies; also returns how often text was asked for."""
     asked = []
 
@@ -49,7 +49,7 @@ def play(toy, task, replies, max_steps=20, visible_only=True, head=0):
         reply = replies[len(asked) - 1]
         return [reply if isinstance(reply, Reply) else Reply(reply)]
 
-    job = Job(task, toy, TAGS, GroundTruth(toy, task), max_steps=max_steps, visible_only=visible_only, head=head)
+    job = Job(task, toy, TAGS, GroundTruth(toy, task), max_steps=max_steps, visible_only=visible_only)
     return run_lockstep([job], complete)[0], asked
 
 
@@ -61,29 +61,14 @@ DONE = TAGS.answer("done")
 
 
 def test_whoever_is_asked_for_text_learns_which_turn_it_is(toy, task):
-    """In each turn of its own, whatever the messages look like, and behind a head start."""
+    """In each turn of its own, whatever the messages look like."""
     replies = [calls(WRITE), DONE, DONE, calls(COUNT), "no tags at all", DONE]
     assert [need.turn for _, need in play(toy, task, replies)[1]] == [0, 0, 1, 2, 2, 2]
-    assert [need.turn for _, need in play(toy, task, [DONE, DONE], head=1)[1]] == [1, 2]
 
 
 def test_ground_truth_earns_everything(toy, task):
     trace, _ = play(toy, task, [calls(WRITE, READ), DONE, DONE, calls(COUNT), DONE])
     assert (trace.end, trace.resolved, trace.binary) == ("finished", 3, 1)
-
-
-def test_a_head_start_plays_the_first_turns_and_the_policy_earns_the_others_only(toy, task):
-    trace, asked = play(toy, task, [calls(COUNT), DONE], head=2)
-    assert (trace.end, trace.resolved, trace.expected, trace.binary, len(trace.turns)) == ("finished", 1, 1, 1, 1)
-    shown = asked[0][1].messages
-    assert asked[0][1].fresh == 0  # all of it is a prompt to the policy
-    written = [message.content for message in shown if message.role == "assistant"]
-    assert written == [calls(WRITE), calls(READ), DONE, DONE]
-    assert sum("go north" in message.content for message in shown if message.role != "assistant") == 1  # it was run
-    assert next(message.content for message in shown if message.role == "user") == task.script[0]
-    wrong, _ = play(toy, task, [DONE], head=2)
-    assert (wrong.resolved, wrong.expected) == (0, 1)
-    assert wrong.as_json()["head"] == 2 and "head" not in play(toy, task, [DONE] * 3)[0].as_json()
 
 
 def test_the_missing_tool_is_hidden_until_its_turn_and_documented_then(toy, task):

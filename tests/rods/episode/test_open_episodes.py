@@ -149,11 +149,13 @@ def goal_outcome(task: OpenTask, trace: Trace) -> Outcome:
 def test_an_instance_that_is_played_sees_the_conversation_and_may_be_made_for_the_job() -> None:
     class Told:
         def results(self, need: NeedCalls) -> list[Result]:
-            return [Result(f"{call.name} after {len(need.messages)} messages") for call in need.calls]
+            return [
+                Result(f"{call.name} after {len(need.said)} texts, the last {need.said[-1]}") for call in need.calls
+            ]
 
     trace = played([ASK, FIND, DONE], world=lambda: cast(Instance, Told()), goal=Always())
     assert [result.text for turn in trace.turns for step in turn.steps for result in step.results] == [
-        "find_bill after 5 messages"
+        "find_bill after 2 texts, the last ('It is the one of falcon.', '')"
     ]
     assert trace.messages[4].content == FIND
 

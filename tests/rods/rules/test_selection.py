@@ -17,7 +17,7 @@ from rods.observations import Group, Rollout
 from rods.rules.curriculum import selects, stage_rules
 from rods.rules.selection import TaskFacts, reachable_maximum, select, signals
 from rods.rules.tracker import Tracker
-from rods.rules.zones import Moments, TaskSignal, moments
+from rods.rules.zones import TaskSignal, moments
 from rods.tasks import TaskType
 
 
@@ -228,38 +228,6 @@ def test_random_seeds_have_the_types_of_the_pool_and_no_quotas() -> None:
     drawn = Counter(pick.type for step in range(200) for pick in select(step, unseen, active, {}, rules))
     assert sum(drawn.values()) == 2000 and drawn["miss_param"] == 0
     assert abs(drawn["miss_func"] / 2000 - 0.2) < 0.03, "a fifth of the tasks, half of them by quotas"
-
-
-def test_forgetting_picks_what_was_mastered_before_and_is_not_now_the_deepest_fall_first() -> None:
-    def signal(task: str, now: float, best: float | None) -> TaskSignal:
-        return TaskSignal(task, Moments(now, 0.0), best=best)
-
-    rules = config(order="forgetting", groups=[["base"]])
-    found = [signal("kept", 0.9, 1.0), signal("never", 0.1, 0.8), signal("fell", 0.5, 1.0), signal("lost", 0.0, 0.9)]
-    found += [signal("new", 0.5, None), TaskSignal("cut", None, True, 1.0)]
-    picks = select(1, found, base(*(one.task for one in found)), {}, rules)
-    assert [(pick.task, pick.score, pick.why["best"]) for pick in picks] == [("lost", 0.9, 0.9), ("fell", 0.5, 1.0)]
-
-
-def test_forgetting_reads_the_windows_of_the_tracker() -> None:
-    tracker = Tracker(config().zones, "progress")
-    for step, resolved in enumerate(([4, 4], [0, 2], [3, 1]), start=1):
-        tracker.apply([{"kind": "group", "step": step, **group("a", resolved).as_json()}])
-        window = tracker.window("a")
-        assert window is not None and window.best == window.signal().best == (None, 1.0, 1.0)[step - 1]
-
-
-def test_rising_difficulty_follows_the_steps_of_the_run_whatever_was_earned() -> None:
-    rules = parse_config(
-        {"training": {"steps": 10}, "selection": {"order": "rising", "seeds_per_step": 1, "groups": [["base"]]}},
-        where="test",
-    )
-    active = {f"{calls}": TaskFacts("base", 0, calls) for calls in (2, 4, 6, 8)}
-    unseen = [TaskSignal(task, None) for task in active]
-    picks = [select(step, unseen, active, {}, rules)[0] for step in (1, 4, 7, 10)]
-    assert [pick.task for pick in picks] == ["2", "4", "6", "8"]
-    mastered = [TaskSignal(task, Moments(1.0, 0.0)) for task in active]
-    assert [select(step, mastered, active, {}, rules)[0].task for step in (1, 4, 7, 10)] == ["2", "4", "6", "8"]
 
 
 def test_a_task_that_occurs_twice_is_read_by_its_last_group_and_picked_once() -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import torch
 
 from rods.episode.engine import NeedText
 from rods.errors import UserError
-from rods.tasks import Task
 from rods.trainer.chat import Chat
 from rods.trainer.engines import local
 from rods.trainer.engines.local import nucleus
@@ -51,17 +49,6 @@ def test_the_mask_and_the_spans_mark_the_policys_tokens_and_nothing_else():
                 between = engine.chat.continuation(messages[index + 1 : following])
                 assert sample.completion_ids[end : end + len(between)] == between
         assert shown == len(sample.completion_ids)
-
-
-def test_the_turns_of_a_head_start_belong_to_the_prompt_and_are_never_trained_on():
-    engine = nano_parts.engine(max_context_tokens=512)
-    jobs = [replace(job, head=1) for job in nano_parts.jobs(2)]
-    for job, sample in zip(jobs, engine.rollouts(jobs, random_seed=4), strict=True):
-        prompt = engine.chat.text(sample.prompt_ids)
-        assert isinstance(job.task, Task)
-        assert all(job.dialect.write([call]).strip() in prompt for call in job.task.calls[0])
-        assert sample.trace.head == 1 and sample.trace.expected == len(job.task.calls) - 1
-        assert sample.spans[0][0] == 0 and sample.env_mask[0] == 1
 
 
 def test_every_token_carries_the_log_probability_that_it_was_drawn_with():

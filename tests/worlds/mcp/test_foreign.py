@@ -182,7 +182,6 @@ CHORES = {  # a file: what it says, where it moves, and what is put right there
 }
 
 
-@pytest.mark.needs("trials")
 def test_a_variant_of_a_servers_tasks_is_written_injected_and_replayed(
     described: Callable[[str], Environment], capsys: pytest.CaptureFixture[str]
 ) -> None:

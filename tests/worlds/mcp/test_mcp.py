@@ -103,6 +103,26 @@ def test_a_description_pins_the_tools_and_says_what_shows_the_state(described: P
     assert "no licence" in capsys.readouterr().err, "what the server had to say"
 
 
+def test_a_key_reaches_the_server_and_no_file(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    value, name = "c0ffee-not-for-files", tmp_path / "shop.json"
+    assert add(name, "--env", f"SHOP_KEY={value}") == 2
+    assert "SHOP_KEY by secrets" in capsys.readouterr().err and not name.exists()
+    assert add(name, "--secret", "SHOP_KEY") == 2
+    assert "environment variable SHOP_KEY" in capsys.readouterr().err
+    monkeypatch.setenv("SHOP_KEY", value)
+    assert add(name, "--secret", "SHOP_KEY") == 0
+    assert json.loads(name.read_text())["secrets"] == ["SHOP_KEY"] and value not in name.read_text()
+    with Environments() as environments:
+        world = environments.load(str(name)).reset({})
+        server = json.loads(world.call(Call("pid")).text)["pid"]
+        assert f"SHOP_KEY={value}".encode() in Path(f"/proc/{server}/environ").read_bytes().split(b"\0")
+    tells = (sys.executable, "-c", "import os; raise SystemExit('no licence for ' + os.environ['SHOP_KEY'])")
+    capsys.readouterr()
+    assert add(tmp_path / "none.json", "--secret", "SHOP_KEY", command=tells) == 1
+    told = capsys.readouterr().err
+    assert "no licence for ***" in told and value not in told
+
+
 def test_results_come_as_they_are_and_what_is_wrong_is_refused_before_the_server_sees_it(shop: Environment) -> None:
     world = shop.reset({"files": {"lists/a.txt": "milk"}})
     assert world.call(Call("mark", {"text": "x"})) == Result('{"result":"1 marks"}', {"result": "1 marks"})

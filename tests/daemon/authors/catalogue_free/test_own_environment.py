@@ -43,7 +43,7 @@ def root(factory: str, type: TaskType) -> Task:
     return Task(reference(environment), type, script, calls, tuple(environment.tools()), held_out, STATE)
 
 
-@pytest.mark.parametrize("habit", ["good", pytest.param(STAND_IN, marks=pytest.mark.needs("trials"))])
+@pytest.mark.parametrize("habit", ["good", STAND_IN])
 @pytest.mark.parametrize("factory", ["environment", "modest"])
 @pytest.mark.parametrize("type", TASK_TYPES)
 async def test_tools_and_schemas_are_enough_for_variants_of_every_type(
@@ -62,7 +62,6 @@ async def test_tools_and_schemas_are_enough_for_variants_of_every_type(
         assert {"planner", "rewrite_turns", "judge_quality"} <= variant.provenance["prompts"].keys()
 
 
-@pytest.mark.needs("trials")
 async def test_where_types_bind_the_state_the_stand_in_keeps_to_them(stub: Stub) -> None:
     """Days and rooms look like names; what the request says of them is the only hint that they are none."""
     async with early(stub, STAND_IN, clinic.NAME) as who:

@@ -87,7 +87,7 @@ def fields_of(request: dict[str, Any]) -> Fields:
             ]
         }
     if name == "query_verification":
-        return {"verdict": ["aligned"] * len(re.findall(r"^Turn \d+$", asked, re.MULTILINE)), "problem": ""}
+        return {"verdict": ["aligned"] * len(re.findall(r"^Turn \d+:$", asked, re.MULTILINE)), "problem": ""}
     if name == "initial_state":
         old = json.loads(re.findall(r"^The data of another conversation, as JSON:\n(.*)$", asked, re.MULTILINE)[0])
         return {"state": other_texts(old)}

@@ -11,7 +11,7 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from bench.fixtures.synthesis import Ended, make_run, seeds, synthesise
-from rods.family.trials.author import STORY
+from bench.stand_ins.author import STORY
 from rods.prompts import load
 from tests.daemon.authors.llm.marking import MARK
 

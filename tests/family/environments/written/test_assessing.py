@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
+from bench.stand_ins.model import read, written
 from rods.config import Endpoint, Operation, Sandbox
 from rods.environments import addressed
 from rods.environments.loading import Environments
@@ -20,7 +21,6 @@ from rods.family.environments.settings import Writing
 from rods.family.environments.written.asking import CachedQuestioner, WritingRecord
 from rods.family.environments.written.assessing import assess, changes
 from rods.family.environments.written.building import BuiltWorld, Dropped
-from rods.family.trials.stand_in_model import read, written
 from rods.llm import Client
 from tests.family.environments.checking.small_world import PLAN, SOURCE, STATE, spoilt
 

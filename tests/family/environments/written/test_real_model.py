@@ -81,7 +81,6 @@ def asked(folder: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-@pytest.mark.needs("trials")
 @pytest.mark.timeout(1_500)
 async def test_a_small_model_goes_through_every_stage_beside_the_stub(
     served: Endpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -39,7 +39,6 @@ def dropped(folder: Path) -> list[dict[str, Any]]:
     return [each for each in records if each["kind"] == "dropped"]
 
 
-@pytest.mark.needs("trials")
 def test_only_texts_of_a_domain_with_a_state_become_topics_and_each_once(tmp_path: Path) -> None:
     texts = ["Lend me the book about clouds.", "Translate this into French.", "Lend me the book about clouds."]
     with Stub(Script(answer=ROLES)) as stub:
@@ -57,7 +56,6 @@ def test_topics_are_compared_by_embeddings_where_the_endpoint_has_them(tmp_path:
     assert dropped(tmp_path)[0]["of"] == LIBRARY
 
 
-@pytest.mark.needs("trials")
 def test_without_embeddings_they_are_compared_by_their_words_and_the_endpoint_stays_well(tmp_path: Path) -> None:
     with Stub(Script(answer=ROLES)) as stub:  # answers /v1/embeddings with 404
         assert asked(stub, tmp_path, [LIBRARY, SAME, OTHER_WORDS, CLINIC, CLINIC]) == [LIBRARY, OTHER_WORDS, CLINIC]

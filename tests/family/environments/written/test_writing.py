@@ -69,7 +69,7 @@ def careless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.needs("trials", "sandbox")
+@pytest.mark.needs("sandbox")
 def test_a_world_goes_back_to_its_model_with_the_controls_that_refused_it(careless: Path) -> None:
     (refused, *_) = [each for each in recorded(careless) if each["kind"] == "refused"]
     controls = {fault["control"] for fault in refused["faults"]}
@@ -83,7 +83,7 @@ def test_a_world_goes_back_to_its_model_with_the_controls_that_refused_it(carele
     assert "was refused" in bodies and "getters: " in bodies and "effects: " in bodies
 
 
-@pytest.mark.needs("trials", "sandbox")
+@pytest.mark.needs("sandbox")
 def test_no_question_that_was_answered_is_asked_twice_after_an_interruption(careless: Path) -> None:
     every = questions(careless / "bodies.jsonl")
     repeated = [text for text, times in every.items() if times > 1]
@@ -91,7 +91,7 @@ def test_no_question_that_was_answered_is_asked_twice_after_an_interruption(care
     assert len(repeated) <= 24 and sum(every.values()) > 90 and max(every.values()) == 2
 
 
-@pytest.mark.needs("trials", "sandbox")
+@pytest.mark.needs("sandbox")
 def test_repeated_topics_are_dropped_and_costs_are_on_record(careless: Path) -> None:
     (topic,) = [each for each in recorded(careless) if each["kind"] == "dropped" and each["what"] == "topic"]
     assert topic["reasons"] == ["repeated"] and topic["of"] == TOPIC
@@ -101,7 +101,7 @@ def test_repeated_topics_are_dropped_and_costs_are_on_record(careless: Path) -> 
             pass
 
 
-@pytest.mark.needs("trials", "sandbox")
+@pytest.mark.needs("sandbox")
 def test_a_task_is_done_by_its_witness_and_without_no_call_of_it(careless: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(careless)
     tasks = [task for task in read_tasks(careless / "tasks.jsonl") if isinstance(task, OpenTask)]
@@ -125,7 +125,7 @@ def test_a_task_is_done_by_its_witness_and_without_no_call_of_it(careless: Path,
                 assert task.user.intent != task.user.query
 
 
-@pytest.mark.needs("trials", "sandbox")
+@pytest.mark.needs("sandbox")
 def test_the_kept_source_is_one_file_with_the_checks_of_all_scenarios(careless: Path) -> None:
     (world,) = (careless / "environments").iterdir()
     tree = ast.parse((world / "world.py").read_text())
@@ -134,7 +134,7 @@ def test_the_kept_source_is_one_file_with_the_checks_of_all_scenarios(careless: 
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.needs("trials", "sandbox")
+@pytest.mark.needs("sandbox")
 def test_what_a_hostile_model_writes_is_dropped_and_runs_nowhere(tmp_path: Path) -> None:
     (tmp_path / "topics.txt").write_text(TOPIC)
     with Stub(Script(answer=f"{FAULTY}:hostile")) as stub:
@@ -145,7 +145,7 @@ def test_what_a_hostile_model_writes_is_dropped_and_runs_nowhere(tmp_path: Path)
     assert dropped["what"] == "world" and set(dropped["reasons"]) <= {"signature", "syntax", "imports"}
 
 
-@pytest.mark.needs("trials", "sandbox")
+@pytest.mark.needs("sandbox")
 def test_checks_that_change_the_state_never_end_or_always_hold_are_dropped_by_name(tmp_path: Path) -> None:
     async def write(stub: Stub) -> WrittenWorld:
         async with Client([Endpoint(model="stub", urls=(stub.url,))]) as client:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bench.stand_ins import model as stand_in_model
 from rods.extension import extensions
-from rods.family.trials import stand_in_model
 
 
 @pytest.mark.needs("feedback", "simulation")

@@ -1,5 +1,5 @@
-"""`rods stub-endpoint`: a server that plays every role, whatever the environment (variants of an environment without a
-catalogue: tests/daemon/authors/catalogue_free/test_own_environment.py)."""
+"""`python -m bench.stand_ins`: a server that plays every role, whatever the environment (variants of an environment
+without a catalogue: tests/daemon/authors/catalogue_free/test_own_environment.py)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from urllib.error import HTTPError
 
 import pytest
 
+from bench.stand_ins.model import StandIn, roles
 from rods import prompts
 from rods.console.main import run
 from rods.family.trials.doctor import COLOUR, COUNT
-from rods.family.trials.stand_in_model import StandIn, roles
 
-RODS = Path(sys.executable).parent / "rods"
+COMMAND = [sys.executable, "-m", "bench.stand_ins"]
 
 
 @contextmanager
 def serving(*options: str) -> Iterator[tuple[list[str], subprocess.Popen[str]]]:
-    """The lines with which the verb begins, and its process."""
-    with subprocess.Popen([str(RODS), "stub-endpoint", *options], stdout=subprocess.PIPE, text=True) as process:
+    """The lines with which the program begins, and its process."""
+    with subprocess.Popen([*COMMAND, *options], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             yield [process.stdout.readline() for _ in range(4)], process
@@ -65,7 +65,7 @@ def test_what_it_prints_is_an_endpoint_that_the_doctor_finds_fit(
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     with serving() as (lines, _):
         port = lines[3].rpartition(":")[2].partition("/")[0]
-        refused = subprocess.run([RODS, "stub-endpoint", "--port", port], capture_output=True, text=True, check=False)
+        refused = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, check=False)
     assert refused.returncode == 2 and f"port {port}" in refused.stderr and "→" in refused.stderr
 
 

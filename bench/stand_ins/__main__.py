@@ -1,7 +1,8 @@
-"""`rods stub-endpoint`: serves the stand-in for a language model, with OpenAI's chat-completions protocol."""
+"""`python -m bench.stand_ins`: serves the stand-in for a language model, with OpenAI's chat-completions protocol."""
 
 import json
 import socket
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Annotated
@@ -9,14 +10,16 @@ from typing import IO, Annotated
 from aiohttp import web
 from cyclopts import Parameter
 
+from bench.stand_ins.model import StandIn
+from bench.stand_ins.roles import NAME
+from rods import commands
 from rods.buffers.log.disk import replace
 from rods.console.output import Port
-from rods.daemon.stand_ins import NAME
 from rods.environments.loading import Environments
 from rods.errors import say
-from rods.family.trials.stand_in_model import StandIn
 from rods.files import explained
 
+APP = commands.application("python -m bench.stand_ins", "Play every role of a language model, by rule.")
 LARGEST = 64 * 2**20  # bytes of a request
 Named = Annotated[
     list[str] | None,
@@ -36,9 +39,8 @@ Requests = Annotated[
 ]
 
 
-def stub_endpoint(
-    *, environment: Named = None, port: Port = 0, url_file: UrlFile = None, requests: Requests = None
-) -> None:
+@APP.default
+def stand_in(*, environment: Named = None, port: Port = 0, url_file: UrlFile = None, requests: Requests = None) -> None:
     """Play every role of a language model, by rule, until Ctrl-C, to try things without one: of the author of variants,
     of simulated tools, users and verifiers, and of models that write worlds.
 
@@ -82,3 +84,7 @@ def _application(model: StandIn, kept: IO[bytes] | None) -> web.Application:
     application = web.Application(client_max_size=LARGEST)
     application.add_routes([web.get("/v1/models", models), web.post("/v1/chat/completions", complete)])
     return application
+
+
+if __name__ == "__main__":
+    raise SystemExit(commands.run(APP, sys.argv[1:]))

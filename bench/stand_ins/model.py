@@ -4,7 +4,7 @@ It is no model. A request is read back into its template and fields, answered by
 written in the way that the request wants. Chance hangs on the request alone, so the same question has the same answer.
 So the path from prompt to variant can be tried without a model; what comes of it is evidence for nothing.
 
-The table of roles is joined from the modules that extensions name as their `stand_ins`.
+The table of roles is joined from the author's and those of the extensions that are there, a module of this folder each.
 """
 
 import json
@@ -18,10 +18,10 @@ from string import Formatter
 from types import ModuleType
 from typing import Any
 
+from bench.stand_ins.roles import Answer, Asked, Lent, Role
 from rods.analysis.sampling import Sampler
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
-from rods.daemon.stand_ins import Answer, Asked, Lent, Role
 from rods.environments.base import Environment
 from rods.extension import extensions
 from rods.prompts import FOLDER, Template, load
@@ -98,8 +98,10 @@ def _section(text: str, seen: set[str]) -> str:
 
 
 def parts() -> list[ModuleType]:
-    """The modules of all extensions that have roles (rods.daemon.stand_ins)."""
-    return [import_module(extension.stand_ins) for extension in extensions() if extension.stand_ins]
+    """The modules with roles (bench.stand_ins.roles)."""
+    there = {extension.name for extension in extensions()}
+    names = ["author", *(name for name in ("environments", "feedback", "simulation") if name in there)]
+    return [import_module(f"bench.stand_ins.{name}") for name in names]
 
 
 def roles() -> dict[str, Role]:

@@ -5,15 +5,15 @@ verifier holds the calls that were made against those that were expected, or els
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from rods import dialects
+from bench.stand_ins.roles import Answer, Asked, Role
 from rods.analysis.containment import Text, leaves, read_json
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import fits
 from rods.calls import Call
 from rods.conversations import Persona
-from rods.daemon.stand_ins import Answer, Asked, Role
 from rods.episode.users import procedural_user
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Levels
@@ -26,8 +26,6 @@ STATED = re.compile(r"(\w+)(?: of \w+ \S+)? is (\S.*?), not ")  # of a complaint
 LEFT = re.compile(r"what happened before leaves one answer: (\{.*\})")
 IN_NO_LIST = "that would have shown it"
 WISH = "The user wants the assistant to "  # before the parts of a drawn task's intent
-DIALECTS = dialects.load("tags"), dialects.load("hermes"), dialects.load("compact")
-SPEAKER = re.compile(r"^(user|assistant|tool): ", re.MULTILINE)
 REWARD = load("simulated_tool").sections["reward"].partition("(")[2]  # of tools and users: what a step is worth
 
 
@@ -64,7 +62,9 @@ def tool(asked: Asked) -> Answer:
     """What the call gives comes back as it was given, and what was shown before as it was shown."""
     fields, call = asked.fields, Call.from_json(json.loads(asked.fields["call"]))
     schema, problem = json.loads(fields["result"]), fields["problem"]
-    shown = [json.loads(line) for line in fields["known"].splitlines()]
+    with suppress(ValueError):
+        problem = json.loads(problem)["objections"]
+    shown = _lines(fields["known"])
     ids = [value for name, value in call.arguments.items() if name.endswith("id")]
     if left := LEFT.search(problem):
         value = json.loads(left[1])
@@ -110,15 +110,16 @@ def user(asked: Asked) -> Answer:
 def verdict(asked: Asked) -> Answer:
     """Whether all that was expected was done, and nothing besides. A wish that was not fulfilled is severe."""
     fields = asked.fields
-    made, said = list(_made(fields["conversation"])), _said(fields["conversation"])
-    given = [text for speaker, text in said if speaker != "assistant"]
+    lines, said = _lines(fields["calls"]), _said(fields["conversation"])
+    made = [Call(record["call"], record["arguments"]) for record in lines]
+    given = [*(text for speaker, text in said if speaker == "user"), *(str(record["result"]) for record in lines)]
     heard = Text.of("\n".join([fields["intent"], fields["knows"], *given]))
     expected = [Call.from_json(json.loads(line)) for line in fields["expected"].splitlines()]
     if expected:
         done = [call in made for call in expected]
     else:  # it is not told of them, so what was wished for decides, if that is told
         done = [all(heard.contains_any_form(value) for value in _values(call)) for call in made] or [False]
-    replies = sum(speaker == "assistant" for speaker, _ in said)
+    replies = len(made) + sum(speaker == "assistant" for speaker, _ in said)
     met = {
         "intent": all(done),
         "expected_tools": all(done),
@@ -129,14 +130,6 @@ def verdict(asked: Asked) -> Answer:
     names = [line.partition(":")[0] for line in fields["criteria"].splitlines()]
     verdicts = {name: "met" if met.get(name, True) else "missed" for name in names}
     return {**verdicts, "severe": "no" if all(done) else "yes"}
-
-
-def _made(conversation: str) -> Iterator[Call]:
-    """The calls of a conversation, in whichever dialect its policy writes."""
-    for speaker, text in _said(conversation):
-        if speaker == "assistant":
-            every = (dialect.parse(text).calls for dialect in DIALECTS)
-            yield from next((calls for calls in every if calls), ())
 
 
 def _items(
@@ -179,10 +172,16 @@ def _values(call: Call) -> list[Any]:
     return [value for _, value in leaves(dict(call.arguments)) if not isinstance(value, bool)]
 
 
+def _lines(transcript: str) -> list[dict[str, Any]]:
+    """The records of a transcript; that of what is left out, and "(none)", are none."""
+    records = [json.loads(line) for line in transcript.splitlines() if line.startswith("{")]
+    return [record for record in records if "left_out" not in record]
+
+
 def _said(conversation: str) -> list[tuple[str, str]]:
     """Who said what."""
-    parts = SPEAKER.split(conversation)
-    return [(speaker, text.strip()) for speaker, text in zip(parts[1::2], parts[2::2], strict=True)]
+    records = _lines(conversation)
+    return [(who, str(record[who])) for record in records for who in ("user", "assistant") if who in record]
 
 
 def _level(dimension: str, text: str) -> int:

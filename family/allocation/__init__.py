@@ -1,0 +1,1 @@
+"""How the rollouts of a step are divided among its tasks: more where rewards have differed (docs/allocation.md)."""

@@ -1,0 +1,25 @@
+"""What the probe adds to the core."""
+
+from typing import Any
+
+from rods.extension import EpochNotes, Extension
+from rods.family.probe.settings import PROBES, ProbeSettings
+
+
+class Probe(Extension):
+    name = "probe"
+    sections = {"probe": ProbeSettings()}
+    logs = (PROBES,)
+    record_keys = {"probed": ("attempt", "epoch")}
+
+    def validate(self, config: Any) -> None:
+        if config.probe.enabled and (config.pipeline.variants_per_seed < 2 or config.pool.static):
+            raise ValueError("probe.enabled needs pipeline.variants_per_seed >= 2, and a pool that is not static")
+
+    def epoch_notes(self, run: Any, *, strict: bool = False) -> EpochNotes | None:
+        from rods.family.probe.contest import Probes
+
+        return Probes(run, strict=strict) if run.config.probe.enabled else None
+
+
+EXTENSION = Probe()
