@@ -26,7 +26,7 @@ from rods.buffers.folds.pool import Member, Pool, fix, initial
 from rods.buffers.folds.slot_sources import drawn_task, sources
 from rods.buffers.folds.snapshots import Snapshots
 from rods.buffers.folds.staging import Staging
-from rods.buffers.log.record_bytes import Record
+from rods.buffers.log.record_bytes import Record, misfit
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL
@@ -142,7 +142,7 @@ class RunState(Observations):
                 self._ahead = True  # of observations: a start that drops epochs is there and was not read yet
                 break
             for record in (*decisions, closing):
-                self.pool.apply(record)
+                self._follow_merge(self.pool, record)
                 if "expanded" in record:
                     self.staging.decide(record["expanded"])
                 self._variants.pop(record.get("task", ""), None)
@@ -151,6 +151,13 @@ class RunState(Observations):
         # ones are found by that number, and the folder, which has one an epoch, is listed only when a merge was read.
         self._newest = None if self.merged else next(reversed(self.fixed), 0)
         self.staging.poll(self.pool.decided, 0 if self._every_step else self.pool.waiting)
+
+    @staticmethod
+    def _follow_merge(pool: Pool, record: Record) -> None:
+        try:
+            pool.apply(record)
+        except KeyError as error:
+            raise misfit(POOL, record, f"no such task {error}") from error
 
     def task(self, task_id: str) -> AnyTask:
         """A given task, a variant that was injected, or one that was drawn for a step. Raises KeyError for any other
@@ -163,7 +170,7 @@ class RunState(Observations):
         seq = self.pool.injected[task_id]
         try:
             task = self.staging.task(seq)
-        except KeyError as error:
+        except (KeyError, ValueError) as error:
             what = f"variant {task_id} of the pool was lost to damage (record {seq})"
             remedy = "start a new run from this one with `rods fork`, which leaves it out"
             raise LostVariant(what, where=str(self.staging.path), remedy=remedy) from error
@@ -190,7 +197,7 @@ class RunState(Observations):
             return self.pool
         pool = Pool(initial(self.run))
         for record in self.decisions():
-            pool.apply(record)
+            self._follow_merge(pool, record)
             if record["kind"] == "epoch" and record["epoch"] == epoch:
                 return pool
         raise KeyError(epoch)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rods.buffers.log.parts import Lookup
-from rods.buffers.log.record_bytes import Record
+from rods.buffers.log.record_bytes import Record, group_of
 from rods.buffers.run.heartbeat import read_heartbeat
 from rods.buffers.run.runfolder import ADMITTED, EXPANDED, OBSERVATIONS, POOL, usage
 from rods.buffers.state import ClosedStep, LostVariant, Tail
@@ -40,7 +40,7 @@ from rods.console.progress import (
 from rods.errors import RodsError, UserError
 from rods.extension import aim_words, new_folds, shown_next, told_of
 from rods.faults import LABELS
-from rods.observations import FORMAT_REWARDS, ROLES, Group, dynamics, label_counts
+from rods.observations import FORMAT_REWARDS, ROLES, dynamics, label_counts
 from rods.rules.zones import ZONES, Moments, group_signal, zone_of
 from rods.tasks import TASK_TYPES, AnyTask
 
@@ -383,7 +383,7 @@ class Follower(Progress):
         if config.selection.boundary == "progress" and all(play["end"] == "finished" for play in record["rollouts"]):
             moments = progress
         else:
-            signal = group_signal(Group.from_json(record), config.selection.boundary)
+            signal = group_signal(group_of(record), config.selection.boundary)
             if signal.truncated:
                 return Moments(NAN, NAN), ZONES.index("truncated")
             moments = signal.moments

@@ -17,7 +17,7 @@ import orjson
 
 from rods.buffers.daemon_log import DaemonTotals
 from rods.buffers.log.parts import segments
-from rods.buffers.log.record_bytes import Record
+from rods.buffers.log.record_bytes import Record, group_of
 from rods.buffers.run.heartbeat import judge, read_heartbeat
 from rods.buffers.run.locks import owner
 from rods.buffers.run.run import Run
@@ -25,7 +25,7 @@ from rods.buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
 from rods.buffers.state import ClosedStep, RunState
 from rods.config import Config
 from rods.extension import extensions
-from rods.observations import Dynamics, Group, Update, dynamics, label_counts, shares
+from rods.observations import Dynamics, Update, dynamics, label_counts, shares
 from rods.rules.curriculum import stage_rules
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
 
@@ -379,7 +379,7 @@ def progress_moments(record: Record) -> Moments | None:
     """`rods.rules.zones.moments` of the progress in a group's record; of nearly every group without making one."""
     rollouts = record["rollouts"]
     if (sums := plain_sums(rollouts)) is None:
-        return moments(Group.from_json(record), "progress")
+        return moments(group_of(record), "progress")
     return _plain_moments(len(rollouts), *sums)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from rods.buffers.log.record_bytes import Record
+from rods.buffers.log.record_bytes import Record, group_of
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, TRACES
 from rods.buffers.state import read_state
@@ -19,7 +19,7 @@ from rods.console.follower import UNKNOWN, Follower, seed_of
 from rods.console.progress import progress_moments
 from rods.errors import UserError
 from rods.files import unpacked_lines
-from rods.observations import Group, dynamics
+from rods.observations import dynamics
 from rods.rules.tracker import Window
 from rods.tasks import AnyTask
 
@@ -98,7 +98,7 @@ def _labels(task: AnyTask, records: list[Record]) -> list[dict[str, Any]]:
     order of steps."""
     told: list[dict[str, Any]] = []
     for record in records:
-        group = Group.from_json(record)
+        group = group_of(record)
         turns: list[Counter[str]] = [Counter() for _ in task.texts]
         for rollout in group.rollouts:
             for turn, label in enumerate(rollout.labels):

@@ -318,8 +318,9 @@ class Service:
         seeds = {pick.pick: state.task(pick.task) for pick in picks}
         generated = [state.task(member.task_id) for member in state.pool.generated]
         recorded = {
-            (candidate.pick, candidate.index): AnyTask.from_json(candidate.content)
+            (candidate.pick, candidate.index): task
             for candidate in state.staging.candidates(state.staging.seq, by_pick=True)
+            if (task := candidate.task) is not None
         }
 
         async def write(pick: Unfinished, index: int, admit: Admit) -> AnyTask | str:

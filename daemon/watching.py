@@ -112,7 +112,7 @@ class Watch:
         tasks = [state.task(member.task_id) for member in state.pool.generated]
         if not self.lockstep:
             staged = state.staging.candidates(state.staging.seq, by_pick=False)
-            tasks += [AnyTask.from_json(candidate.content) for candidate in staged]
+            tasks += [task for candidate in staged if (task := candidate.task) is not None]
         return tasks
 
 

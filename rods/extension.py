@@ -138,9 +138,11 @@ class Extension:
     #: its logs in the run folder, and of each kind of record in them the fields that are its key
     logs: ClassVar[tuple[str, ...]] = ()
     record_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    record_shapes: ClassVar[Mapping[str, Any]] = {}  # kind → what its fields hold (rods/buffers/log/shapes.py)
     shares: ClassVar[bool] = False  # whether `told` tells `shares`
-    step_fields: ClassVar[tuple[str, ...]] = ()  # of the closing records of steps (`StepFold.closing`)
-    epoch_fields: ClassVar[tuple[str, ...]] = ()  # of the records that open epochs (`epoch_notes`)
+    #: of the closing records of steps (`StepFold.closing`) and of those that open epochs (`epoch_notes`): name → shape
+    step_fields: ClassVar[Mapping[str, Any]] = {}
+    epoch_fields: ClassVar[Mapping[str, Any]] = {}
     #: sections of the configuration with their defaults: of its identity half, `[key]` in TOML, and of `[operation]`
     sections: ClassVar[Mapping[str, Section]] = {}
     operation: ClassVar[Mapping[str, Section]] = {}

@@ -178,9 +178,9 @@ class Group:
             rollouts = tuple(Rollout.from_json(item) for item in record["rollouts"])
             low, high = (_number(bound, "a bound of the reward's range") for bound in reward["range"])
             group = Group(
-                str(record["task"]),
+                record["task"],
                 stage,
-                str(record.get("interface", "identity")),
+                record.get("interface", "identity"),
                 reward["kind"],
                 (low, high),
                 rollouts,
@@ -199,7 +199,7 @@ class Group:
                 raise ValueError(f"a reward of {rollout.reward} lies outside its range [{low}, {high}]")
             if group.reward == "value":
                 _check_value(rollout, low, high)
-        for name in ("interface", "lineage"):
+        for name in ("task", "interface", "lineage"):
             if not isinstance(record.get(name, ""), str):
                 raise ValueError(f"{name} is {record[name]!r}; it must be a name")
         if not rollouts:

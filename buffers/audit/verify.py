@@ -18,7 +18,7 @@ from rods.buffers.folds.observations import ClosedStep, Observations
 from rods.buffers.folds.pool import initial
 from rods.buffers.log.authentic import VARIABLE, authenticating, forged
 from rods.buffers.log.parts import last_of, segments
-from rods.buffers.log.record_bytes import KEYS, KINDS, LOST, Record, record_id
+from rods.buffers.log.record_bytes import KEYS, KINDS, LOST, Record, group_of, record_id
 from rods.buffers.log.tail import Tail, read, read_raw
 from rods.buffers.run import runfolder
 from rods.buffers.run.creation import damaged
@@ -178,7 +178,7 @@ def _differs(run: Run, task: OpenTask, step: ClosedStep, group: Group, rollout: 
 
 
 def _check_records(path: Path, findings: Findings) -> None:
-    """Checksums and seqs are checked by reading; here ids, and that groups are whole."""
+    """Checksums, seqs and shapes are checked by reading; here ids, that groups are whole, and what rollouts earned."""
     raw = lost = counted = 0
     for record in read_raw(path):
         raw += 1
@@ -194,6 +194,12 @@ def _check_records(path: Path, findings: Findings) -> None:
         said = record[counts] if counts else len(members)
         if said != len(members):
             findings.problem(path.name, f"record {record['seq']} closes {len(members)} records, not {said}")
+        for member in members:
+            try:
+                if member["kind"] == "group":
+                    group_of(member)
+            except CorruptLogError as error:
+                findings.problem(path.name, str(error))
     findings.count("records", raw)
     if void := raw - counted - lost:
         findings.notes.append(f"{path.name}: {void} records of groups that were never closed (void)")

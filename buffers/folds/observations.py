@@ -16,7 +16,7 @@ import orjson
 
 from rods.buffers.folds.snapshots import Snapshots
 from rods.buffers.log.parts import last_record, segments
-from rods.buffers.log.record_bytes import Record, is_record, parsed, read_line
+from rods.buffers.log.record_bytes import Record, believed, group_of, is_record, misfit, parsed, read_line
 from rods.buffers.log.tail import BLOCK, Tail
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS
@@ -61,7 +61,7 @@ class ClosedStep:
 
     @property
     def groups(self) -> list[Group]:
-        return [Group.from_json(record) for record in self.records]
+        return [group_of(record) for record in self.records]
 
 
 class AttemptHistory:
@@ -184,10 +184,13 @@ class Observations:
             elif record["kind"] == "update" and self.lineage.counts(record):
                 self.update = record
             elif record["kind"] == "step" and self.lineage.counts(record):
+                if record["step"] > record["seq"]:  # each took a record at least
+                    raise misfit(OBSERVATIONS, record, "its step is beyond what the log can hold")
                 closed = ClosedStep(record, groups)
-                self.tracker.apply(groups, closed.counts(self.tracker.zones))
-                for fold in self.folds.values():
-                    fold.apply(record["step"], groups)
+                with believed(groups):
+                    self.tracker.apply(groups, closed.counts(self.tracker.zones))
+                    for fold in self.folds.values():
+                        fold.apply(record["step"], groups)
                 self.last_step = record["step"]
                 self._digests += NO_DIGEST * (self.last_step - 1 - len(self._digests) // DIGEST)  # lost to damage
                 self._digests += bytes.fromhex(record["digest"])

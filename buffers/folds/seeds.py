@@ -40,8 +40,8 @@ class Seeds:
     def watermark(self) -> int:
         """In lockstep: the last step such that every step up to it is considered and every pick finished. Steps are
         considered one after the other there; one whose record damage took will not be considered again."""
-        while self._watermark < self.last_considered and self._watermark + 1 not in self._open:
-            self._watermark += 1
+        before = (step - 1 for step in self._open if step > self._watermark)
+        self._watermark = max(self._watermark, min([self.last_considered, *before]))
         return self._watermark
 
     def done(self, step: int) -> bool:

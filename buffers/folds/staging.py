@@ -29,6 +29,13 @@ class Candidate:
         """The task as JSON, not yet believed; read from the log. Raises KeyError, CorruptLogError."""
         return self._log[self.seq]["task"]
 
+    @property
+    def task(self) -> AnyTask | None:
+        """The same as a task; None where it is none, and a merge will refuse it."""
+        with suppress(ValueError):
+            return AnyTask.from_json(self.content)
+        return None
+
 
 class Staging:
     """Follows the expanded log. Its length is the number of variants that wait."""

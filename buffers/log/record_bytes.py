@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -10,10 +10,12 @@ from zlib import crc32
 
 import orjson
 
+from rods.buffers.log.shapes import Fault, fault_of
 from rods.canonical import content_id
 from rods.errors import CorruptLogError, UserError
 from rods.extension import extensions
 from rods.files import LINE
+from rods.observations import Group
 
 Record = dict[str, Any]
 END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
@@ -22,6 +24,12 @@ TRAILER = len(b',"crc":"00000000"}')
 KINDS = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text(encoding="utf-8"))
 KEYS: dict[str, tuple[str, ...]] = {kind: tuple(told["key"]) for kind, told in KINDS.items()}
 KEYS |= {kind: key for extension in extensions() for kind, key in extension.record_keys.items()}
+SHAPES = tomllib.loads(Path(__file__).with_name("shapes.toml").read_text(encoding="utf-8"))
+for _extension in extensions():
+    SHAPES |= _extension.record_shapes
+    SHAPES["step"] |= {f"{name}?": shape for name, shape in _extension.step_fields.items()}
+    SHAPES["epoch"] |= {f"{name}?": shape for name, shape in _extension.epoch_fields.items()}
+FAULTS: dict[str, Fault] = {kind: fault_of(shape) for kind, shape in SHAPES.items()}
 CLOSED_BY: dict[str, str] = {kind: told["closed_by"] for kind, told in KINDS.items() if "closed_by" in told}
 CLOSING = frozenset(CLOSED_BY.values())
 # stands for a record that damage took (rods.buffers.audit.repair), perhaps one of a group; folds pass over it
@@ -82,6 +90,32 @@ class Damage(CorruptLogError):
         )
 
 
+def misfit(log: str, record: Record, why: str) -> CorruptLogError:
+    """For a record of `log` that has the right fields and still cannot be what a writer has written."""
+    where, remedy = f"{log}, record {record['seq']}", "restore the run folder from a copy"
+    return CorruptLogError(f"{record['kind']} does not fit what came before: {why}", where=where, remedy=remedy)
+
+
+def group_of(record: Record) -> Group:
+    """What a `group` record says. Raises CorruptLogError where no trainer reports that."""
+    try:
+        return Group.from_json(record)
+    except ValueError as error:
+        raise misfit("observations.jsonl", record, str(error)) from error
+
+
+@contextmanager
+def believed(groups: Iterable[Record]) -> Iterator[None]:
+    """For what reads records of groups as they are, since there are many: where it fails, each is held to what a
+    trainer reports. Raises CorruptLogError for the first that is none, else what it failed with."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError):
+        for record in groups:
+            group_of(record)
+        raise
+
+
 def parsed(text: bytes, part: Path, offset: int) -> Record:
     """The record in `text`, a line without its newline that stands in `part` at `offset`. Raises Damage."""
     if not is_record(text):
@@ -95,8 +129,10 @@ def parsed(text: bytes, part: Path, offset: int) -> Record:
 def checked(content: Any) -> Record:
     """`content`, parsed from a line whose checksum matches. Raises ValueError where no writer has written that."""
     kind = content.get("kind") if isinstance(content, dict) else None
-    if not isinstance(kind, str) or type(content.get("seq")) is not int or (kind in CLOSING and "first" not in content):
+    if not isinstance(kind, str) or type(content.get("seq")) is not int:
         raise ValueError("no record, though its checksum matches")
+    if (fault := FAULTS.get(kind)) is not None and (what := fault(content)):
+        raise ValueError(f"{kind}{what}, though its checksum matches")
     known: Record = content
     return known
 

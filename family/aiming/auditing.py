@@ -11,12 +11,12 @@ from typing import Any
 
 from rods.analysis.profile import isomorphic, profile
 from rods.buffers.audit.rederivation import Findings
+from rods.buffers.log.record_bytes import group_of
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
 from rods.family.aiming.operators import faults
 from rods.family.aiming.picking import Directions
-from rods.observations import Group
 from rods.rules.selection import reads_windows, signals
 from rods.tasks import AnyTask, Task
 
@@ -70,7 +70,7 @@ def _means(run: Run) -> Mapping[tuple[int, str], set[float]] | None:
         return None
     means = defaultdict[tuple[int, str], set[float]](set)
     for closing, records in Tail(run.path / runfolder.OBSERVATIONS, strict=True).groups():
-        groups = (Group.from_json(record) for record in records if record["kind"] == "group")
+        groups = (group_of(record) for record in records if record["kind"] == "group")
         for signal in signals(groups, run.config.selection):
             if signal.moments is not None:
                 means[closing["step"], signal.task].add(signal.moments.mean)

@@ -6,6 +6,9 @@ from typing import Any
 from rods.extension import DaemonWork, EpochNotes, Extension, StepFold
 from rods.family.feedback.settings import DROPPED, FEEDBACK, Feedback, FeedbackStage, by_agents, mines
 
+FAILURE = {"failure": "text"}
+NAMES = dict.fromkeys(("environment", "tool", "pattern"), "text")
+
 
 def _failures(value: Any) -> None:
     from rods.family.feedback.failures import check_failures
@@ -24,7 +27,15 @@ class AgentsFeedback(Extension):
         **dict.fromkeys(("approved", "given_up", "dropped"), ("failure",)),
     }
     rollout_fields = {"failures": _failures}
-    epoch_fields = ("feedback",)
+    record_shapes = {
+        "asked": {"number": "count", **FAILURE, **NAMES},
+        "unanswered": {"number": "count", "why": "text", **FAILURE},
+        "objected": {"number": "count", "by": "text", "why": "text", "text": "text", **FAILURE},
+        "approved": {"number": "count", "text": "text", "remedy": {"tool": "text"}, "judge": "object", **FAILURE},
+        "given_up": {"why": "text", **FAILURE, **NAMES},
+        "dropped": {"why": "text", **FAILURE},
+    }
+    epoch_fields = {"feedback": {"approved": "count", "dropped": "count", "texts": "count", "version": "text"}}
     verbs = {
         "feedback list": ("verbs:list_cases", "List the failures that agents were asked about, and what was approved."),
         "feedback show": ("verbs:show", "Show everything on record about one of them."),

@@ -10,7 +10,7 @@ from rods.family.seal.settings import SEAL, SealCurriculum, SealStage
 class Seal(Extension):
     name = "seal"
     interfaces = frozenset(SEAL)
-    step_fields = ("evolved",)
+    step_fields = {"evolved": {"component": "text", "shown": "flag", "share": "number", "labels": "count"}}
     stage, curriculum = SealStage, SealCurriculum
 
     def fold(self, config: Any) -> StepFold:

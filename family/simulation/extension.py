@@ -18,6 +18,7 @@ class Simulation(Extension):
     licences = {"repository": "Apache-2.0"}
     logs = (DRAWN,)
     record_keys = {"drawn": ("step", "slot", "difficulty")}
+    record_shapes = {"drawn": {**dict.fromkeys(("step", "slot", "difficulty"), "count"), "task": {"id": "text"}}}
     verbs = {"data draw": ("verbs:draw_file", "Draw tasks over the tools of a repository.")}
 
     def fold(self, config: Any) -> StepFold | None:

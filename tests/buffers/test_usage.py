@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from rods.buffers.log.record_bytes import record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.runfolder import expanded_segment
@@ -18,6 +17,7 @@ from rods.buffers.run.runfolder import usage as log_name
 from rods.buffers.usage import UsageLog, costs, covered
 from rods.errors import InfrastructureError, RefusedError
 from rods.llm import Usage
+from tests.records import filled
 
 
 def usage(stage: str = "plan", requests: int = 1) -> Usage:
@@ -63,7 +63,7 @@ async def test_a_write_that_failed_is_not_swallowed(tmp_path: Path, monkeypatch:
 
 def call(number: int, stage: str, account: str, **fields: Any) -> dict[str, Any]:
     facts = {"outcome": "stop", "backbone": "a", "tokens_in": 100, "tokens_out": 10, "seconds": 2.0, "time": 100.0}
-    return record("call", process="daemon", number=number, stage=stage, account=account, **{**facts, **fields})
+    return filled("call", process="daemon", number=number, stage=stage, account=account, **{**facts, **fields})
 
 
 def test_failures_are_paid_by_the_variants_that_were_accepted(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_failures_are_paid_by_the_variants_that_were_accepted(tmp_path: Path) ->
     ]
     for name, records in (
         (log_name("daemon"), calls),
-        (expanded_segment(0), [record("expanded", pick="1-a", index=0)]),
+        (expanded_segment(0), [filled("expanded", pick="1-a", index=0)]),
     ):
         with closing(LogWriter(tmp_path / name)) as log:
             log.append(records)

@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from rods.buffers.log.record_bytes import Damage, line, record
+from rods.buffers.log.record_bytes import Damage, line
 from rods.buffers.log.tail import Tail, read
 from rods.errors import UserError
 from rods.files import BULK, DOCUMENT, LINE, bounded_lines, read_regular, unpacked_lines
 from tests.console.test_malformed import call
 from tests.faults.forge import Forge
+from tests.records import filled
 
 ROOT = Path(__file__).parents[2]
 MEMORY = 1 << 30  # bytes that a verb may take beside what it has when it starts
@@ -133,7 +134,7 @@ def test_a_bomb_costs_a_line(finished_run: Path, forge: Forge, tmp_path: Path, k
 
 def test_a_log_line_is_bounded_for_reader_and_writer(tmp_path: Path) -> None:
     log = tmp_path / "a.jsonl"
-    whole = line(1, record("extended", number=1))
+    whole = line(1, filled("extended", number=1))
     log.write_bytes(whole)
     with log.open("ab") as file:
         file.truncate(HUGE)
@@ -142,7 +143,7 @@ def test_a_log_line_is_bounded_for_reader_and_writer(tmp_path: Path) -> None:
     with pytest.raises(Damage, match="more than 64 MiB"):
         Tail(log).poll()
     with pytest.raises(UserError, match="longer than a line of a log"):
-        line(1, record("extended", number=1, text="x" * LINE))
+        line(1, filled("extended", number=1, text="x" * LINE))
 
 
 def test_lines_and_documents_are_bounded(tmp_path: Path) -> None:

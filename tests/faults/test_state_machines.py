@@ -38,6 +38,7 @@ from rods.rules.retirement import TOO_HARD
 from rods.tasks import Task
 from tests.buffers.merging.test_merge_model import Model
 from tests.buffers.world import BATCH, SyncDaemonLog, generation_of, group, make_run, retired, variants
+from tests.records import filled
 
 FULL = bool(os.environ.get("RODS_FULL"))
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a disk's fsyncs would take most of the time
@@ -67,7 +68,7 @@ class LogMachine(RuleBasedStateMachine):
         return self.number
 
     def members(self, count: int) -> list[dict[str, Any]]:
-        return [record("group", attempt=1, step=1, index=self.next()) for _ in range(count)]
+        return [filled("group", attempt=1, step=1, index=self.next()) for _ in range(count)]
 
     @rule()
     def append(self) -> None:
@@ -78,7 +79,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(count=st.integers(0, 4))
     def append_group(self, count: int) -> None:
         first = self.number + 1
-        self.writer.append_group(self.members(count), record("step", attempt=1, step=self.next()))
+        self.writer.append_group(self.members(count), filled("step", attempt=1, step=self.next()))
         self.counted += range(first, self.number + 1)
         self.whole += count + 1
 
@@ -86,7 +87,7 @@ class LogMachine(RuleBasedStateMachine):
     def be_killed(self, count: int, cut: int) -> None:
         """In the middle of writing a group: any number of its bytes have arrived."""
         members = self.members(count)
-        closing = {**record("step", attempt=1, step=self.next()), "first": self.writer.seq + 1}
+        closing = {**filled("step", attempt=1, step=self.next()), "first": self.writer.seq + 1}
         data = b"".join(line(self.writer.seq + 1 + place, one) for place, one in enumerate([*members, closing]))
         data = data[: cut % len(data)]
         with self.path.open("ab") as file:
@@ -264,7 +265,7 @@ class RunMachine(RuleBasedStateMachine):
     @rule(torn=st.integers(0, 5_000))
     def kill_daemon(self, torn: int) -> None:
         self.daemon.close()
-        leave_torn(self.run.path / SEEDS, record("picked", step=9_999, task="t"), torn)
+        leave_torn(self.run.path / SEEDS, filled("picked", step=9_999, task="t"), torn)
         self.daemon = SyncDaemonLog(self.run)
         assert not self.daemon.state.unfinished  # all variants were written: such picks are finished at a start
 

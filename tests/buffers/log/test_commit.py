@@ -14,14 +14,15 @@ from pathlib import Path
 import pytest
 
 from rods.buffers.log.parts import segments
-from rods.buffers.log.record_bytes import Record, record
+from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import SLOW, GroupCommit, LogWriter
 from rods.errors import RefusedError, UserError
+from tests.records import filled
 
 
 def call(process: str, number: int) -> Record:
-    return record("call", process=process, number=number)
+    return filled("call", process=process, number=number)
 
 
 def opened(path: Path, part_bytes: int = 0) -> tuple[LogWriter, GroupCommit]:
@@ -123,9 +124,9 @@ async def test_records_of_another_process_are_noticed(tmp_path: Path) -> None:
 async def test_groups_and_single_records_share_a_log_that_is_cut_into_parts(tmp_path: Path) -> None:
     _, log = opened(tmp_path / "x.jsonl", part_bytes=300)
     for step in range(1, 7):
-        picks = [record("picked", step=step, task=str(place)) for place in range(3)]
-        group = log.append_group(picks, record("considered", step=step))
-        await asyncio.gather(group, *(log.append(record("finished", pick=f"{step}-{place}")) for place in range(3)))
+        picks = [filled("picked", step=step, task=str(place)) for place in range(3)]
+        group = log.append_group(picks, filled("considered", step=step))
+        await asyncio.gather(group, *(log.append(filled("finished", pick=f"{step}-{place}")) for place in range(3)))
     log.close()
     found = list(read(tmp_path / "x.jsonl"))
     assert [one["seq"] for one in found] == list(range(1, 43))

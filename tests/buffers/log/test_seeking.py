@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from rods.buffers.log.parts import Lookup, segments
-from rods.buffers.log.record_bytes import line, record
+from rods.buffers.log.record_bytes import line
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.runfolder import EXPANDED, expanded_segment
 from rods.errors import CorruptLogError
+from tests.records import filled
 
 
 def written(folder: Path, count: int) -> Path:
@@ -20,7 +21,7 @@ def written(folder: Path, count: int) -> Path:
         writer = LogWriter(folder / expanded_segment(epoch), log=log, part_bytes=100_000)
         while seq < count * (epoch + 1) // 5:
             seq += 1
-            writer.append([record("expanded", pick=f"p{seq}", index=0, text="x" * (seq * 37 % 900))])
+            writer.append([filled("expanded", pick=f"p{seq}", index=0, text="x" * (seq * 37 % 900))])
         writer.close()
         (folder / expanded_segment(epoch + 1)).touch()
     return log
@@ -44,7 +45,7 @@ def test_a_lookup_follows_a_log_that_is_cut_and_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     writer, lookup = LogWriter(path), Lookup(path)
     for seq in range(1, 40):
-        writer.append([record("expanded", pick=f"p{seq}", index=0)])
+        writer.append([filled("expanded", pick=f"p{seq}", index=0)])
         if seq % 7 == 0:
             writer.rotate()
         assert [lookup[one]["pick"] for one in (seq, 1, max(1, seq - 3))] == [f"p{seq}", "p1", f"p{max(1, seq - 3)}"]
@@ -53,8 +54,8 @@ def test_a_lookup_follows_a_log_that_is_cut_and_goes_on(tmp_path: Path) -> None:
 
 def test_what_was_lost_is_not_found_and_damage_is_no_answer(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    lines = [line(seq, record("expanded", pick=f"p{seq}", index=0)) for seq in (1, 2, 3)]
-    lines[1] = line(2, {"kind": "lost"})
+    lines = [line(seq, filled("expanded", pick=f"p{seq}", index=0)) for seq in (1, 2, 3)]
+    lines[1] = line(2, {"kind": "lost", "log": "log.jsonl", "number": 2})
     path.write_bytes(b"".join(lines))
     assert Lookup(path)[3]["pick"] == "p3"
     with pytest.raises(KeyError):

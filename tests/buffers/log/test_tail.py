@@ -17,6 +17,7 @@ from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.runfolder import EXPANDED, expanded_segment
 from rods.errors import CorruptLogError, UserError
 from tests.buffers.log.test_writer import step, write_steps
+from tests.records import filled
 
 
 def test_a_tail_sees_a_group_only_once_it_is_closed(tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ def test_parts_of_one_log_named_by_epoch_are_read_as_one(tmp_path: Path) -> None
             continue  # opened and left empty: the daemon was killed
         for _ in range(2):
             seq += 1
-            writer.append([record("expanded", pick=f"p{seq}", index=0)])
+            writer.append([filled("expanded", pick=f"p{seq}", index=0)])
         seen += [found["seq"] for found in tail.poll()]
     assert seen == list(range(1, 9))
     assert [found["seq"] for found in read(tmp_path / EXPANDED)] == seen
@@ -115,7 +116,7 @@ def test_what_a_tail_has_left_behind_is_not_looked_at_again(tmp_path: Path) -> N
     tail = Tail(tmp_path / EXPANDED)
     for epoch in range(12):
         writer = LogWriter(tmp_path / expanded_segment(epoch), log=tmp_path / EXPANDED)
-        writer.append([record("expanded", pick=f"{epoch}-a", index=0)])
+        writer.append([filled("expanded", pick=f"{epoch}-a", index=0)])
         writer.close()
         assert [part.name for part in tail._remaining()][-1:] == [expanded_segment(epoch)]
         assert len(tail._remaining()) <= 2  # the part at the position, and the new one
@@ -143,16 +144,16 @@ def test_who_knows_the_epoch_finds_the_next_part_by_its_number(tmp_path: Path, m
     tail, listed = Tail(tmp_path / EXPANDED, newest=lambda: newest), listings(monkeypatch)
     for epoch in (0, 3, 4, 20):
         with closing(LogWriter(tmp_path / expanded_segment(epoch), log=tmp_path / EXPANDED)) as writer:
-            writer.append([record("expanded", pick=f"{epoch}-a", index=0)])
+            writer.append([filled("expanded", pick=f"{epoch}-a", index=0)])
             newest = epoch
             assert len(tail.poll()) == 1
             listed.clear()
-            writer.append([record("expanded", pick=f"{epoch}-b", index=0)])
+            writer.append([filled("expanded", pick=f"{epoch}-b", index=0)])
             newest = epoch + PROBED
             assert len(tail.poll()) == 1 and tail.poll() == []
             assert not listed
             writer.rotate()
-            writer.append([record("expanded", pick=f"{epoch}-c", index=0)])
+            writer.append([filled("expanded", pick=f"{epoch}-c", index=0)])
             assert len(tail.poll()) == 1
     newest = 21 + PROBED  # too many to ask for each
     listed.clear()
@@ -173,7 +174,7 @@ def test_a_log_that_is_not_there_is_looked_for_by_its_name(tmp_path: Path, monke
 def test_a_missing_part_is_not_jumped_over(tmp_path: Path) -> None:
     paths = [tmp_path / expanded_segment(epoch) for epoch in (0, 1, 2)]
     for number, path in enumerate(paths):
-        LogWriter(path, log=tmp_path / EXPANDED).append([record("expanded", pick=f"p{number}", index=0)])
+        LogWriter(path, log=tmp_path / EXPANDED).append([filled("expanded", pick=f"p{number}", index=0)])
     hidden = paths[1].read_bytes()
     paths[1].unlink()
     tail = Tail(tmp_path / EXPANDED)

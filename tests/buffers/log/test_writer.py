@@ -20,11 +20,12 @@ from rods.buffers.log.record_bytes import record
 from rods.buffers.log.tail import read, read_raw
 from rods.buffers.log.writer import LogWriter
 from rods.errors import CorruptLogError, InfrastructureError, RefusedError, RodsError, UserError
+from tests.records import filled
 
 
 def step(number: int, groups: int = 2, attempt: int = 1) -> tuple[list[dict], dict]:
-    members = [record("group", attempt=attempt, step=number, index=index, task=f"t{index}") for index in range(groups)]
-    return members, record("step", attempt=attempt, step=number, groups=groups)
+    members = [filled("group", attempt=attempt, step=number, index=index, task=f"t{index}") for index in range(groups)]
+    return members, filled("step", attempt=attempt, step=number, groups=groups)
 
 
 def write_steps(path: Path, *numbers: int) -> LogWriter:
@@ -287,6 +288,7 @@ from collections.abc import Callable
 from pathlib import Path
 from rods.buffers.log.writer import LogWriter
 from tests.buffers.log.test_writer import step
+from tests.records import filled
 writer = LogWriter(Path(sys.argv[1]))
 for number in range(1, 10**6):
     writer.append_group(*step(number, groups=40))

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from rods.buffers.log.record_bytes import record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.runfolder import MANIFEST, REJECTED, usage
 from rods.console.dash.page_file import export_page
@@ -24,6 +23,7 @@ from tests.console.dash.browser import browser
 from tests.console.dash.conftest import served
 from tests.console.test_verbs import said_json
 from tests.daemon.runs import until
+from tests.records import filled
 from tests.rods.test_open_tasks import DRAWN
 from tests.trainer.runs import write_config
 
@@ -189,10 +189,10 @@ async def test_text_is_shown_and_cannot_act(finished_run: Path, tmp_path: Path) 
     traces.mkdir(exist_ok=True)
     with closing(LogWriter(folder / REJECTED)) as log:
         said = {"stage": "judge", "error": "leaks", "evidence": HOSTILE, "raw": HOSTILE + "x" * 2**20}
-        log.append([record("rejected", pick=f"1-{task}", index=9, attempt=9, time=1.0, **said)])
+        log.append([filled("rejected", pick=f"1-{task}", index=9, attempt=9, time=1.0, **said)])
     with closing(LogWriter(folder / usage("daemon"))) as log:
         cost = {"tokens_in": 1, "tokens_out": 1, "seconds": 1.0, "outcome": "stop", "account": "", "time": 1.0}
-        log.append([record("call", process="daemon", number=1, backbone=HOSTILE, stage=HOSTILE, **cost)])
+        log.append([filled("call", process="daemon", number=1, backbone=HOSTILE, stage=HOSTILE, **cost)])
     (traces / "step_00000014.a1.jsonl.gz").write_bytes(gzip.compress(json.dumps(trace).encode() + b"\n"))
     with (folder / "logs" / "trainer.jsonl").open("a") as events:
         events.write(

@@ -42,6 +42,7 @@ from tests.console.conftest import rods
 from tests.console.test_report import seeds
 from tests.console.test_verbs import said_json
 from tests.daemon.runs import until
+from tests.records import filled
 from tests.trainer.runs import command, write_config
 
 
@@ -234,7 +235,7 @@ def test_calls_of_models_are_added_up_by_process_endpoint_and_stage(run_copy: Pa
             for number in range(20):
                 outcome = "failed" if number == 7 else "stop"
                 spent = {"seconds": 30.0 if number > 17 else 0.5, "outcome": outcome, "stage": stage}
-                log.append([record("call", process=process, number=number, **fields, **spent)])
+                log.append([filled("call", process=process, number=number, **fields, **spent)])
     costs = ask(run_copy, "status")["costs"]
     assert costs == {"calls": 40, "failed": 2, "tokens_in": 4000, "tokens_out": 400, "seconds": 138.0}
     calls = ask(run_copy, "models")["calls"]

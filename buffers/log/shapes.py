@@ -1,0 +1,92 @@
+"""What the fields of records hold (shapes.toml): a record that says another thing was written by nobody here.
+
+A shape is the name of a type (`text`, `count`: a whole number from 0 on, `positive`: from 1 on, `number`, `flag`,
+`object`, `list`, `id`, `end`: of a rollout; `count?`: or null); a table of shapes by field (`step?` may be missing, and
+what it does not name is not looked at); `{"*" = shape}` for all values of an object; `[shape]` for all items of a list.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rods.canonical import ID_DIGITS
+from rods.faults import ENDS
+
+Fault = Callable[[Any], str]  # what is wrong with a value, where; empty for nothing
+
+LARGEST = 1 << 53  # what every reader of JSON takes for a whole number
+TYPES: dict[str, tuple[type, ...]] = {
+    "count": (int,),
+    "positive": (int,),
+    "number": (int, float),
+    "flag": (bool,),
+    "object": (dict,),
+    "list": (list,),
+}
+TESTS: dict[str, Callable[[Any], Any]] = {
+    "count": range(LARGEST).__contains__,
+    "positive": range(1, LARGEST).__contains__,
+    "end": frozenset(ENDS).__contains__,
+    "id": re.compile(f"[0-9a-f]{{{ID_DIGITS}}}").fullmatch,
+}
+
+
+def fault_of(shape: Any) -> Fault:
+    """What looks for faults in values that ought to have this shape."""
+    if isinstance(shape, str):
+        return _of_word(shape)
+    if isinstance(shape, list):
+        return _of_items(fault_of(shape[0]))
+    if "*" in shape:
+        return _of_values(fault_of(shape["*"]))
+    return _of_fields(shape)
+
+
+def _of_word(name: str) -> Fault:
+    word = name.removesuffix("?")
+    types = frozenset({*TYPES.get(word, (str,)), *({type(None)} if word != name else ())})  # a bool is no number
+    test = TESTS.get(word)
+
+    def fault(value: Any) -> str:
+        sound = type(value) in types and (test is None or value is None or test(value))
+        return "" if sound else f" is no {word}"
+
+    return fault
+
+
+def _of_items(item: Fault) -> Fault:
+    def fault(value: Any) -> str:
+        if type(value) is not list:
+            return " is no list"
+        for place, each in enumerate(value):
+            if what := item(each):
+                return f"[{place}]{what}"
+        return ""
+
+    return fault
+
+
+def _of_values(item: Fault) -> Fault:
+    def fault(value: Any) -> str:
+        if type(value) is not dict:
+            return " is no object"
+        return next((f".{name}{what}" for name, each in value.items() if (what := item(each))), "")
+
+    return fault
+
+
+def _of_fields(shapes: Mapping[str, Any]) -> Fault:
+    fields = [(name.removesuffix("?"), fault_of(shape), name.endswith("?")) for name, shape in shapes.items()]
+
+    def fault(value: Any) -> str:
+        if type(value) is not dict:
+            return " is no object"
+        for name, of, optional in fields:
+            if name in value:
+                if what := of(value[name]):
+                    return f".{name}{what}"
+            elif not optional:
+                return f".{name} is missing"
+        return ""
+
+    return fault
