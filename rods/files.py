@@ -5,6 +5,7 @@ import errno
 import gzip
 import os
 import re
+import shutil
 import stat
 import tomllib
 import zlib
@@ -58,6 +59,20 @@ def explained(what: str, where: Path | str, remedy: str) -> Iterator[None]:
             raise
         why = (told and told[1]) or getattr(error, "strerror", "") or "the disk is full, or it fails"
         raise UserError(f"{what} ({why})", where=str(where), remedy=remedy) from error
+
+
+@contextmanager
+def made_whole(folder: Path) -> Iterator[Path]:
+    """A new folder, to be filled, which then takes the name of `folder`, where nothing or an empty one may be. Where
+    filling it fails, nothing is left of it."""
+    part = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)  # what a kill has left
+    try:
+        part.mkdir(parents=True)
+        yield part
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def read_toml(path: Path, what: str = "cannot read", remedy: str = "check the path") -> dict[str, Any]:

@@ -16,6 +16,7 @@ from transformers.utils import logging as transformers_logging
 from rods.episode.engine import Message
 from rods.errors import UserError
 from rods.trainer.plan import no_model
+from rods.trainer.weight_files import check_texts
 
 transformers_logging.disable_progress_bar()
 DUMMY = (Message("user", "a"), Message("assistant", "b"))
@@ -79,6 +80,7 @@ class Chat:
 
 def _loaded(what: str, kind: Any, folder: Path, **options: Any) -> Any:
     try:
+        check_texts(folder)
         return kind.from_pretrained(folder, local_files_only=True, **options)
     except (OSError, ValueError, KeyError) as error:
         raise UserError(

@@ -21,7 +21,7 @@ from torch.optim import Optimizer
 
 from rods.config import Config
 from rods.errors import UserError
-from rods.trainer.weight_files import load_tensors
+from rods.trainer.weight_files import check_archive, load_tensors
 
 OPTIMIZER, PARTITIONS = "optimizer.pt", "deepspeed"
 TAG = "state"  # DeepSpeed's name for what it writes into PARTITIONS
@@ -89,6 +89,8 @@ class Shards:
     def load_optimizer(self, folder: Path) -> None:
         """Restores what `save_optimizer` wrote. Raises OSError, RuntimeError or ValueError when it does not fit."""
         if self.kind == "deepspeed":
+            for part in sorted((folder / PARTITIONS).rglob("*.pt")):
+                check_archive(part)
             path, _ = self.wrapped().load_checkpoint(str(folder / PARTITIONS), tag=TAG, load_lr_scheduler_states=False)
             if path is None:
                 raise RuntimeError("nothing of DeepSpeed's is there; it was written by another kind of start")

@@ -12,8 +12,11 @@ from zipfile import BadZipFile, ZipFile
 
 import torch
 
+from rods.errors import UserError
 from rods.files import open_regular
 
+WEIGHTS = frozenset({".safetensors", ".pt", ".bin"})
+TEXT = 128 << 20  # bytes; the largest tokenizers have a quarter of that
 ADAPTER = "adapter.pt"  # no .safetensors: servers load all of those in a folder
 
 
@@ -41,6 +44,7 @@ def save_plain(model: Any, folder: Path, dtype: torch.dtype | None = None) -> No
 def load_plain(model: Any, folder: Path) -> None:
     """Restores what `save_plain` wrote, unrounded, in place, so that an optimizer keeps its parameters. Raises OSError,
     RuntimeError, ValueError for files that lack a weight, have one too many, or one of another shape."""
+    check_texts(folder)
     options = {"dtype": model.dtype, "output_loading_info": True, "ignore_mismatched_sizes": True}
     with _unpartitioned():
         written, info = type(model).from_pretrained(folder, local_files_only=True, **options)
@@ -108,8 +112,14 @@ def load_adapter(model: Any, folder: Path) -> bool:
 
 
 def load_tensors(path: Path, *, mapped: bool = False) -> Any:
-    """What torch.save wrote there. Raises OSError, UserError, and RuntimeError for another file and for an archive that
-    would unpack to more than it is: torch compresses nothing, and a megabyte may hold a gigabyte."""
+    """What torch.save wrote there. Raises as `check_archive`."""
+    check_archive(path)
+    return torch.load(path, weights_only=True, mmap=mapped)
+
+
+def check_archive(path: Path) -> None:
+    """Raises OSError, UserError, and RuntimeError for what is no file of torch and for an archive that would unpack to
+    more than it is: torch compresses nothing, and a megabyte may hold a gigabyte."""
     try:
         with open_regular(path) as file, ZipFile(file) as archive:
             members = archive.infolist()
@@ -117,7 +127,15 @@ def load_tensors(path: Path, *, mapped: bool = False) -> Any:
         raise RuntimeError(f"{path.name} is no file of torch") from error
     if sum(member.file_size for member in members) > path.stat().st_size:
         raise RuntimeError(f"{path.name} would unpack to more than it is")
-    return torch.load(path, weights_only=True, mmap=mapped)
+
+
+def check_texts(folder: Path) -> None:
+    """Raises UserError where `folder` holds a file beside weights that is larger than what transformers reads at once
+    may be: configs, tokenizers and templates, which it parses whole."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix not in WEIGHTS and path.is_file() and path.stat().st_size > TEXT:
+            remedy = "no tokenizer or config is that large: put the model's own file there"
+            raise UserError(f"is a file of more than {TEXT >> 20} MiB", where=str(path), remedy=remedy)
 
 
 def _learnt(name: str) -> bool:

@@ -23,7 +23,7 @@ from rods.console.output import RunFolder, print_result
 from rods.environments import registry
 from rods.errors import RefusedError, UserError
 from rods.extension import extensions
-from rods.files import unpacked_lines
+from rods.files import made_whole, unpacked_lines
 from rods.functions import named_function
 
 Row = dict[str, Any]
@@ -49,14 +49,14 @@ def export(
         raise UserError(f"{format!r} is no known format", where="--format", remedy=f"use {', '.join(known)}")
     tables = _Tables(Run.open(run))
     counts: Mapping[str, int]
-    if format in own:
-        write_own = named_function(own[format], where=f"--format {format}")
-        counts = write_own([tables.state.task(task) for task in tables.state.active], folder)
-    else:
-        folder.mkdir(parents=True, exist_ok=True)
-        counts = {name: _write(folder / f"{name}.jsonl", getattr(tables, name)()) for name in TABLES}
-        (folder / "README.md").write_text(_card(tables, counts), encoding="utf-8")
-        bring(tables.run.named(), [tables.run.path], folder)
+    with made_whole(folder.absolute()) as part:
+        if format in own:
+            write_own = named_function(own[format], where=f"--format {format}")
+            counts = write_own([tables.state.task(task) for task in tables.state.active], part)
+        else:
+            counts = {name: _write(part / f"{name}.jsonl", getattr(tables, name)()) for name in TABLES}
+            (part / "README.md").write_text(_card(tables, counts), encoding="utf-8")
+            bring(tables.run.named(), [tables.run.path], part)
     text = f"{folder}: {', '.join(f'{count} {name}' for name, count in counts.items())}"
     print_result(as_json, {"folder": folder, "format": format, "rows": counts}, text)
 

@@ -42,7 +42,7 @@ from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.errors import UserError, say
 from rods.extension import extensions
-from rods.files import explained, read_regular
+from rods.files import explained, made_whole, read_regular
 from rods.gates.reference_policy import ReferencePolicy
 from rods.players import Players
 from rods.tasks import AnyTask, OpenTask, Task
@@ -158,14 +158,9 @@ def _train(
         bf16=engine.bf16,
         micro_batch=config.operation.micro_batch,
     )
-    part = out.with_name(f"{out.name}.part")
-    try:
-        with explained("cannot write the policy", out, remedy):
-            model.save_pretrained(part)
-            chat.tokenizer.save_pretrained(part)
-            part.rename(out)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)  # half of it is of no use
+    with explained("cannot write the policy", out, remedy), made_whole(out) as part:
+        model.save_pretrained(part)
+        chat.tokenizer.save_pretrained(part)
 
 
 def _exported(task: AnyTask, trace: Trace, rounds: bool) -> Iterator[dict[str, Any]]:

@@ -175,6 +175,18 @@ def test_a_tokenizer_without_a_chat_template_is_a_message(tmp_path: Path) -> Non
     assert all(word in complaint(done) for word in (str(model), "no chat template", "instruction-tuned"))
 
 
+def test_a_tokenizer_of_gigabytes_is_a_message(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    model = tmp_path / "model"
+    model.mkdir()
+    with (model / "tokenizer.json").open("wb") as file:
+        file.truncate(8 << 30)  # takes no room on the disk
+    changes = {"policy.kind": "transformers", "policy.model": str(model)}
+    done = train(tmp_path / "run", write_config(tmp_path / "c.toml", changes))
+    assert done.returncode == EXIT_USER
+    assert f"{model / 'tokenizer.json'}: is a file of more than" in complaint(done)
+
+
 def broken(lines: list[bytes], fault: str) -> list[bytes]:
     """The task file with one fault in line 3."""
     record = orjson.loads(lines[2])

@@ -38,6 +38,14 @@ def weights(model: Any) -> Weights:
     )
 
 
+def test_a_checkpoint_whose_config_is_of_gigabytes_is_not_read(tmp_path: Path) -> None:
+    weights(mixture(next(iter(KINDS)), 1)).save(tmp_path)
+    with (tmp_path / "config.json").open("ab") as file:
+        file.truncate(8 << 30)
+    with pytest.raises(UserError, match=r"config\.json: is a file of more than"):
+        weights(mixture(next(iter(KINDS)), 2)).load(tmp_path)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_mixture_of_experts_goes_on_exactly_where_it_was(tmp_path: Path, kind: str) -> None:
     trained, fresh = mixture(kind, 1), mixture(kind, 2)

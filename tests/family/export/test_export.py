@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,16 @@ def test_datasets_opens_every_table_by_the_card(exported: Path, labelled: Path, 
             rows = load_dataset(str(folder), name, split="train", cache_dir=str(tmp_path / "cache"))
             told = [row | {"record": orjson.loads(row["record"])} if "record" in row else row for row in rows]
             assert told == table(folder, name)
+
+
+def test_where_it_fails_nothing_is_left(finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, folder = tmp_path / "run", tmp_path / "tables"
+    shutil.copytree(finished_run, run)
+    with (run / EXPANDED.replace("*", "0000")).open("r+b") as file:
+        file.write(b"[")  # the second table's; the first is written by then
+    assert rods(["export", str(run), str(folder)]) == 2
+    assert "damaged record" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_kept_traces_leave_as_conversations_with_their_tools(labelled: Path, tmp_path: Path) -> None:  # noqa: F811
