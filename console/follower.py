@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rods.buffers.log.parts import Lookup
-from rods.buffers.log.record_bytes import Record, group_of
+from rods.buffers.log.record_bytes import Record, believed, group_of
 from rods.buffers.run.heartbeat import read_heartbeat
 from rods.buffers.run.runfolder import ADMITTED, EXPANDED, OBSERVATIONS, POOL, usage
 from rods.buffers.state import ClosedStep, LostVariant, Tail
@@ -334,7 +334,8 @@ class Follower(Progress):
                 if record["kind"] == "update":
                     self._append_update(record)
                 else:
-                    self._append(ClosedStep(record, groups))
+                    with believed(groups):
+                        self._append(ClosedStep(record, groups))
 
     def _append(self, step: ClosedStep) -> None:
         progress = [progress_moments(record) for record in step.records]

@@ -17,7 +17,7 @@ import orjson
 
 from rods.buffers.daemon_log import DaemonTotals
 from rods.buffers.log.parts import segments
-from rods.buffers.log.record_bytes import Record, group_of
+from rods.buffers.log.record_bytes import Record, believed, group_of
 from rods.buffers.run.heartbeat import judge, read_heartbeat
 from rods.buffers.run.locks import owner
 from rods.buffers.run.run import Run
@@ -241,8 +241,9 @@ class Progress:
             self._clock.clear()
             self.shown.forget(state.last_step)
         for step in latest:
-            means = [known and known.mean for known in map(progress_moments, step.records)]
-            self.recent.append((known_mean(means), label_counts(step.records), dynamics(step.records)))
+            with believed(step.records):
+                means = [known and known.mean for known in map(progress_moments, step.records)]
+                self.recent.append((known_mean(means), label_counts(step.records), dynamics(step.records)))
         self._take_update()
         if latest or state.merged or state.rewound:
             self.zones = state.zones()

@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -67,6 +68,7 @@ class Process:
         """`files`: what standard input, output and error are."""
         self.args = [program, *map(str, arguments)]
         self.returncode: int | None = None
+        self._answered = threading.Lock()
         asked = {"program": program, "arguments": self.args[1:], "cwd": str(cwd or Path.cwd())}
         request = json.dumps(asked | {"env": env or {**os.environ}}).encode()
         self._parent = socket.socket(socket.AF_UNIX)
@@ -79,12 +81,11 @@ class Process:
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit code, negative after a signal. Raises TimeoutExpired; the process goes on then."""
-        if self.returncode is None:
-            if not select.select([self._parent], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
-            self.returncode = int(self._answers.readline())
-            self._answers.close()
-            self._parent.close()
+        if self.returncode is None and not select.select([self._parent], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        with self._answered:  # two threads may ask: a test, and a stub that kills who has asked it
+            if self.returncode is None:
+                self.returncode = int(self._answers.readline())
         return self.returncode
 
     def poll(self) -> int | None:

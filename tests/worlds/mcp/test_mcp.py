@@ -59,10 +59,10 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shop(described: Path) -> Iterator[Environment]:
+    before = set(_servers())  # of tests of other modules that this process runs in between
     with Environments() as environments:
         yield environments.load(str(described))
-    gc.collect()
-    _await(lambda: not _servers())
+    _await(lambda: gc.collect() is not None and not set(_servers()) - before)
 
 
 def _servers() -> list[int]:
