@@ -63,4 +63,4 @@ def test_a_log_that_cannot_be_read_vouches_for_none(run_copy: Path) -> None:
         log.write_bytes(content)
         findings = checked(run_copy)
         assert findings.problems == []
-        assert any("no record names it" in note for note in findings.notes) is (content[: len(data)] != data)
+        assert any("no record names it" in note for note in findings.notes)

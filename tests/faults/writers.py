@@ -53,7 +53,7 @@ def _promise(item: str) -> None:
 def _log(folder: Path, items: Iterable[str], promise: Promise) -> None:
     writer = LogWriter(folder / "items.jsonl")
     for item in items:
-        writer.append([record("start", attempt=item, from_step=0, padding=PADDING)])
+        writer.append([record("admitted", name=item, hash="", parameters={}, padding=PADDING)])
         promise(item)
     writer.close()
 
@@ -76,7 +76,7 @@ def _plain(folder: Path, items: Iterable[str], promise: Promise) -> None:
 
 
 def _read_log(folder: Path) -> tuple[list[str], list[str]]:
-    return [found["attempt"] for found in read(folder / "items.jsonl")], []
+    return [found["name"] for found in read(folder / "items.jsonl")], []
 
 
 def _read_sqlite(folder: Path) -> tuple[list[str], list[str]]:
