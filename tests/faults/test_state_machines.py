@@ -258,7 +258,7 @@ class RunMachine(RuleBasedStateMachine):
         """It was writing, and its last checkpoint is up to six steps old."""
         self.trainer.close()
         kind, key = ("group", "index") if log == OBSERVATIONS else ("injected", "expanded")
-        void = record(kind, attempt=self.trainer.state.attempt, step=9_999, epoch=9_999, task="t", **{key: 9_999})
+        void = filled(kind, attempt=self.trainer.state.attempt, step=9_999, epoch=9_999, task="t", **{key: 9_999})
         leave_torn(self.run.path / log, void, torn)
         self.start_trainer(back)
 
