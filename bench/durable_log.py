@@ -88,11 +88,11 @@ def _make_key(file: Path) -> None:
 
 def _record(number: int) -> Record:
     """A record whose line has 512 bytes, give or take the digits of its seq."""
-    return {**TEMPLATE, "number": number}
+    return {**TEMPLATE, "index": number}
 
 
-TEMPLATE = record("call", process="bench", number=10**6, text="")
-TEMPLATE["text"] = "x" * (BYTES - len(line(10**5, TEMPLATE)))
+TEMPLATE = record("rejected", pick="1-t", index=10**6, attempt=0, stage="bench", error="", raw="")
+TEMPLATE["raw"] = "x" * (BYTES - len(line(10**5, TEMPLATE)))
 
 
 async def _produce(seconds: float, append: Callable[[int], Awaitable[object]]) -> float:
