@@ -94,7 +94,7 @@ class Damage(CorruptLogError):
 def misfit(log: str, record: Record, why: str) -> CorruptLogError:
     """For a record of `log` that has the right fields and still cannot be what a writer has written."""
     where, remedy = f"{log}, record {record['seq']}", "restore the run folder from a copy"
-    return CorruptLogError(f"{record['kind']} does not fit what came before: {why}", where=where, remedy=remedy)
+    return CorruptLogError(f"{record['kind']} says what cannot be: {why}", where=where, remedy=remedy)
 
 
 def group_of(record: Record) -> Group:

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.analysis.profile import profile
+from rods.buffers.log.record_bytes import misfit
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.run import runfolder
 from rods.canonical import keyed_random, rounded
@@ -116,6 +117,8 @@ def check(run: Any, findings: Any) -> None:
     weighed: dict[int, list[Preferring]] = {}  # by step
     for record, groups in log.groups() if run.config.skills.enabled else ():
         if record["kind"] == "start":
+            if record["from_step"] not in after:
+                raise misfit(runfolder.OBSERVATIONS, record, f"no step {record['from_step']} stands before it")
             fold.known = after[record["from_step"]]
         elif record["kind"] == "step":
             fold.apply(record["step"], groups)
