@@ -81,7 +81,11 @@ class Process:
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit code, negative after a signal. Raises TimeoutExpired; the process goes on then."""
-        if self.returncode is None and not select.select([self._parent], [], [], timeout)[0]:
+        if self.returncode is not None:
+            return self.returncode
+        ended = select.poll()  # which knows numbers above 1,023
+        ended.register(self._parent, select.POLLIN)
+        if not ended.poll(None if timeout is None else timeout * 1000):
             raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
         with self._answered:  # two threads may ask: a test, and a stub that kills who has asked it
             if self.returncode is None:

@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 import torch
-from torch.optim import AdamW, Muon, Optimizer
+from torch.optim import AdamW, Muon, Optimizer, _muon
 
 from rods.config import Operation
 
@@ -29,6 +29,29 @@ def make_optimizer(name: Literal["adamw", "muon"], model: Any, learning_rate: fl
     if name == "adamw":
         return AdamW([p for p in model.parameters() if p.requires_grad], lr=learning_rate, weight_decay=0.0)
     return MuonWithAdamW(model, learning_rate, rest)
+
+
+_in_bfloat16 = _muon._zeropower_via_newtonschulz
+
+
+def _orthogonalised(
+    grad: torch.Tensor, ns_coefficients: tuple[float, float, float], ns_steps: int, eps: float
+) -> torch.Tensor:
+    """Muon's quintic Newton-Schulz iteration over a matrix, whose singular values come to about 1. torch has it in
+    bfloat16 alone, which a CPU without instructions for it multiplies at a twentieth of the speed of float32."""
+    if grad.is_cuda:
+        return _in_bfloat16(grad, ns_coefficients, ns_steps, eps)
+    a, b, c = ns_coefficients
+    tall = grad.shape[0] > grad.shape[1]
+    wide = grad.T if tall else grad
+    wide = wide / wide.norm().clamp(min=eps)
+    for _ in range(ns_steps):
+        gram = wide @ wide.T
+        wide = torch.addmm(wide, torch.addmm(gram, gram, gram, beta=b, alpha=c), wide, beta=a)
+    return wide.T if tall else wide
+
+
+_muon._zeropower_via_newtonschulz = _orthogonalised
 
 
 class MuonWithAdamW(Optimizer):

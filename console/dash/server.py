@@ -92,8 +92,10 @@ def static(name: str) -> str:
     return STATIC.joinpath(name).read_text(encoding="utf-8")
 
 
-def application(registry: Registry, *, hosts: list[str], token: str) -> Starlette:
-    """The page over `registry`. `hosts`: names under which it may be asked for; `token`: what a reader must show."""
+def application(registry: Registry, *, hosts: list[str], token: str, room: int) -> Starlette:
+    """The page over `registry`. `hosts`: names under which it may be asked for; `token`: what a reader must show;
+    `room`: how many streams there may be at a time."""
+    streams = Streams(registry, room)
     map_text = import_map({name: f"/static/{name}.js" for name in MODULES})
     page = static("index.html").replace("{{map}}", map_text)
     policy = (
@@ -120,7 +122,9 @@ def application(registry: Registry, *, hosts: list[str], token: str) -> Starlett
         return await run_in_threadpool(_answered, registry, name, wanted, dict(request.query_params))
 
     async def events(request: Request) -> Response:
-        stream = _events(registry, request.query_params.get("run", "latest"))
+        if streams.full:
+            return _json({"error": "too many streams are open", "where": "", "remedy": "close pages"}, 503)
+        stream = streams.of(request.query_params.get("run", "latest"))
         return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
     routes = [
@@ -132,6 +136,79 @@ def application(registry: Registry, *, hosts: list[str], token: str) -> Starlett
     ]
     middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=hosts), Middleware(Guard, token=token)]
     return Starlette(routes=routes, middleware=middleware)
+
+
+class Streams:
+    """Streams of positions. A run is looked at once a second however many streams there are of it, and these wake only
+    for what they send: whenever positions have moved, and after `BEAT` seconds without."""
+
+    def __init__(self, registry: Registry, room: int) -> None:
+        """`room`: how many there may be at a time."""
+        self._registry, self.room = registry, room
+        self._watched: dict[str, _Watched] = {}
+        self._looks = asyncio.Semaphore(2)  # in so many threads: who asks for a view does not wait behind all runs
+
+    @property
+    def full(self) -> bool:
+        """Whether no further stream may begin."""
+        return sum(watched.streams for watched in self._watched.values()) >= self.room
+
+    async def of(self, name: str) -> AsyncIterator[bytes]:
+        """The stream of a run. A reader that is slow is sent the last of what it has missed."""
+        if name not in self._watched:
+            self._watched[name] = watched = _Watched()
+            watched.looking = asyncio.create_task(self._look(name, watched))
+        else:
+            watched = self._watched[name]
+        watched.streams += 1
+        sent = b""
+        try:
+            while True:
+                if watched.said is sent:
+                    await watched.moved.wait()
+                sent = watched.said
+                if not sent:  # it could not be looked at; its error is the server's
+                    return
+                yield sent
+        finally:
+            watched.streams -= 1
+            if not watched.streams:
+                watched.looking.cancel()
+                self._forget(name, watched)
+
+    async def _look(self, name: str, watched: "_Watched") -> None:
+        last, silent = b"", BEAT
+        try:
+            while True:
+                async with self._looks:
+                    body = bytes((await run_in_threadpool(_answered, self._registry, name, "positions", {})).body)
+                if body != last or silent >= BEAT:
+                    last, silent = body, 0.0
+                    watched.say(b"data: " + body + b"\n\n")
+                await asyncio.sleep(TICK)
+                silent += TICK
+        finally:
+            self._forget(name, watched)
+            watched.say(b"")
+
+    def _forget(self, name: str, watched: "_Watched") -> None:
+        if self._watched.get(name) is watched:
+            del self._watched[name]
+
+
+class _Watched:
+    """A run that streams are about."""
+
+    looking: "asyncio.Task[None]"
+
+    def __init__(self) -> None:
+        self.streams, self.said, self.moved = 0, b"", asyncio.Event()
+
+    def say(self, text: bytes) -> None:
+        """Has every stream send `text`, an object of its own each time; b"": ends them all."""
+        self.said, moved = text, self.moved
+        self.moved = asyncio.Event()
+        moved.set()
 
 
 class Guard:
@@ -160,19 +237,6 @@ class Guard:
 
     def _right(self, shown: str) -> bool:
         return hmac.compare_digest(shown.encode(), self.token.encode())
-
-
-async def _events(registry: Registry, name: str) -> AsyncIterator[bytes]:
-    """Positions whenever they have moved, and after `BEAT` seconds without."""
-    last, silent = b"", BEAT
-    while True:
-        response = await run_in_threadpool(_answered, registry, name, "positions", {})
-        body = bytes(response.body)
-        if body != last or silent >= BEAT:
-            last, silent = body, 0.0
-            yield b"data: " + body + b"\n\n"
-        await asyncio.sleep(TICK)
-        silent += TICK
 
 
 def _answered(registry: Registry, name: str, view: str, query: Mapping[str, str]) -> Response:

@@ -17,10 +17,12 @@ from rods.console.dash.server import Registry, application, local
 from rods.console.output import FoldersOfRuns, Port
 from rods.errors import say
 from rods.files import explained
+from rods.llm.connections import allow_connections
 
 # The recorded run: that of `make demo`, but with bench/stand_ins as author, so that calls of models are on record too
 # (docs/generate/recorded_run.py).
 ARCHIVE = files("rods.console.dash").joinpath("example.zip")
+STREAMS = 10_000  # pages that may be open at a time, where the process may open as many files
 Host = Annotated[str, Parameter(help="The address to listen at.")]
 Export = Annotated[
     Path | None,
@@ -68,7 +70,7 @@ def _serve(registry: Registry, host: str, port: int) -> None:
     with listening:
         shown = f"[{host}]" if ":" in host else host
         say(f"http://{shown}:{listening.getsockname()[1]}/?token={token}")
-        app = application(registry, hosts=hosts, token=token)
+        app = application(registry, hosts=hosts, token=token, room=allow_connections(STREAMS))
         settings = uvicorn.Config(app, http=Connection, log_level="warning", timeout_graceful_shutdown=1)
         server = uvicorn.Server(settings)
         server.run(sockets=[listening])

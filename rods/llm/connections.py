@@ -160,16 +160,19 @@ def _keep_alive_socket(address: Any) -> socket.socket:
     return opened
 
 
-def allow_connections(connections: int) -> None:
-    """Raises this process's limit on open files for so many connections more, as far as it may."""
+def allow_connections(connections: int) -> int:
+    """Raises this process's limit on open files for so many connections more, as far as it may; for how many there is
+    room then."""
     try:
         held = sum(1 for _ in Path("/proc/self/fd").iterdir())
     except OSError:  # the system does not tell
         held = SPARE_DESCRIPTORS
     needed = held + connections + SPARE_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        target = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
-        if target < needed:
-            log.warning("few open files allowed", limit=target, needed=needed, remedy="raise `ulimit -n`")
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return connections
+    target = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+    if target < needed:
+        log.warning("few open files allowed", limit=target, needed=needed, remedy="raise `ulimit -n`")
+    return max(0, connections - (needed - target))

@@ -204,7 +204,7 @@ class RowCache(Cache):  # type: ignore[misc]
 
     def __init__(self, rows: int, device: torch.device) -> None:
         super().__init__(layers=[])
-        self.keys: list[torch.Tensor] = []  # a layer: [rows, columns, heads, head size]
+        self.keys: list[torch.Tensor] = []  # a layer: [rows, heads, columns, head size], as attention reads it
         self.values: list[torch.Tensor] = []
         self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
         self.columns = self.seen = 0  # the last column is scratch: padding is written there
@@ -223,7 +223,7 @@ class RowCache(Cache):  # type: ignore[misc]
         self.seen = int((self.lengths + counts).max())
         if self.seen >= self.columns:
             grown = -(-(self.seen + 1) // GROWTH) * GROWTH
-            more = (0, 0, 0, 0, 0, grown - self.columns)
+            more = (0, 0, 0, grown - self.columns)
             self.keys, self.values = [pad(old, more) for old in self.keys], [pad(old, more) for old in self.values]
             self.columns = grown
         offset = torch.arange(width, device=counts.device)[None, :] - width + counts[:, None]
@@ -242,10 +242,9 @@ class RowCache(Cache):  # type: ignore[misc]
         for buffers, states in ((self.keys, key_states), (self.values, value_states)):
             if layer_idx == len(buffers):
                 rows, heads, _, size = states.shape
-                buffers.append(states.new_zeros(rows, self.columns, heads, size))
-            buffers[layer_idx][self.rows, self.block] = states.transpose(1, 2)
-        keys, values = self.keys[layer_idx][:, : self.seen], self.values[layer_idx][:, : self.seen]
-        return keys.transpose(1, 2), values.transpose(1, 2)
+                buffers.append(states.new_zeros(rows, heads, self.columns, size))
+            buffers[layer_idx][self.rows, :, self.block] = states.transpose(1, 2)
+        return self.keys[layer_idx][:, :, : self.seen], self.values[layer_idx][:, :, : self.seen]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         return self.seen

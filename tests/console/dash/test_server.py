@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,9 @@ from yarl import URL
 from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.console.dash.readers import SILENT
 from rods.console.dash.server import MODULES, STATIC
+from rods.llm.connections import allow_connections
 from tests.console.conftest import rods
-from tests.console.dash.conftest import served
+from tests.console.dash.conftest import Address, served
 from tests.console.test_verbs import said_json
 from tests.daemon.runs import epochs, until
 from tests.test_loop import Pair
@@ -174,6 +177,58 @@ async def test_who_holds_many_half_requests_shuts_no_reader_out(finished_run: Pa
                 await event(stream)
         for _, writer in held:
             writer.close()
+
+
+async def test_streams_leave_files_for_who_asks_for_views(finished_run: Path) -> None:
+    with served(finished_run, files=400) as address, ExitStack() as held:
+        codes = Counter([(await stream(address, held))[1] for _ in range(400)])
+        assert codes[b"200"] > 100
+        assert codes[b"503"] > 100
+        async with address.session() as session, session.get("/api/runs") as response:
+            assert response.status == 200
+        held.close()
+        for _ in range(300):
+            with ExitStack() as once:
+                if (await stream(address, once))[1] == b"200":
+                    break
+            await asyncio.sleep(0.1)
+        else:
+            raise AssertionError("there is no room again")
+
+
+@pytest.mark.slow
+async def test_ten_thousand_streams_are_told_what_moves_and_views_go_on(run_copy: Path) -> None:
+    many = 10_000
+    assert allow_connections(many) == many
+    with served(run_copy) as address, ExitStack() as held:
+        readers = [(await stream(address, held))[0] for _ in range(many)]
+        firsts = {await told(reader) for reader in readers}
+        (await asyncio.to_thread(rods, "observe", run_copy, "--from-step", "9")).check_returncode()
+        async with address.session() as session:
+            for _ in range(10):
+                async with asyncio.timeout(5), session.get("/api/latest/status") as response:
+                    assert response.status == 200
+        for reader in readers:
+            while (moved := await told(reader)) in firsts:
+                pass
+            assert json.loads(moved)["attempt"] == 2
+
+
+async def stream(address: Address, held: ExitStack) -> tuple[asyncio.StreamReader, bytes]:
+    """One that has been asked for, by a connection of its own, and the code of the answer. Closed with `held`."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    held.callback(writer.close)
+    writer.write(f"GET /events?token={address.token} HTTP/1.1\r\nhost: {host}\r\n\r\n".encode())
+    return reader, (await reader.readline()).split()[1]
+
+
+async def told(reader: asyncio.StreamReader) -> bytes:
+    """The next event."""
+    async with asyncio.timeout(120):
+        while not (line := await reader.readline()).startswith(b"data: "):
+            assert line, "it ended"
+    return line.removeprefix(b"data: ")
 
 
 def test_scripts_stay_small_and_are_all_known() -> None:

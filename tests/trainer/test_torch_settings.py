@@ -1,0 +1,43 @@
+"""The optimizer's own arithmetic."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rods.trainer import torch_settings
+from rods.trainer.nano.model import fresh
+from rods.trainer.torch_settings import make_optimizer
+
+
+class Tokenizer:
+    eos_token_id, pad_token_id = 1, 0
+
+    def __len__(self) -> int:
+        return 64
+
+
+def test_muon_in_float32_is_torchs_muon_but_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = moved()
+    monkeypatch.setattr("torch.optim._muon._zeropower_via_newtonschulz", torch_settings._in_bfloat16)
+    torchs = moved()
+    assert ours.keys() == torchs.keys() and len(ours) == 21
+    for name, update in ours.items():
+        assert not torch.equal(update, torchs[name]), "neither is the other"
+        assert torch.cosine_similarity(update.flatten(), torchs[name].flatten(), 0) > 0.999
+        spread = torch.linalg.svdvals(update)
+        assert spread[0] < 1.5 * spread.median()
+
+
+def moved() -> dict[str, torch.Tensor]:
+    """What one step of Muon adds to each matrix of a network whose gradients are drawn."""
+    model, drawn = fresh(Tokenizer(), 3), torch.Generator().manual_seed(5)
+    before = {name: each.detach().clone() for name, each in model.named_parameters()}
+    for each in model.parameters():
+        each.grad = torch.randn(each.shape, generator=drawn)
+    make_optimizer("muon", model, 0.01).step()
+    return {
+        name: each.detach() - before[name]
+        for name, each in model.named_parameters()
+        if each.ndim == 2 and "embed" not in name
+    }
