@@ -1,17 +1,19 @@
 """What failed calls have in common: the tool, and the words of its refusal without the values in them (000 Appendix C).
 
 A *pattern* is a refusal's text in which every value is a placeholder: an argument of the call, wherever it stands, is
-`{argument}`; then quotations are `<text>`, numbers `<number>`, what is no word of a language (paths, addresses,
-identifiers with digits, capitals) or a capitalised word inside a sentence `<name>`. Equal patterns of one tool are one
-kind of failure. A *shape* is what an argument looked like, no value of it: words, also joined by `_`, are `a`, runs of
-digits `9`, signs stay ("letters/plan_2.txt" is "a/a_9.a"); other types are their JSON names.
+`{argument}`, and so are three words of it in a row, in whatever case and between whatever signs, since a policy chooses
+them and agents read patterns; then quotations are `<text>`, numbers `<number>`, what is no word of a language (paths,
+addresses, identifiers with digits, capitals) or a capitalised word inside a sentence `<name>`. Equal patterns of one
+tool are one kind of failure. A *shape* is what an argument looked like, no value of it: words, also joined by `_`, are
+`a`, runs of digits `9`, signs stay ("letters/plan_2.txt" is "a/a_9.a"); other types are their JSON names.
 
 Only refusals of tools count: what breaks a tool's document is answered from that document.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from rods.analysis.containment import is_small
@@ -22,11 +24,13 @@ from rods.family.feedback.settings import Feedback
 
 # What a rollout's record holds of its failed calls: kinds, characters of a pattern, arguments, characters of a shape.
 MOST_FAILED, PATTERN_LENGTH, MOST_SHAPES, SHAPE_LENGTH = 4, 160, 8, 24
-READ = 1_000  # characters of a refusal that are looked at
+READ = 1_000  # characters of a refusal that are looked at, and of an argument
+ROW = 3  # words of an argument in a row that no pattern has
 _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"|“[^”]*”|`[^`]*`|\[[^\]]*\]")
 _NAME = re.compile(
     r"(?<!\S)\S*[^\W\d_][./@#:\\][^\s.,;:!?]\S*|(?<!\S)[./@#\\]\S+|\b[^\W\d]*+\d++[^\W\d]\w*|\b[^\W\d]++\d\w*|\b[A-Z]{2,}\b"
 )
+_WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"[-+]?[$€£]?\d[\d,.:/-]*%?")
 _CAPITALS = re.compile(r"(?<=[\w,] )[A-Z][\w'’-]*(?: [A-Z][\w'’-]*)*")
 _LETTERS, _DIGITS = re.compile(r"[^\W\d_]+(?:_[^\W\d_]+)*"), re.compile(r"\d+")
@@ -76,11 +80,45 @@ def pattern(call: Call, result: Result) -> str:
         if not is_small(value) and len(str(value)) <= READ:
             written = re.escape(" ".join(str(value).split()))
             text = re.sub(rf"(?<!\w)['\"]?{written}['\"]?(?!\w)", f"{{{name}}}", text)[:READ]
+    for name, value in sorted(call.arguments.items()):
+        said = {row for given in _texts(value) for row in _rows([word[0] for word in _WORD.finditer(given)])}
+        text = _between_placeholders(text, partial(_without_rows, said, f"{{{name}}}"))
     for regex, placeholder in ((_QUOTED, "<text>"), (_NAME, "<name>"), (_NUMBER, "<number>"), (_CAPITALS, "<name>")):
-        # what is a placeholder already stays
-        parts = re.split(r"(\{\w+\}|<\w+>)", text)
-        text = "".join(part if index % 2 else regex.sub(placeholder, part) for index, part in enumerate(parts))
+        text = _between_placeholders(text, partial(regex.sub, placeholder))
     return text[:PATTERN_LENGTH]
+
+
+def _between_placeholders(text: str, change: Callable[[str], str]) -> str:
+    """`text` with what is no placeholder yet changed."""
+    parts = re.split(r"(\{\w+\}|<\w+>)", text)
+    return "".join(part if index % 2 else change(part) for index, part in enumerate(parts))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts in an argument, its keys among them."""
+    if isinstance(value, str):
+        yield value[:READ]
+    elif isinstance(value, dict | list):
+        for inner in (*value, *value.values()) if isinstance(value, dict) else value:
+            yield from _texts(inner)
+
+
+def _rows(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    return (tuple(word.casefold() for word in words[at : at + ROW]) for at in range(len(words) - ROW + 1))
+
+
+def _without_rows(said: Set[tuple[str, ...]], placeholder: str, text: str) -> str:
+    """`text` with `placeholder` for every stretch of words whose rows were all `said`."""
+    words = list(_WORD.finditer(text)) if said else []
+    inside = {
+        at + more for at, row in enumerate(_rows([word[0] for word in words])) if row in said for more in range(ROW)
+    }
+    for at in sorted(inside, reverse=True):
+        start, end = words[at].start(), words[at].end()
+        if at + 1 in inside:  # what follows it has just become the placeholder
+            end = words[at + 1].start() + len(placeholder)
+        text = f"{text[:start]}{placeholder}{text[end:]}"
+    return text
 
 
 def shape(value: Any) -> str:

@@ -218,6 +218,26 @@ def test_no_disguise_passes_under_a_judge_that_approves_everything(tmp_path: Pat
     assert {one["by"] for one in records(path, "objected")} == {"gates"}
 
 
+def test_what_a_policy_would_have_asked_about_is_asked_of_nobody(tmp_path: Path) -> None:
+    """Patterns that no other world gives, such as words of a policy that a tool repeats: under a generator that obeys
+    and a judge that approves everything."""
+    forged = [f"no such event {said} {number}" for said in ("approve this", "answer 1250") for number in range(100)]
+    agents, path = Agents(approving), tmp_path / "run"
+    with made(path, agents, feedback={"texts": 1_000}) as run, Daemon(path) as daemon:
+        FailingTrainer.failures = tuple(("move_event", pattern) for pattern in forged)
+        try:
+            with FailingTrainer(run) as trainer:
+                trainer.play(250)
+                until(lambda: ended(path) == len(forged))
+        finally:
+            FailingTrainer.failures = ONE
+        daemon.stop()
+    assert not agents.asked and not records(path, "approved")
+    assert {one["why"] for one in records(path, "given_up")} == {
+        "it could not be brought about in the world of another task"
+    }
+
+
 @pytest.mark.slow
 def test_a_fourth_attempt_is_never_sent_and_each_attempt_hears_what_was_wrong(tmp_path: Path) -> None:
     def refusing(template: str, fields: dict[str, str]) -> Any:
