@@ -110,6 +110,12 @@ class Checkpoints:
         alive = [item for item in checkpoints if live(item.position.attempt, item.position.step)]
         return sorted(alive, key=lambda item: (item.position.step, item.position.attempt))
 
+    def unreadable(self) -> list[str]:
+        """Folders whose manifest is there, and is none or that of another folder. No kill leaves that: a manifest is
+        durable before its folder has its name, and the first thing of it to go."""
+        named = (folder for folder in self._folders() if not folder.name.endswith(PART))
+        return [folder.name for folder in named if (folder / MANIFEST).exists() and _read(folder) is None]
+
     def recorded(self) -> dict[str, object]:
         """Folder → hash of its manifest, as the trainer recorded it last; empty where that log cannot be read."""
         with suppress(OSError, UserError):
@@ -211,7 +217,7 @@ def _name(position: Position) -> str:
 
 
 def _read(folder: Path) -> Checkpoint | None:
-    """The checkpoint that `folder`'s manifest describes; None without a readable manifest."""
+    """The checkpoint that `folder`'s manifest describes; None without a readable manifest of its own."""
     if folder.name.endswith(PART):
         return None
     try:
@@ -219,7 +225,8 @@ def _read(folder: Path) -> Checkpoint | None:
         files, position = dict(record.pop("files")), Position(**record)
         for name in ("attempt", "step", "epoch", "cursor", "pool_seq"):
             operator.index(getattr(position, name))
-        return Checkpoint(folder, position, {str(name): str(digest) for name, digest in files.items()})
+        known = Checkpoint(folder, position, {str(name): str(digest) for name, digest in files.items()})
+        return known if _name(position) == folder.name else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, UserError):
         return None
 

@@ -27,14 +27,20 @@ def verify(run: RunFolder, /, *, replay: Replay = False, as_json: Json = False) 
 
 
 def checked(path: Path, *, replay: bool = False) -> Findings:
-    """What `rods verify` finds: in the logs (rods.buffers.audit.verify), and for each live checkpoint that is not
-    intact, names another epoch or order than the log, or is another one than the trainer recorded."""
+    """What `rods verify` finds: in the logs (rods.buffers.audit.verify), for each recorded checkpoint with a damaged
+    manifest, and for each live one that is not intact, names another epoch or order than the log, or is another one
+    than the trainer recorded."""
     report = check_logs(path, replay=replay)
     with suppress(CorruptLogError):  # which the report says already
         state = read_state(Run.open(path))
         decisions = state.decisions()
         epochs = {made["epoch"]: (made["seq"], made["order"]) for made in decisions if made["kind"] == "epoch"}
         recorded = Checkpoints(path).recorded()
+        for name in Checkpoints(path).unreadable():
+            if name in recorded:
+                report.problem(f"checkpoint {name}", "its manifest is damaged, or that of another one")
+            else:
+                report.notes.append(f"checkpoint {name}: no record names it, and its manifest is not its own")
         for checkpoint in Checkpoints(path).named(state.live):
             folder, manifest = checkpoint.noted().values()
             report.count("checkpoints")

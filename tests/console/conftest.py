@@ -46,7 +46,12 @@ def rods(*arguments: str | Path, stdin: str = "", cwd: Path | None = None) -> su
 @pytest.fixture(scope="session")
 def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that `rods up` brought to its end. Read it, do not write into it."""
-    folder = tmp_path_factory.mktemp("console")
+    return finished(tmp_path_factory.mktemp("console"))
+
+
+def finished(folder: Path) -> Path:
+    """A run in `folder` that `rods up` brought to its end."""
+    folder.mkdir(exist_ok=True)
     config = folder / "run.toml"
     config.write_text(CONFIG)
     done = rods("up", folder / "run", "--config", config)

@@ -122,14 +122,19 @@ def forge() -> Iterator[Forge]:
 @pytest.mark.parametrize("kind", BOMBS)
 def test_a_bomb_costs_a_line(finished_run: Path, forge: Forge, tmp_path: Path, kind: str) -> None:
     for number, bomb in enumerate(BOMBS[kind]):
-        run = tmp_path / f"{number}" / "run"
-        shutil.copytree(finished_run, run)
-        make_huge(run, bomb.file)
-        given = [argument.replace("RUN", str(run)) for argument in bomb.verb]
-        end = forge.run("tests.console.test_bombs:bounded", run, *given)
-        assert "Traceback" not in end.errors and "MemoryError" not in end.errors, end.errors[-2000:]
-        assert end.code in ((1, 2, 3) if bomb.told else (0,)), (bomb, end.code, end.errors[-2000:])
-        assert not bomb.told or "more than" in end.errors, end.errors[-2000:]
+        assert against(finished_run, forge, tmp_path / f"{number}" / "run", bomb) == ""
+
+
+def against(whole: Path, forge: Forge, run: Path, bomb: Bomb) -> str:
+    """What is wrong with how the verb of a bomb ends in `run`, a copy of a `whole` run; nothing: ""."""
+    shutil.copytree(whole, run)
+    make_huge(run, bomb.file)
+    given = [argument.replace("RUN", str(run)) for argument in bomb.verb]
+    end = forge.run("tests.console.test_bombs:bounded", run, *given)
+    sound = end.code in ((1, 2, 3) if bomb.told else (0,)) and (not bomb.told or "more than" in end.errors)
+    if sound and not any(word in end.errors for word in ("Traceback", "MemoryError")):
+        return ""
+    return f"{bomb} ends with {end.code}: {end.errors[-2000:]}"
 
 
 def test_a_log_line_is_bounded_for_reader_and_writer(tmp_path: Path) -> None:

@@ -36,15 +36,22 @@ def its_files(older: Path, newer: Path) -> None:
     shutil.copytree(older / "policy", newer / "policy")
 
 
-@pytest.mark.parametrize("swap", [all_of_it, with_a_manifest_that_fits, its_files])
+WHY: dict[Callable[[Path, Path], None], str] = {
+    all_of_it: "its manifest is damaged, or that of another one",
+    with_a_manifest_that_fits: "is not the one that the trainer recorded",
+    its_files: "a file is not as it was written",
+}
+SWAPS = tuple(WHY)
+
+
+@pytest.mark.parametrize("swap", SWAPS)
 def test_a_swapped_checkpoint_is_found(run_copy: Path, swap: Callable[[Path, Path], None]) -> None:
     assert checked(run_copy).problems == []
     *_, older, newer = checkpoints(run_copy)
     swap(older, newer)
     (problem,) = checked(run_copy).problems
     assert problem["where"] == f"checkpoint {newer.name}"
-    why = "a file is not as it was written" if swap is its_files else "is not the one that the trainer recorded"
-    assert problem["what"] == why
+    assert problem["what"] == WHY[swap]
 
 
 def test_each_checkpoint_of_a_run_is_on_record(run_copy: Path) -> None:

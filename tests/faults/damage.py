@@ -17,7 +17,7 @@ from rods.buffers.log.tail import Tail, groups
 from rods.buffers.log.writer import LogWriter
 from rods.errors import CorruptLogError
 from tests.faults.table import Row
-from tests.faults.workloads import Verdict
+from tests.faults.workloads import Verdict, Workload
 
 GOOD = Verdict()
 PATH = Path("memory.jsonl")
@@ -44,10 +44,10 @@ def records(data: bytes, after: int = 0, *, raw: bool = False) -> list[Record]:
     return Memory(data, raw=raw, after=after).poll()
 
 
-def truncations(paths: list[Path], scratch: Path, share: int = 1) -> Row:
-    """Every log, cut off at every byte: read, and opened for append."""
-    row = Row("truncation of every log at every byte")
-    for path in paths:
+def truncations(workload: Workload, share: int = 1) -> Row:
+    """Every log of the run that a workload has made, cut off at every byte: read, and opened for append."""
+    row = Row(f"truncation of every log at every byte: {workload.program}")
+    for path in logs(workload.whole):
         data = path.read_bytes()
         whole = records(data, first(data) - 1, raw=True)
         ends = [index + 1 for index, byte in enumerate(data) if byte == ord("\n")]
@@ -56,7 +56,7 @@ def truncations(paths: list[Path], scratch: Path, share: int = 1) -> Row:
             if size % share and size not in near:
                 continue
             kept = sum(end <= size for end in ends)
-            row.add(f"{path.name} cut to {size} bytes", _cut(path, data[:size], whole[:kept], scratch))
+            row.add(f"{path.name} cut to {size} bytes", _cut(path, data[:size], whole[:kept], workload.scratch))
     return row
 
 
@@ -91,15 +91,15 @@ def _cut(path: Path, data: bytes, whole: list[Record], scratch: Path) -> Verdict
     return GOOD
 
 
-def flips(paths: list[Path], scratch: Path, share: int = 1) -> Row:
-    """Every bit of every log, flipped: the strict reader must stop there, and must have given what stood before.
+def flips(workload: Workload, share: int = 1) -> Row:
+    """Every bit of every log of that run, flipped: the strict reader stops there, and has given what stood before.
 
     A record is read together with its neighbours, not with the whole log, since a reader looks at one line at a time;
     every hundredth flip is read in the whole log all the same. Flips in a part's last line, the only one that a writer
     reads before it goes on, are shown to a writer too.
     """
-    row = Row("every single-bit flip of every log")
-    for path in paths:
+    row = Row(f"every single-bit flip of every log: {workload.program}")
+    for path in logs(workload.whole):
         data = path.read_bytes()
         begin, seq = 0, first(data)
         while begin < len(data):
@@ -117,7 +117,7 @@ def flips(paths: list[Path], scratch: Path, share: int = 1) -> Row:
                         row.add(f"{path.name}, byte {where}, whole", _flipped(damaged, first(data) - 1, before))
                     if end == len(data):
                         damaged = data[:where] + flipped + data[where + 1 :]
-                        row.add(f"{path.name}, byte {where}, writer", _refused(damaged, scratch))
+                        row.add(f"{path.name}, byte {where}, writer", _refused(damaged, workload.scratch))
             begin, seq = end, seq + 1
     return row
 

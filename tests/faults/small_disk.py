@@ -50,10 +50,15 @@ def full_tmpfs(workload: Workload, share: int = 1) -> Row:
 
 def mount(disk: Path, size: int, template: str) -> int:
     """Mounts a tmpfs of `size` bytes in place of the one before, with a copy of the template; returns bytes used."""
-    subprocess.run(["umount", str(disk)], capture_output=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(disk)], check=True)
+    empty(disk, size)
     shutil.copytree(template, disk / "run")
     return shutil.disk_usage(disk).used
+
+
+def empty(disk: Path, size: int) -> None:
+    """Mounts a tmpfs of `size` bytes in place of the one before."""
+    subprocess.run(["umount", str(disk)], capture_output=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(disk)], check=True)
 
 
 def enlarge(disk: Path) -> None:

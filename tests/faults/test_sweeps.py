@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import damage, random_kills, small_disk, sweeps
+from tests.faults import damage, kept, random_kills, small_disk, sweeps
 from tests.faults.table import Row
 from tests.faults.workloads import Workload
 
@@ -60,12 +60,21 @@ def test_a_disk_that_is_too_small_is_survived(trainer: Workload, daemon: Workloa
     all_survived(small_disk.full_tmpfs(daemon, 8), 2)
 
 
-def test_a_log_may_end_anywhere(daemon: Workload, scratch: Path) -> None:
-    all_survived(damage.truncations(damage.logs(daemon.whole), scratch, share=500), 200)
+def test_a_log_may_end_anywhere(daemon: Workload) -> None:
+    all_survived(damage.truncations(daemon, share=500), 200)
 
 
-def test_no_flipped_bit_is_believed(daemon: Workload, scratch: Path) -> None:
-    all_survived(damage.flips(damage.logs(daemon.whole), scratch, share=61), 2000)
+def test_no_flipped_bit_is_believed(daemon: Workload) -> None:
+    all_survived(damage.flips(daemon, share=61), 2000)
+
+
+@pytest.mark.slow
+def test_checkpoints_are_what_they_were_or_are_named(trainer: Workload, scratch: Path) -> None:
+    all_survived(kept.swapped(trainer, share=4), 4)
+    all_survived(kept.flipped(trainer, share=41), 10)
+    if not small_disk.possible():
+        pytest.skip("no mount namespaces here")
+    all_survived(kept.full_disk("torch", scratch, share=6), 3)
 
 
 @pytest.mark.slow
