@@ -95,6 +95,12 @@ def edited(pattern: str, **fields: Any) -> Spoil:
     return spoil
 
 
+def of_a_step_to_come(run: Path) -> None:
+    """The newest checkpoint, by its name, too."""
+    edited(f"{CHECKPOINT}/manifest.json", step=99, epoch=99, pool_seq=99)(run)
+    (run / CHECKPOINT).rename(run / "checkpoints" / "step_00000099.a1")
+
+
 def stamped(time: object) -> Spoil:
     """Every record that has a time stamp with this one, and a sound checksum."""
 
@@ -224,9 +230,7 @@ SPOILED: dict[str, Way] = {
     "checkpoint: another curriculum": Way(
         edited(f"{CHECKPOINT}/manifest.json", curriculum={"stage": ESCAPE}), frozenset({"train"})
     ),
-    "checkpoint: of a step to come": Way(
-        edited(f"{CHECKPOINT}/manifest.json", step=99, epoch=99, pool_seq=99), TRAINERS | {"fork"}
-    ),
+    "checkpoint: of a step to come": Way(of_a_step_to_come, TRAINERS | {"fork"}),
     "checkpoints: a file": Way(a_file("checkpoints"), frozenset({"train", "score", "fork"}), late=frozenset({"train"})),
     "checkpoints: a dangling link": Way(
         link("checkpoints", "/nowhere/x"), frozenset({"train", "score", "fork"}), late=frozenset({"train"})
