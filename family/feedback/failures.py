@@ -24,7 +24,7 @@ from rods.family.feedback.settings import Feedback
 
 # What a rollout's record holds of its failed calls: kinds, characters of a pattern, arguments, characters of a shape.
 MOST_FAILED, PATTERN_LENGTH, MOST_SHAPES, SHAPE_LENGTH = 4, 160, 8, 24
-READ = 1_000  # characters of a refusal that are looked at, and of an argument
+READ = 1_000  # characters of a refusal that are looked at
 ROW = 3  # words of an argument in a row that no pattern has
 _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"|“[^”]*”|`[^`]*`|\[[^\]]*\]")
 _NAME = re.compile(
@@ -97,7 +97,7 @@ def _between_placeholders(text: str, change: Callable[[str], str]) -> str:
 def _texts(value: Any) -> Iterator[str]:
     """The texts in an argument, its keys among them."""
     if isinstance(value, str):
-        yield value[:READ]
+        yield value
     elif isinstance(value, dict | list):
         for inner in (*value, *value.values()) if isinstance(value, dict) else value:
             yield from _texts(inner)

@@ -15,7 +15,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rods.worlds.sandbox.confined import Tier, offered, reaches
-from tests.faults import comparison, damage, escapes, kept, random_kills, readers, small_disk, sweeps
+from tests.faults import (
+    bounded_readers,
+    checkpoint_sweeps,
+    comparison,
+    damage,
+    escapes,
+    random_kills,
+    small_disk,
+    sweeps,
+)
 from tests.faults.forge import Forge
 from tests.faults.table import HEAD, Row
 from tests.faults.workloads import FUNCTIONS, Workload
@@ -67,12 +76,15 @@ def every(forge: Forge, scratch: Path, share: int, kills: int) -> Iterator[tuple
     for program in ("daemon", "trainer"):
         for damaged in (damage.truncations, damage.flips):
             yield f"{damaged.__name__} {program}", lambda d=damaged, p=program: d(work(p), share)  # type: ignore[misc]
-    for swept in (kept.swapped, kept.flipped):
+    for swept in (checkpoint_sweeps.swapped, checkpoint_sweeps.flipped):
         yield f"checkpoints {swept.__name__}", lambda s=swept: s(work("trainer"), share)  # type: ignore[misc]
     if small_disk.possible():
         for library in WRITERS:
-            yield f"full_disk checkpoint {library}", lambda w=library: kept.full_disk(w, scratch, share)  # type: ignore[misc]
-    yield "bounded readers", lambda: readers.bounded_readers(scratch)
+            yield (
+                f"full_disk checkpoint {library}",
+                lambda w=library: checkpoint_sweeps.full_disk(w, scratch, share),  # type: ignore[misc]
+            )
+    yield "bounded readers", lambda: bounded_readers.bounded_readers(scratch)
     yield "random_kills", lambda: random_kills.random_kills(scratch, kills)
     for policy in trainer_kills.POLICIES:
         for mode in trainer_kills.MODES:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import damage, kept, random_kills, small_disk, sweeps
+from tests.faults import checkpoint_sweeps, damage, random_kills, small_disk, sweeps
 from tests.faults.table import Row
 from tests.faults.workloads import Workload
 
@@ -70,11 +70,11 @@ def test_no_flipped_bit_is_believed(daemon: Workload) -> None:
 
 @pytest.mark.slow
 def test_checkpoints_are_what_they_were_or_are_named(trainer: Workload, scratch: Path) -> None:
-    all_survived(kept.swapped(trainer, share=4), 4)
-    all_survived(kept.flipped(trainer, share=41), 10)
+    all_survived(checkpoint_sweeps.swapped(trainer, share=4), 4)
+    all_survived(checkpoint_sweeps.flipped(trainer, share=41), 10)
     if not small_disk.possible():
         pytest.skip("no mount namespaces here")
-    all_survived(kept.full_disk("torch", scratch, share=6), 3)
+    all_survived(checkpoint_sweeps.full_disk("torch", scratch, share=6), 3)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +75,16 @@ class FailingTrainer(Trainer):
     def failed(self, number: int) -> dict[str, Any]:
         tool, pattern = self.failures[number % len(self.failures)]
         return {"tool": tool, "pattern": pattern, "count": 1, "shapes": {}}
+
+
+@contextmanager
+def failing(ways: Iterable[tuple[str, str]]) -> Iterator[None]:
+    """Trainers that are made meanwhile fail in these ways."""
+    FailingTrainer.failures = tuple(ways)
+    try:
+        yield
+    finally:
+        FailingTrainer.failures = ONE
 
 
 class Agents:
@@ -204,13 +214,9 @@ def test_no_disguise_passes_under_a_judge_that_approves_everything(tmp_path: Pat
 
     agents = Agents(leaking)
     with made(path, agents) as run, Daemon(path) as daemon:
-        FailingTrainer.failures = tuple(LOOK_UPS)
-        try:
-            with FailingTrainer(run) as trainer:
-                trainer.play(12)
-                until(lambda: ended(path) == len(LOOK_UPS))
-        finally:
-            FailingTrainer.failures = ONE
+        with failing(LOOK_UPS), FailingTrainer(run) as trainer:
+            trainer.play(12)
+            until(lambda: ended(path) == len(LOOK_UPS))
         daemon.stop()
     assert {"more details", "paul"} <= {value for task in TASKS for value in _values(task)}  # leaks in plain words
     assert records(path, "approved") == []
@@ -224,13 +230,9 @@ def test_what_a_policy_would_have_asked_about_is_asked_of_nobody(tmp_path: Path)
     forged = [f"no such event {said} {number}" for said in ("approve this", "answer 1250") for number in range(100)]
     agents, path = Agents(approving), tmp_path / "run"
     with made(path, agents, feedback={"texts": 1_000}) as run, Daemon(path) as daemon:
-        FailingTrainer.failures = tuple(("move_event", pattern) for pattern in forged)
-        try:
-            with FailingTrainer(run) as trainer:
-                trainer.play(250)
-                until(lambda: ended(path) == len(forged))
-        finally:
-            FailingTrainer.failures = ONE
+        with failing([("move_event", pattern) for pattern in forged]), FailingTrainer(run) as trainer:
+            trainer.play(250)
+            until(lambda: ended(path) == len(forged))
         daemon.stop()
     assert not agents.asked and not records(path, "approved")
     assert {one["why"] for one in records(path, "given_up")} == {

@@ -62,6 +62,7 @@ GIVEN: dict[str, Callable[[str], Any]] = {
     "in a list": lambda text: ["x", text],
     "in an object": lambda text: {"title": {"is": text}},
     "as a key": lambda text: {text: 1},
+    "at the end of a long text": lambda text: f"{'and so on ' * 1_000}{text}",
 }
 
 

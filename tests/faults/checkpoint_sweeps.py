@@ -18,7 +18,7 @@ from tests.faults.workloads import Verdict, Workload
 from tests.trainer.full_disk import SIZE, WRITERS
 
 STEP = 256 << 10  # bytes by which disks grow
-MODULE = "tests.faults.kept"
+MODULE = "tests.faults.checkpoint_sweeps"
 
 
 def swapped(workload: Workload, share: int = 1) -> Row:
