@@ -357,8 +357,18 @@ def tested(by_name: Lines, setting: str, condition: str, known: Values) -> tuple
     return found, bool(plain) and float(np.mean(plain)) > 0
 
 
+def registered(study: AimedStudy, title: str) -> int:
+    """How many random seeds a hypothesis about a condition is to be tested with, those of both sides."""
+    name, _, condition = title.partition(": ")
+    known = study.plan["hypotheses"][name]
+    cells = study.plan["settings"][known["setting"]]["cells"]
+    sides = [cells[side] for side in (condition, known.get("against")) if side is not None]
+    return int(min(last for _, last in sides) - max(first for first, _ in sides) + 1)
+
+
 def verdicts(by_name: Lines, study: AimedStudy) -> Iterator[str]:
-    """The tests of the registered hypotheses as Markdown, each family adjusted by Holm's procedure."""
+    """The tests of the registered hypotheses as Markdown, each family adjusted by Holm's procedure, where a test that
+    cannot be made yet counts with a p of 1. None holds, or fails to, before all of its runs are there."""
     columns = ["hypothesis", "family", "seeds", "mean (95 %)", "p, one-sided", "p, Holm", "holds"]
     yield _row(*columns)
     yield f"|{'---|' * len(columns)}"
@@ -369,14 +379,16 @@ def verdicts(by_name: Lines, study: AimedStudy) -> Iterator[str]:
             for condition in known["conditions"]
             if known["family"] == family
         }
+        p = {title: above_zero(values) if len(values) > 1 else 1.0 for title, (values, _) in found.items()}
         found = {title: (values, besides) for title, (values, besides) in found.items() if len(values) > 1}
-        p = {title: above_zero(values) for title, (values, _) in found.items()}
         adjusted = holm(p)
         for title, (values, besides) in found.items():
             told = estimate(values)
-            holds = besides and told.low > 0 and adjusted[title] < ALPHA
-            numbers = (f"{p[title]:.4f}", f"{adjusted[title]:.4f}", "yes" if holds else "no")
-            yield _row(title, family, str(len(values)), signed(told), *numbers)
+            holds = "yes" if besides and told.low > 0 and adjusted[title] < ALPHA else "no"
+            if len(values) < (all_of := registered(study, title)):
+                holds = "not yet known"
+            numbers = (f"{p[title]:.4f}", f"{adjusted[title]:.4f}", holds)
+            yield _row(title, family, f"{len(values)} of {all_of}", signed(told), *numbers)
     yield ""
 
 

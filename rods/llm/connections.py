@@ -111,7 +111,8 @@ def open_session(connections: int) -> "aiohttp.ClientSession":
     """A session, and files enough for so many connections at a time. How many there are is for its user to bound."""
     import aiohttp  # late, here and below: 0.3 s that a command without a model need not take
 
-    allow_connections(connections)
+    if (room := allow_connections(connections)) < connections:
+        log.warning("few open files allowed", room=room, needed=connections, remedy="raise `ulimit -n`")
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=_keep_alive_socket),
         headers=HEADERS,
@@ -173,6 +174,4 @@ def allow_connections(connections: int) -> int:
         return connections
     target = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
-    if target < needed:
-        log.warning("few open files allowed", limit=target, needed=needed, remedy="raise `ulimit -n`")
     return max(0, connections - (needed - target))

@@ -18,7 +18,7 @@ import pytest
 import tomli_w
 
 from bench import aimed_study, nano_loop
-from bench.aimed_study import STUDY, AimedStudy
+from bench.aimed_study import STUDY, AimedStudy, verdicts
 from bench.nano_loop import Line, Values
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
@@ -331,3 +331,23 @@ def test_a_line_is_kept_as_it_was_measured() -> None:
         probes = "probe" in values  # what waits in staging may still be played, and is kept free for that
         assert (0.85 * budget if probes else budget - dearest) < line["rollouts"] <= budget
         assert json.dumps(line)
+
+
+def test_no_hypothesis_holds_before_all_of_its_runs_are_there() -> None:
+    (line, *_) = STUDY.recorded()
+    setting = "desk, 48 steps, Muon"
+
+    def better(seed: int) -> Line:
+        by = 0.1 + seed / 1000
+        last = {**line["curve"][-1], "scores": {part: score + by for part, score in line["end"].items()}}
+        return {**line, "curve": [*line["curve"][:-1], last], "end": last["scores"]}
+
+    def said(count: int) -> str:
+        seeds = range(1, count + 1)
+        plain, grown = dict.fromkeys(seeds, line), {seed: better(seed) for seed in seeds}
+        cells = {f"{setting}: random seeds": plain, f"{setting}: skills": grown}
+        (row,) = (row for row in verdicts(cells, STUDY) if "aimed over random seeds: skills" in row)
+        return row
+
+    assert "| 19 of 20 |" in said(19) and said(19).endswith("| 0.0000 | 0.0000 | not yet known |")
+    assert "| 20 of 20 |" in said(20) and said(20).endswith("| 0.0000 | 0.0000 | yes |")
