@@ -3,7 +3,8 @@
 Claim: the estimate of the dry run is not below what is measured. Anchor: that estimate, for the rows and tokens that
 the step really had (a plan assumes full contexts). Command: `python -m bench.memory`.
 
-Measured is anonymous memory, from the moment at which everything is imported, in a process of its own.
+Measured is anonymous memory, from the moment at which everything is imported, in a process of its own; on a GPU what
+its tensors take there at most. `--config FILE` measures the first step of that run instead, as many tokens as it has.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import tomli_w
 
 from bench.figures import Figure, run
+from rods.config import read_config
 
 SMOLLM2 = Path.home() / ".cache/rods/smollm2-135m-instruct"
 SMALL: dict[str, Any] = {
@@ -37,10 +39,15 @@ REAL = {
 CHILD = """
 import json, sys, threading, time
 from pathlib import Path
+import torch
 from rods.trainer import main, plan, trl_grpo
 from rods.config import read_config
 
+gpu = torch.cuda.is_available()
+
 def taken():
+    if gpu:
+        return torch.cuda.max_memory_allocated()
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * int(next(line for line in lines if line.startswith("RssAnon")).split()[1])
 
@@ -63,12 +70,17 @@ config = config.model_copy(update={
     "rollouts": config.rollouts.model_copy(update={"max_context_tokens": max(16, tokens)}),
     "operation": config.operation.model_copy(update={"micro_batch": rows})})
 print(json.dumps({"code": code, "measured": peak[0] - before, "rows": rows, "tokens": tokens,
-                  "estimate": plan.estimate_memory(config, model, 1, "whole", gpu=False)}))
+                  "estimate": plan.estimate_memory(config, model, 1, "whole", gpu=gpu), "gpu": gpu}))
 """
 
 
-def measure(quick: bool) -> list[Figure]:
+def measure(quick: bool, config: str = "") -> list[Figure]:
     """Nano, and in the full size SmolLM2-135M-Instruct where it has been fetched."""
+    if config:
+        asked = read_config(Path(config))
+        one = asked.training.model_copy(update={"steps": 1, "checkpoint_steps": 1})
+        values = asked.model_copy(update={"training": one}).model_dump(mode="json", exclude_none=True)
+        return [_taken(Path(config).stem, values)]
     figures = [_taken("nano", NANO)]
     if not quick and SMOLLM2.is_dir():
         figures.append(_taken("SmolLM2-135M-Instruct", REAL))
@@ -85,10 +97,10 @@ def _taken(name: str, values: dict[str, Any]) -> Figure:
         raise SystemExit(done.stderr)
     found = json.loads(done.stdout.splitlines()[-1])
     print({purpose: round(value / 1e6, 1) for purpose, value in found["estimate"].items()}, file=sys.stderr)
-    about = f"{found['rows']} × {found['tokens']} tokens"
+    claim = f"memory of a GRPO step{' on a GPU' * found['gpu']}, {name}, {found['rows']} × {found['tokens']} tokens"
     anchor = found["estimate"]["in all at most"] / 1e6
-    return Figure(f"memory of a GRPO step, {name}, {about}", found["measured"] / 1e6, "MB", "the estimate", anchor)
+    return Figure(claim, found["measured"] / 1e6, "MB", "the estimate", anchor)
 
 
 if __name__ == "__main__":
-    run(measure)
+    run(measure, config="the configuration of a run, whose first step is measured")

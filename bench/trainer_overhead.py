@@ -5,6 +5,7 @@ Command: `python -m bench.trainer_overhead`.
 
 First on the simulated policy: the same rollouts drawn in a bare loop, and through a run on the disk. Then, in the full
 size only, on the demonstration's own run of nano through TRL: the time spent in the run, over the rest of the step.
+`--config FILE` measures that run, as many steps as it has, instead.
 """
 
 from __future__ import annotations
@@ -33,27 +34,26 @@ RUNS = Path(__file__).parent.parent / "runs"  # a real disk, as a user's run has
 NANO_STEPS = 20
 
 
-def measure(quick: bool) -> list[Figure]:
+def measure(quick: bool, config: str = "") -> list[Figure]:
     """Milliseconds a step, every step made durable, a merge every 13 steps; and the share of a step of nano."""
     logs.configure("bench", "error")
+    if config:
+        return [_share(Path(config))]
     tasks = desk.generate(1, TASKS, 8)
     values = {
         "policy": {"kind": "simulated"},
         "rollouts": {"rollouts_per_task": ROLLOUTS},
         "training": {"batch_tasks": BATCH, "steps": 52 if quick else 260},
     }
-    config = parse_config(values, where="bench")
-    bare = _bare(config, tasks)
+    simulated = parse_config(values, where="bench")
+    bare = _bare(simulated, tasks)
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
-        full = _through_a_run(create_run(Path(folder) / "run", config, tasks))
+        full = _through_a_run(create_run(Path(folder) / "run", simulated, tasks))
     figures = [
         Figure("a step through a run, 32 tasks × 16 rollouts", full, "ms", "the same rollouts in a bare loop", bare)
     ]
     if not quick:
-        own, rest = _nano()
-        share = own / rest * 100
-        claim = "what the run adds to a step of nano"
-        figures.append(Figure(claim, share, "%", "TRL with the same rollouts, ms", rest, reach=1, higher=False))
+        figures.append(_share(DEMO, NANO_STEPS))
     return figures
 
 
@@ -107,20 +107,23 @@ class _Timed(TrainingRun):
         self._timed(super().after_update, *arguments)
 
 
-def _nano() -> tuple[float, float]:
-    """Milliseconds a step in the run and in the rest, over the demonstration's first steps."""
+def _share(file: Path, steps: int = 0) -> Figure:
+    """The time spent in the run over that of the rest of its step, in the run of `file` (its first `steps` steps)."""
     from rods.trainer import trl_grpo
 
-    asked = read_config(DEMO)
-    config = asked.model_copy(update={"training": asked.training.model_copy(update={"steps": NANO_STEPS})})
+    asked = read_config(file)
+    training = asked.training.model_copy(update={"steps": steps or asked.training.steps})
+    config = asked.model_copy(update={"training": training})
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
-        training = _Timed(create_run(Path(folder) / "run", config, load_tasks(config.data, DEMO.parent)))
-        with training:
-            trl_grpo.train(training)
-            whole = time.perf_counter() - training.began
-        steps = training.step
-    return training.own / steps * 1000, (whole - training.own) / steps * 1000
+        timed = _Timed(create_run(Path(folder) / "run", config, load_tasks(config.data, file.parent)))
+        with timed:
+            trl_grpo.train(timed)
+            whole = time.perf_counter() - timed.began
+        done = timed.step
+    rest, claim = (whole - timed.own) / done * 1000, f"what the run adds to a step of {config.policy.kind}"
+    share = timed.own / (whole - timed.own) * 100
+    return Figure(claim, share, "%", "TRL with the same rollouts, ms", rest, reach=1, higher=False)
 
 
 if __name__ == "__main__":
-    run(measure)
+    run(measure, config="the configuration of a run, whose steps are measured")
