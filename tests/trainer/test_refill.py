@@ -254,7 +254,7 @@ def test_trl_trains_on_the_groups_that_disagree(tmp_path: Path, monkeypatch: pyt
     for row, sample in enumerate(samples):
         answered = output["completion_mask"][row].bool()
         assert output["completion_ids"][row][answered].tolist() == sample.completion_ids
-    signs = np.sign(output["advantages"].numpy()).tolist()
+    signs = np.sign(output["advantages"].cpu().numpy()).tolist()
     assert signs == [-1, 1, -1, 1, 1, -1]
     assert len({tuple(sample.completion_ids) for sample in every}) > 6, "each rollout draws for itself"
     assert verify(run.path, replay=True).ok

@@ -181,8 +181,8 @@ def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_pol
         with torch.no_grad():
             for sample in self.samples:
                 ids = sample.prompt_ids + sample.completion_ids
-                logits = self.engine.model(torch.tensor([ids])).logits[0, len(sample.prompt_ids) - 1 : -1] / 0.7
-                chances = logits.double().log_softmax(-1)
+                logits = self.engine.model(torch.tensor([ids], device=self.engine.model.device)).logits[0]
+                chances = (logits.cpu()[len(sample.prompt_ids) - 1 : -1] / 0.7).double().log_softmax(-1)
                 own = torch.tensor(sample.env_mask).bool()
                 entropies.append(-(chances.exp() * chances).sum(-1)[own])
         expected.append(float(torch.cat(entropies).mean()))

@@ -67,8 +67,9 @@ class LocalEngine:
         training = self.model.training
         self.model.eval()
         try:
-            lower = torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16)
-            with torch.inference_mode(), lower:
+            # In inference mode autocast keeps no weight that it has cast: it would cast each of them for every token.
+            ungraded = torch.no_grad() if self.bf16 else torch.inference_mode()
+            with ungraded, torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16):
                 yield
         finally:
             self.model.train(training)

@@ -51,6 +51,17 @@ def test_the_mask_and_the_spans_mark_the_policys_tokens_and_nothing_else():
         assert shown == len(sample.completion_ids)
 
 
+def test_in_bfloat16_a_weight_is_cast_once_for_a_batch_however_many_tokens_it_has():
+    engine = nano_parts.engine()
+    engine.bf16 = True
+    embeddings = list(engine.model.get_input_embeddings().weight.shape)
+    with torch.profiler.profile(record_shapes=True) as profile:
+        samples = engine.rollouts(nano_parts.jobs(), random_seed=4)
+    casts = [event for event in profile.events() if event.name == "aten::_to_copy"]
+    assert sum(len(sample.completion_ids) for sample in samples) > 50
+    assert [event.input_shapes[0] for event in casts].count(embeddings) == 1, "the output head's, which are the same"
+
+
 def test_every_token_carries_the_log_probability_that_it_was_drawn_with():
     engine = nano_parts.engine(temperature=0.7, top_p=0.9)
     for sample in engine.rollouts(nano_parts.jobs(), random_seed=4):
