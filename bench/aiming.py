@@ -42,7 +42,7 @@ def measure(quick: bool, author: str = "") -> list[Figure]:
     made = desk.generate(7, 40, 4)
     held_out = [task for task in made if task.split != "train"]
     seeds = [task for task in made if task.split == "train"]
-    config = parse_config({"aiming": {"enabled": True}}, where="bench")
+    config = parse_config({"aiming": {"enabled": True, "operators": list(TABLES)}}, where="bench")
     world, figures = Environments().load(WORLD), list[Figure]()
     with ThreadPoolExecutor(IN_FLIGHT) as threads:
         composing = ProceduralAuthor.of(world, threads)

@@ -60,6 +60,13 @@ class Assignment(Generic[V]):
     words: str = ""
     preferences: Mapping[str, float] = field(default_factory=dict)
 
+    def shown(self, usual: int) -> int:
+        """The most tools that the variant shows where `usual` are shown otherwise: no more than its seed shows, so that
+        the choice among them is as hard, unless its pick's aim leads to more or to fewer."""
+        own = len(self.seed.tools)
+        wanted = self.profile.shown if self.aim.get("operator") else own
+        return wanted if wanted > own else min(usual, wanted)
+
     @property
     def problem(self) -> str:
         """What was wrong with the attempt before; "" in blind retry."""

@@ -93,8 +93,8 @@ class ProceduralAuthor:
         return (*texts[:turn], anew[turn], *texts[turn + 1 :])
 
     async def form(self, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType) -> Task:
-        """The finished task; it shows no more tools than its seed, so that the choice among them is as hard."""
-        catalogue = replace(self.catalogue, shown=min(self.catalogue.shown, len(given.seed.tools)))
+        """The finished task, which shows no more tools than it may."""
+        catalogue = replace(self.catalogue, shown=given.shown(self.catalogue.shown))
         rng = given.rng(f"form {type}")
         return await self._compute(task_types.apply, catalogue, given.environment, draft, texts, type, rng)
 

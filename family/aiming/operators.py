@@ -33,6 +33,7 @@ RELATIONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "some": lambda made, _: bool(made > 0),
 }
 LACKING: tuple[TaskType, ...] = ("miss_func", "miss_param")
+SHOWN: tuple[Operator, ...] = ("crowd", "thin")  # they leave the calls as they are
 
 
 def measures(type: TaskType, turns: Sequence[Sized]) -> dict[str, Any]:
@@ -45,18 +46,21 @@ def measures(type: TaskType, turns: Sequence[Sized]) -> dict[str, Any]:
 
 
 def measured(shape: Profile) -> dict[str, Any]:
-    """The measures of a profile, its depth too, and how many calls of its last turn take up results of earlier ones."""
+    """The measures of a profile, its depth and, if known, how many tools it shows, too, and how many calls of its last
+    turn take up results of earlier ones."""
     taken = sum(count for (turn, later), count in shape.links.items() if turn < later == len(shape.turns) - 1)
-    return {**measures(shape.type, shape.turns), "depth": shape.depth, "taken": taken}
+    shown = {"shown": shape.shown} if shape.shown else {}
+    return {**measures(shape.type, shape.turns), "depth": shape.depth, "taken": taken, **shown}
 
 
 def faults(operator: Operator, rules: Aiming, seed: Profile, made: Profile) -> list[str]:
-    """What keeps a variant of the profile `made` from being what `operator` makes of a seed of the profile `seed`."""
+    """What keeps a variant of the profile `made` from being what `operator` makes of a seed of the profile `seed`, as
+    far as `made` can tell: of a plan it does not say how many tools will be shown."""
     before, after = measured(seed), measured(made)
     wrong = [
         f"{operator} asks for {relation} {name}: {after[name]} beside the seed's {before[name]}"
         for name, relation in TABLES[operator]["rule"].items()
-        if not RELATIONS[relation](after[name], before[name])
+        if name in after and not RELATIONS[relation](after[name], before[name])
     ]
     caps = {name: max(most, before[name]) for name, most in (("calls", rules.max_calls), ("depth", rules.max_depth))}
     return wrong + [f"{name} {after[name]}, at most {most}" for name, most in caps.items() if after[name] > most]
@@ -83,6 +87,8 @@ def led(operator: Operator, rules: Aiming, given: Assignment[Task], rng: random.
     if rest is None:
         return None
     made = profile(given.environment, rest) if cut else _edited(operator, shape, rng)
+    if operator in SHOWN:
+        made = replace(made, shown=_shown(operator, given.environment, shape))
     if (lacks := partial(faults, operator, rules, shape))(made):
         return None
     aim = {"direction": table["direction"], "operator": operator}
@@ -102,6 +108,14 @@ def _rest(environment: Environment, seed: Task, rng: random.Random) -> Task | No
     held_out = {until - turn: names for until, names in seed.held_out.items() if until > turn}
     rest = replace(seed, script=seed.script[turn:], calls=seed.calls[turn:], held_out=held_out, provenance={}, id="")
     return replace(rest, state=instance.snapshot(), id="")
+
+
+def _shown(operator: Operator, environment: Environment, shape: Profile) -> int:
+    """How many tools a variant of this seed shows: twice as many, as far as its API classes have tools, or half of
+    those that are not called."""
+    if operator == "crowd":
+        return min(2 * shape.shown, sum(tool.group in shape.classes for tool in environment.tools().values()))
+    return (shape.shown + len(shape.tools)) // 2
 
 
 def _edited(operator: Operator, shape: Profile, rng: random.Random) -> Profile:
@@ -137,7 +151,7 @@ def _edited(operator: Operator, shape: Profile, rng: random.Random) -> Profile:
             turns[turn : turn + 1] = [turns[turn][:at], turns[turn][at:]]
         case "serve":
             type, turns = "base", [turns[turn] for turn in asked]
-    return _laid_out(type, turns, told)
+    return replace(_laid_out(type, turns, told), shown=shape.shown)
 
 
 def _fed(by: Node) -> Node:

@@ -1,12 +1,14 @@
 """What aimed synthesis adds to the configuration."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 from pydantic import Field
 
 from rods.extension import Section
 
-Operator = Literal["chain", "follow", "withhold", "pad", "trim", "tell", "cut", "split", "serve"]
+Operator = Literal["chain", "follow", "withhold", "pad", "crowd", "trim", "tell", "cut", "split", "serve", "thin"]
+# What the registered study (docs/study.md) knows.
+STUDIED: tuple[Operator, ...] = ("chain", "follow", "withhold", "pad", "trim", "tell", "cut", "split", "serve")
 
 
 class Aiming(Section):
@@ -22,4 +24,4 @@ class Aiming(Section):
     schedule_steps: int = Field(0, ge=0)
     max_calls: int = Field(12, ge=1)  # of a variant, where its seed has not more
     max_depth: int = Field(6, ge=1)  # of a variant, where its seed has not more: calls on its longest chain of results
-    operators: tuple[Operator, ...] = get_args(Operator)  # that may be used
+    operators: tuple[Operator, ...] = STUDIED  # that may be used; crowd and thin have to be named

@@ -46,11 +46,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Profile:
-    """`turns[t]` holds the nodes of turn t in order; an empty turn is one in which no call is right. Of a profile to
-    write, `lacks` says what a variant's lacks beside being isomorphic to it."""
+    """`turns[t]` holds the nodes of turn t in order; an empty turn is one in which no call is right. `shown`: how many
+    tools the policy may call, 0 before there is a task. Of a profile to write, `lacks` says what a variant's lacks
+    beside being isomorphic to it."""
 
     type: TaskType
     turns: tuple[tuple[Node, ...], ...]
+    shown: int = field(default=0, compare=False)
     lacks: "Callable[[Profile], list[str]] | None" = field(default=None, compare=False, repr=False)
 
     @cached_property
@@ -127,7 +129,7 @@ def profile(environment: Environment, task: Task, results: Results | None = None
         tuple(Node(turn, at, call.name, tools[call.name].group, flows[turn][at]) for at, call in enumerate(calls))
         for turn, calls in enumerate(task.calls)
     ]
-    return Profile(task.type, tuple(turns))
+    return Profile(task.type, tuple(turns), len(task.tools))
 
 
 # The weights of `distance`. The graph counts most because it holds classes and dependencies at once.

@@ -96,10 +96,9 @@ class PartialTask:
         return replace(self, script=script, gaps=(*self.gaps, gap))
 
     def task(self) -> Task:
-        """The task as far as it is. It shows no more tools than its seed, so that the choice among them is as hard, and
-        the same ones each time."""
+        """The task as far as it is. It shows no more tools than it may, and the same ones each time."""
         return task_types.finished(
-            replace(self.catalogue, shown=min(self.catalogue.shown, len(self.given.seed.tools))),
+            replace(self.catalogue, shown=self.given.shown(self.catalogue.shown)),
             self.given.environment,
             self.draft,
             self.script,

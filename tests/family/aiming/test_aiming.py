@@ -43,7 +43,7 @@ AIMED: dict[str, Any] = {
     "sync": "lockstep",
     "selection": {"seeds_per_step": 8, "exclusion_steps": 0},
     "pool": {"staging_epochs": 0.0},
-    "aiming": {"enabled": True, "easy_share": 0.5},
+    "aiming": {"enabled": True, "easy_share": 0.5, "operators": list(TABLES)},
 }
 
 
@@ -121,6 +121,10 @@ def test_every_variant_of_a_run_lies_where_its_pick_aims(aimed: Path) -> None:
                 assert len(after.turns) == len(before.turns) + 1 and made <= calls
             case "serve":
                 assert before.type in ("miss_func", "miss_param") and after.type == "base" and () not in after.turns
+            case "crowd":
+                assert after.shown > before.shown and made >= calls and after.type == before.type
+            case "thin":
+                assert after.shown < before.shown and made <= calls and after.type == before.type
     ways = {TABLES[name]["direction"] if name in TABLES else name for name in seen}
     assert ways == {"harder", "sideways", "easier"}
 
@@ -201,7 +205,7 @@ def test_verify_reports_a_variant_that_names_another_direction_or_operator(aimed
 
 @pytest.mark.parametrize("operator", TABLES)
 async def test_an_operator_leads_where_its_rule_says(operator: Operator) -> None:
-    config: Any = settings(**ON)
+    config: Any = settings(aiming={"enabled": True, "operators": list(TABLES)})
     world, bench = load("desk"), Bench(config)
     direction = TABLES[operator]["direction"]
     training = [task for task in tasks() if task.split == "train"]
