@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds the wheel, installs it alone into an empty environment (no torch), carries out docs/tutorial.md with it, checks
-# the types of the world there as a user would, and begins the demo, for a minute at most: `sh tests/package.sh`.
+# the types of the world there as a user would, plans a launch, and begins the demo, for a minute at most:
+# `sh tests/package.sh`.
 set -eu
 cd "$(dirname "$0")/.."
 tools=$PWD/.venv/bin
@@ -15,6 +16,8 @@ git ls-files -z | xargs -0 tar -c | tar -x -C "$empty/source"
 cd "$empty"
 "$empty/venv/bin/rods" init typed
 "$tools/mypy" --strict --config-file= --cache-dir "$empty/types" --python-executable "$empty/venv/bin/python" typed/world.py
+"$empty/venv/bin/rods-train" runs/never --config source/console/demo.toml --dry-run \
+    --accelerate source/experiments/training/fsdp2.yaml | grep -q '^processes: 8'
 # PyTorch and TRL are borrowed for it from the tools' environment: as a plain path, so none of that one's links are followed.
 "$tools/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
     >"$("$empty/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/training.pth"

@@ -8,7 +8,6 @@ compares the estimate with a measurement.
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import orjson
+import yaml
 
 from rods.buffers.checkpoints import KEEP
 from rods.buffers.run import runfolder
@@ -46,8 +46,6 @@ class Launch:
 
 def launched(file: Path) -> Launch:
     """What an accelerate configuration starts. Raises UserError for a file that is none."""
-    import yaml  # late: only the plan of a launch needs it
-
     try:
         known = yaml.safe_load(read_regular(file))
         kind = known["distributed_type"]
@@ -221,13 +219,9 @@ class ModelShape:
 
 
 def no_model(folder: Path) -> UserError:
-    """That no model is in `folder`; where it may be a name of the Hugging Face hub (`owner/name`, and no folder
-    `owner`), with the command that fetches it."""
-    name = f"{folder.parent.name}/{folder.name}"
-    hub = not folder.parent.exists() and re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", name)
-    fetch = f"policy.model is a folder, not a name on the Hugging Face hub: `hf download {name} --local-dir {folder}`"
-    put = "policy.model must be a folder with a model in it; if it has moved, say where to with --config"
-    return UserError("there is no model", where=str(folder), remedy=fetch if hub else put)
+    """That no model is in `folder`."""
+    remedy = "policy.model must be a folder with a model in it, not a name on a hub; if it has moved, say where to with"
+    return UserError("there is no model", where=str(folder), remedy=f"{remedy} --config")
 
 
 def model_shape(folder: Path, config_json: Path | None = None) -> ModelShape | None:

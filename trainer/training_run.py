@@ -32,6 +32,7 @@ from rods.tasks import AnyTask
 from rods.trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
+PATIENCE = 5.0  # seconds that a merge waits for the daemon before the log says so
 
 
 class TrainingRun:
@@ -61,6 +62,7 @@ class TrainingRun:
         self._saved = self.resumed  # the latest checkpoint
         self._steps_here = 0
         self._logged = -math.inf
+        self._waits_since: float | None = None  # when the merge began to wait for the daemon
         self.tell("starting")
 
     def __enter__(self) -> "TrainingRun":
@@ -104,8 +106,10 @@ class TrainingRun:
         self._policy = policy
         for folder in self._checkpoints.set_aside(self.log.live, self.resumed):
             log.warning("a torn or damaged checkpoint was moved aside", folder=str(folder))
+        before = self.log.state.last_step
         attempt = self.log.start(self.step)
-        log.info("start", attempt=attempt, from_step=self.step, resumed=self.resumed is not None)
+        begun = {"attempt": attempt, "from_step": self.step, "resumed": self.resumed is not None}
+        log.info("start", **begun, **({"repeats_steps": before - self.step} if before > self.step else {}))
         self._open(self._epoch_number, self._course)
         if self.resumed is not None:
             self._check_order(self.resumed)
@@ -264,6 +268,7 @@ class TrainingRun:
 
     def _open(self, number: int, course: Course) -> None:
         """Merges into epoch `number`, or reads its record where it is committed."""
+        self._waits_since = None
         epoch = self.log.merge(number, course.stage, waiting=self._waiting, play=self._rehearse)
         if self._epoch is not None:
             self._cursor = 0
@@ -283,8 +288,14 @@ class TrainingRun:
         return played
 
     def _waiting(self) -> None:
-        """Called while lockstep waits for the daemon. Raises TrainingStopped once the run was asked to stop."""
+        """Called while lockstep waits for the daemon, again and again. Raises TrainingStopped once the run was asked to
+        stop."""
         self.tell("waiting for the daemon")
+        self._waits_since = time.monotonic() if self._waits_since is None else self._waits_since
+        if time.monotonic() - self._waits_since >= PATIENCE:
+            self._waits_since = math.inf  # said once a merge
+            limit, start = self.config.operation.deadline_seconds, f"rods-daemon {self.path}"
+            log.info("waiting for the daemon", step=self.step, at_most_seconds=limit, command=start)
         self.log.check()
         self._check_asked()
 

@@ -52,8 +52,11 @@ def test_a_stopped_run_continues_as_if_nothing_had_happened(tmp_path: Path, whol
     assert code == (-signal.SIGKILL if last_word == signal.SIGKILL else EXIT_REQUEUE)
     reached = len(live_steps(run))
     assert 13 <= reached < 40
-    assert train(run, config).returncode == EXIT_OK
+    again = train(run, config)
+    assert again.returncode == EXIT_OK
     assert live_steps(run) == live_steps(whole)
+    begun = next(line for line in map(orjson.loads, again.stderr.splitlines()) if line["event"] == "start")
+    assert begun.get("repeats_steps", 0) == reached - begun["from_step"]
     starts = [record for record in read(run / "observations.jsonl") if record["kind"] == "start"]
     assert [start["from_step"] for start in starts] == [0, 10 if last_word == signal.SIGKILL else reached]
 

@@ -16,7 +16,7 @@ from rods.config import Config, parse_config
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.observations import Group
 from rods.tasks import AnyTask, Task
-from rods.trainer import simulated
+from rods.trainer import simulated, training_run
 from rods.trainer.policy import Batch, TrainingStopped
 from rods.trainer.simulated import SimulatedPolicy
 from rods.trainer.training_run import TrainingRun
@@ -213,6 +213,21 @@ def test_a_missed_lockstep_deadline_is_an_error_after_a_checkpoint(tmp_path: Pat
             run.next_batch()
     with TrainingRun(made) as run:
         assert run.resumed is not None and run.resumed.position.step == 3
+
+
+def test_the_log_says_what_a_merge_waits_for_before_its_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(training_run, "PATIENCE", 0.3)
+    made = make(tmp_path, sync="lockstep", operation={"deadline_seconds": 1.0})
+    with TrainingRun(made) as run:
+        policy = SimulatedPolicy(run.config)
+        run.begin(policy)
+        drive(run, policy, 3)
+        with pytest.raises(DeadlineError):
+            run.next_batch()
+    said = [line for line in "".join(capfd.readouterr()).splitlines() if "waiting for the daemon" in line]
+    assert len(said) == 1 and f"rods-daemon {made.path}" in said[0] and "1.0" in said[0]
 
 
 def test_a_long_preparation_can_be_stopped(tmp_path: Path) -> None:
