@@ -208,8 +208,11 @@ def summary(file: Path) -> dict[str, Any]:
 
 def checkpoint(path: Path, which: Which) -> tuple[Run, Checkpoint]:
     """The run in `path` and its first checkpoint, its newest, or the one of a step. Raises UserError when there is
-    none."""
+    none, and where another program has the weights."""
     run, checkpoints, live = Run.open(path), Checkpoints(path), lineage(path).keeps
+    if run.config.policy.kind == "external":
+        remedy = "serve them and score the server (`rods-eval run --tasks FILE --url ADDRESS`)"
+        raise UserError("the policy's weights are with the program that trains it", where=str(path), remedy=remedy)
     named = checkpoints.named(live)
     if which == "end":
         chosen = checkpoints.newest(live)

@@ -125,6 +125,9 @@ def open_run(path: Path, config_file: Path | None) -> Run:
 
 
 def _train(run: Run, request: StopRequest) -> int:
+    if run.config.policy.kind == "external":
+        remedy = "that program reports with `rods observe`, or takes part in Python (rods.open_training)"
+        raise UserError("another program trains the policy of this run", where=str(run.path), remedy=remedy)
     request.grace = run.config.operation.grace_seconds
     logs.configure("trainer", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
     structlog.contextvars.bind_contextvars(run=run.name)

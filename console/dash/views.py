@@ -166,7 +166,7 @@ def earned(config: Config, rollouts: list[dict[str, Any]]) -> list[dict[str, Any
     alone = settings.advantage_baseline != "batch" and settings.advantage_scale != "batch"
     by = "none on record"
     values: list[float | None] = [None] * len(rollouts)
-    if alone and config.policy.kind != "simulated" and not settings.advantage_hook:
+    if alone and config.policy.kind not in ("simulated", "external") and not settings.advantage_hook:
         values = advantages(rewards, settings.advantage_baseline, settings.advantage_scale)[0].tolist()
         by = f"the group's rewards, baseline {settings.advantage_baseline}, scale {settings.advantage_scale}"
     return [

@@ -165,6 +165,7 @@ def _told(name: str, path: Path) -> dict[str, Any]:
         **{"step": now.step, "steps": now.steps, "reward": now.recent if now.reward is not None else None},
         **{figure: getattr(now, figure) for figure in ("originals", "generated", "injected")},
         "simulated": progress.run.config.policy.kind == "simulated",
+        "policy": progress.run.config.policy.kind,
         "heldout": heldout,
     }
 
@@ -179,7 +180,7 @@ def _table(runs: list[dict[str, Any]]) -> Iterator[str]:
         reward = "–" if run["reward"] is None else f"{run['reward']:.3f}"
         step, pool = f"{run['step']}/{run['steps']}", f"{run['originals']}+{run['generated']}"
         figures = f"{step:>11}  {reward:>6}  {pool:>9}  {run['injected']:8}"
-        ending = "  simulated policy" if run["simulated"] else ""
+        ending = f"  {run['policy']} policy" if run["policy"] in ("simulated", "external") else ""
         yield f"{run['name']:{wide}}  {run['condition']:13}  {figures}{ending}"
         if run["heldout"]:
             start, end, difference = (run["heldout"][name]["progress"] for name in ("start", "end", "difference"))

@@ -130,10 +130,10 @@ class Config(Section):
 
 
 def read_config(path: Path) -> Config:
-    """Reads a TOML file; makes `policy.model`, which is relative to it, absolute. Raises UserError."""
+    """Reads a TOML file; makes a folder in `policy.model`, which is relative to it, absolute. Raises UserError."""
     values = read_toml(path, "cannot read the configuration", "check the path after --config")
     config = parse_config(values, where=str(path))
-    if not config.policy.model:
+    if config.policy.kind == "external" or not config.policy.model:
         return config
     # Links are kept: one may stand for a folder that has moved, and its name is the identity.
     model = os.path.abspath(path.parent / Path(config.policy.model).expanduser())  # noqa: PTH100

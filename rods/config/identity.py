@@ -38,10 +38,12 @@ class RandomSeeds(Section):
 
 
 class PolicySettings(Section):
-    """What is trained. `nano` is built on the spot, `transformers` loads `model`, `simulated` has no weights."""
+    """What is trained. `nano` is built on the spot, `transformers` loads `model`, `simulated` has no weights, and
+    `external` is what a program of your own trains (docs/api.md, `rods observe`)."""
 
-    kind: Literal["nano", "transformers", "simulated"] = "nano"  # see above
-    model: str = ""  # kind=transformers: a folder with weights and tokenizer (relative to the configuration file)
+    kind: Literal["nano", "transformers", "simulated", "external"] = "nano"  # see above
+    # kind=transformers: a folder with weights and tokenizer (relative to the configuration file); external: its name
+    model: str = ""
     dialect: Literal["tags", "hermes", "compact"] = "compact"  # the text form of calls: 000, Hermes/Qwen, nano's
     lora_rank: int = Field(0, ge=0)  # trains matrices of this rank beside frozen weights (LoRA, needs peft); 0: all
     carelessness: float = Field(0.6, ge=0, le=1)  # kind=nano: share of flawed turns in the warm start's demonstrations

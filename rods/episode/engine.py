@@ -25,10 +25,19 @@ MAX_STEPS = 20  # replies a turn, BFCL's limit
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of the conversation. Roles: system, user, assistant, tool."""
+    """One message of the conversation. Roles: system, user, assistant, tool. `dict(message)` is what clients of chat
+    interfaces send."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
+
+    def keys(self) -> tuple[str, ...]:
+        return ("role", "content")
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self.keys():
+            raise KeyError(name)
+        return str(getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 import rods
+import rods.episode.engine
 from rods.errors import UserError
 from rods.worlds import desk
 
@@ -160,3 +161,18 @@ def test_a_file_called_like_a_room_of_ours_may_use_the_api(tmp_path):
 def test_no_torch_is_loaded():
     code = "import sys, rods; rods.play; print([m for m in ('torch', 'transformers') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_a_policy_gets_messages_with_keys_as_chat_clients_send_them():
+    seen: list[dict[str, str]] = []
+
+    def policy(messages):
+        seen.extend(dict(message) for message in messages)
+        assert messages[-1]["content"] == messages[-1].content
+        return "I cannot do that."
+
+    rods.play(desk.generate(3, 1, 0)[0], policy)
+    assert {frozenset(message) for message in seen} == {frozenset(("role", "content"))}
+    assert {message["role"] for message in seen} == {"system", "user", "assistant"}
+    with pytest.raises(KeyError):
+        rods.episode.engine.Message("user", "hello")["name"]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from rods.console.report.history import recorded
 from rods.errors import UserError
 from rods.observations import Update
 from tests.console.conftest import CONFIG, rods
+from tests.trainer.runs import train
 
 SCRIPT = Path(__file__).parent / "shell_trainer.sh"
 TOOLRL: dict[str, Any] = {"kind": "toolrl", "range": [-3.0, 4.0]}
@@ -338,3 +340,24 @@ def test_no_step_before_the_first_merge(run: Path) -> None:
     done = rods("observe", run, stdin=step(1, [("x", 2)]))
     assert done.returncode == 2
     assert "rods merge RUN --epoch 0" in done.stderr
+
+
+def test_a_policy_that_another_program_trains_is_called_that(tmp_path: Path) -> None:
+    external = re.sub(r'kind = "simulated"', 'kind = "external"\nmodel = "lab/policy-7b"', CONFIG)
+    assert external != CONFIG
+    path = made(tmp_path, external.replace('sync = "lockstep"', ""))
+    config = Run.open(path).config
+    assert (config.policy.kind, config.policy.model) == ("external", "lab/policy-7b"), "a name, and no folder"
+    slot = tasks(path, 0)[0]
+    list(observe(path, [group(slot, *[slot[1]] * config.rollouts.rollouts_per_task), {"end_step": 1}]))
+    (listed,) = json.loads(rods("ls", path.parent, "--json").stdout)["runs"]
+    assert (listed["simulated"], listed["policy"], listed["step"]) == (False, "external", 1)
+    assert rods("ls", path.parent).stdout.splitlines()[1].endswith("  external policy")
+    report = rods("report", path)
+    assert report.returncode == 0 and "simulated" not in report.stdout.lower()
+    refused = {
+        "another program trains the policy of this run → that program reports with `rods observe`": train(path),
+        "the policy's weights are with the program that trains it → serve them and score": rods("score", path),
+    }
+    for said, done in refused.items():
+        assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
