@@ -117,7 +117,7 @@ class Service:
         self.in_flight = 0
         self.owed = 0  # the variants that picks which were not finished when the logs were read may bring
         self.barren = 0  # seeds in a row that gave no variant
-        self.paused = False
+        self.paused = self.seedless = False  # staging is full; the last step that was considered had no seed
         self._freed = asyncio.Event()  # somebody may be free
 
     async def serve(self, stop: asyncio.Event) -> None:
@@ -208,6 +208,7 @@ class Service:
             else:
                 candidates = [] if self.paused else candidates
                 picks = select(step.step, candidates, self.watch.active, state.last_picked, self.config)
+            self.seedless = not picks and not self.paused
             self.log.read_epoch(step.epoch)
             told = [{"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why} for pick in picks]
             if weigh := self.watch.preferring.pop(step.step, None):
@@ -259,8 +260,8 @@ class Service:
         if self.writers.spent:
             return "budget spent"
         if self.paused:
-            return "paused"
-        return "idle"
+            return "staging full"
+        return "no seeds" if self.seedless else "idle"
 
     async def _work(self) -> None:
         """Starts picks as they come, at most `workers` at a time. A slow one keeps its own place and no other.

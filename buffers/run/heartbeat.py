@@ -24,7 +24,15 @@ EVERY = 1.0  # seconds between beats
 USUAL = 5.0  # a process may be stuck after STUCK seconds without progress, and this many times its longest pause so far
 # States in which nothing need get on.
 RESTING = frozenset(
-    {"idle", "paused", "waiting for the daemon", "budget spent", "no endpoint answers"} | {"run finished"}
+    {
+        "idle",
+        "no seeds",
+        "staging full",
+        "waiting for the daemon",
+        "budget spent",
+        "no endpoint answers",
+        "run finished",
+    }
 )
 # What readers reckon with, where it is there.
 NUMBERS = ("counter", "time", "uptime", "quiet", "still", "patience", "pid")

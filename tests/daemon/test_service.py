@@ -25,6 +25,7 @@ from rods.rules.tracker import Tracker
 from rods.tasks import Task
 from rods.worlds import desk
 from tests.buffers.world import SyncDaemonLog
+from tests.console.conftest import rods
 from tests.daemon.runs import VALUES, Daemon, Trainer, epochs, idle, make_run, rejected, seeds, until, variants
 from tests.environments import load
 
@@ -55,7 +56,7 @@ def test_variants_are_staged_injected_and_agree_with_the_rules(tmp_path: Path) -
 
 
 def paused(path: Path) -> bool:
-    return state(path) == "paused"
+    return state(path) == "staging full"
 
 
 def state(path: Path) -> str:
@@ -228,6 +229,16 @@ def test_it_pauses_while_staging_is_full_and_goes_on_when_it_is_not(tmp_path: Pa
         until(lambda: idle(run.path, 4))
     considered = [record["step"] for record in seeds(run.path, "considered")]
     assert considered[0] == 1 and considered[-1] == 4 and 2 not in considered
+
+
+def test_it_says_that_no_task_is_a_seed(tmp_path: Path) -> None:
+    high = {"zones": {"boundary_low": 0.998, "boundary_high": 0.999}}
+    run = make_run(tmp_path / "run", high)
+    with Daemon(run.path), Trainer(run) as trainer:
+        trainer.play(1)
+        until(lambda: state(run.path) == "no seeds")
+        assert [record["picks"] for record in seeds(run.path, "considered")] == [0]
+        assert "no seeds" in rods("status", run.path).stdout
 
 
 def test_stages_that_do_not_expand_are_considered_without_picks(tmp_path: Path) -> None:

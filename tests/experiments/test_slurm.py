@@ -96,7 +96,7 @@ def test_a_warned_daemon_leaves_and_is_requeued(slurm: dict[str, str], tmp_path:
     run = tmp_path / "run"
     assert rods(["new", str(run), "--config", slurm["CONFIG"]]) == 0
     job = start("daemon.sbatch", slurm)
-    until(job, run, "daemon", {"idle", "working"})
+    until(job, run, "daemon", {"idle", "no seeds", "working"})
     job.send_signal(signal.SIGUSR1)
     job.communicate(timeout=60)
     assert job.returncode == 0
