@@ -12,6 +12,7 @@ import os
 import sys
 from contextlib import suppress
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -34,6 +35,8 @@ from rods.trainer.plan import split
 from rods.trainer.policy import TrainingStopped
 from rods.trainer.training_run import TrainingRun
 from rods.worlds.sources import beside, load_tasks
+
+DASHBOARDS = frozenset(("wandb", "tensorboard", "trackio", "mlflow"))  # packages that are called like their option
 
 
 def main() -> None:
@@ -128,6 +131,10 @@ def _train(run: Run, request: StopRequest) -> int:
     if run.config.policy.kind == "external":
         remedy = "that program reports with `rods observe`, or takes part in Python (rods.open_training)"
         raise UserError("another program trains the policy of this run", where=str(run.path), remedy=remedy)
+    for name in DASHBOARDS.intersection(run.config.operation.report_to):
+        if find_spec(name) is None:
+            what, remedy = f"the package {name} is not installed", f"install it (`pip install {name}`) or leave it out"
+            raise UserError(what, where="operation.report_to", remedy=remedy)
     request.grace = run.config.operation.grace_seconds
     logs.configure("trainer", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
     structlog.contextvars.bind_contextvars(run=run.name)

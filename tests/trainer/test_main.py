@@ -12,7 +12,7 @@ import pytest
 
 from rods.buffers.log.tail import read
 from rods.errors import EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT_USER
-from tests.trainer.runs import command, complaint, live_steps, train, write_config
+from tests.trainer.runs import NANO, command, complaint, live_steps, train, write_config
 
 
 @pytest.fixture(scope="module")
@@ -282,3 +282,14 @@ def test_a_step_that_outlasts_the_grace_period_is_interrupted(tmp_path: Path) ->
     assert child.returncode == EXIT_REQUEUE
     assert "outlasted the grace period" in error
     assert (run / "checkpoints" / "step_00000000.a1" / "manifest.json").exists()
+
+
+def test_a_dashboard_that_is_not_there_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    report = {"operation.report_to": ["trackio"]}
+    refused = train(tmp_path / "run", write_config(tmp_path / "c.toml", NANO | report))
+    assert (
+        refused.returncode == EXIT_USER
+        and "operation.report_to: the package trackio is not installed" in refused.stderr
+    )
+    refused = train(tmp_path / "other", write_config(tmp_path / "c.toml", report))
+    assert refused.returncode == EXIT_USER and "TRL does not train a policy of kind simulated" in refused.stderr

@@ -35,7 +35,11 @@ def described(name: str) -> Replayed:
 
 def added(path: Path, kind: str, fields: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[Description, str]:
     """The description of a server for the file `path`, with what it says when it is started, and nothing that it shows
-    first: `fields` are those of every description, `own` its command and its process's. Raises UserError."""
+    first: `fields` are those of every description, `own` its command and its process's. A program that is named by a
+    relative path is meant from the current folder: servers start in one of their own. Raises UserError."""
+    program, *options = own.get("command") or [""]
+    if "/" in program and "{folder}" not in program:
+        own = {**own, "command": [str(Path.cwd() / program), *options]}
     description = Description.of(str(path), {**fields, **own})
     session = Session(description.beside(path)).wait()
     session.end()

@@ -103,6 +103,21 @@ def test_a_description_pins_the_tools_and_says_what_shows_the_state(described: P
     assert "no licence" in capsys.readouterr().err, "what the server had to say"
 
 
+def test_a_program_named_by_a_relative_path_is_meant_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "server"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    assert add(tmp_path / "shop.json", command=("bin/server", *SHOP[1:])) == 0
+    assert json.loads((tmp_path / "shop.json").read_text())["command"] == [str(program), *SHOP[1:]]
+    monkeypatch.chdir("/")
+    with Environments() as environments:
+        assert environments.load(str(tmp_path / "shop.json")).reset(None).call(Call("read_marks", {})).error is None
+
+
 def test_a_key_reaches_the_server_and_no_file(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     value, name = "c0ffee-not-for-files", tmp_path / "shop.json"
     assert add(name, "--env", f"SHOP_KEY={value}") == 2
