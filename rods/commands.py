@@ -108,7 +108,7 @@ def _said(program: str, text: str, code: int) -> int:
 
 def installing() -> str:
     """The command that installs `LIBRARIES`: a checkout has its own, an installed package asks pip."""
-    return "make demo" if (CHECKOUT / "Makefile").exists() else "pip install 'rods-rl[train]'"
+    return "make demo" if (CHECKOUT / "Makefile").exists() else "pip install '.[train]' in the clone"
 
 
 def check_libraries(kind: str) -> None:

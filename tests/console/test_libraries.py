@@ -13,7 +13,7 @@ from rods.errors import EXIT_OK, EXIT_USER
 from rods.trainer.main import run as train
 from tests.console.conftest import CONFIG
 
-REMEDY = "pip install 'rods-rl[train]'"
+REMEDY = "pip install '.[train]' in the clone"
 FIND = importlib.util.find_spec
 
 

@@ -41,7 +41,7 @@ try:
     from mcp_types import CallToolResult as Answer
 except ImportError:
     raise UserError(
-        "environments that are MCP servers need the package 'mcp'", remedy="pip install 'rods-rl[mcp]'"
+        "environments that are MCP servers need the package 'mcp'", remedy="pip install '.[mcp]' in the clone"
     ) from None
 
 _FROZEN = Path(__file__).parent / "frozen"  # what freezes clock and chance in processes of Python and Node

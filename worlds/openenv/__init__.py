@@ -2,5 +2,5 @@
 
 `description` is the file that `rods env add` writes, `sessions` how an environment is reached (behind an address, or an
 object in this process), `world` the environment over them, `serving` the way out. Only classes that need OpenEnv's
-package (`pip install 'rods-rl[openenv]'`) import it.
+package (`pip install '.[openenv]'` in the clone) import it.
 """
