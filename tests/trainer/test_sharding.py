@@ -49,11 +49,12 @@ def optimizer(run: Path, step: int) -> dict[str, Any]:
 
 
 def assert_close(one: Path, other: Path, step: int) -> None:
-    """The weights after `step` differ by no more than the order of sums explains."""
+    """The weights after `step` differ by no more than the order of sums explains: AdamW moves a number whose gradients
+    cancel out by its learning rate one way or the other, so that a few of them make nearly all of the distance."""
     start, first, second = policy(one, 0), policy(one, step), policy(other, step)
     moved = sum(float((first[name] - start[name]).square().sum()) for name in first)
     apart = sum(float((first[name] - second[name]).square().sum()) for name in first)
-    assert first.keys() == second.keys() and moved > 0 and apart < moved / 1e6
+    assert first.keys() == second.keys() and moved > 0 and apart < moved / 1e5
 
 
 @pytest.fixture(scope="module")
