@@ -8,6 +8,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 import torch
@@ -107,6 +108,30 @@ def test_what_deepspeed_wrote_is_refused_elsewhere(tmp_path: Path) -> None:
     (tmp_path / PARTITIONS).mkdir()
     with pytest.raises(RuntimeError, match="written under DeepSpeed"):
         shards.load_optimizer(tmp_path)
+
+
+def test_what_deepspeed_is_to_read_is_looked_at_before_it_is_asked(tmp_path: Path) -> None:
+    """An archive of a megabyte that unpacks to a gigabyte is refused; one that torch wrote goes to DeepSpeed."""
+    asked: list[str] = []
+
+    class Wrapped:
+        def load_checkpoint(self, folder: str, **how: Any) -> tuple[str, None]:
+            asked.append(folder)
+            return folder, None
+
+    model = network.fresh(chat().tokenizer, 1)
+    shards = Shards("deepspeed", model, lambda: torch.optim.AdamW(model.parameters()), Wrapped, True)
+    part = tmp_path / PARTITIONS / "rods" / "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt"
+    part.parent.mkdir(parents=True)
+    torch.save({"step": torch.ones(3)}, part)
+    shards.load_optimizer(tmp_path)
+    assert asked == [str(tmp_path / PARTITIONS)]
+    with ZipFile(part, "w", ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data/0", bytes(64 << 20))
+    assert part.stat().st_size < 1 << 20
+    with pytest.raises(RuntimeError, match="would unpack to more"):
+        shards.load_optimizer(tmp_path)
+    assert len(asked) == 1
 
 
 def test_muon_and_the_first_fsdp_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

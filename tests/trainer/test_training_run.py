@@ -203,19 +203,7 @@ def test_a_kill_right_after_the_last_checkpoint_leaves_the_tracker_of_the_last_s
     assert orjson.loads((made.path / "tracker.json").read_bytes())["step"] == 7
 
 
-def test_a_missed_lockstep_deadline_is_an_error_after_a_checkpoint(tmp_path: Path) -> None:
-    made = make(tmp_path, sync="lockstep", operation={"deadline_seconds": 0.2})
-    with TrainingRun(made) as run:
-        policy = SimulatedPolicy(run.config)
-        run.begin(policy)
-        drive(run, policy, 3)
-        with pytest.raises(DeadlineError):
-            run.next_batch()
-    with TrainingRun(made) as run:
-        assert run.resumed is not None and run.resumed.position.step == 3
-
-
-def test_the_log_says_what_a_merge_waits_for_before_its_deadline(
+def test_a_missed_lockstep_deadline_is_told_and_an_error_after_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(training_run, "PATIENCE", 0.3)
@@ -228,6 +216,8 @@ def test_the_log_says_what_a_merge_waits_for_before_its_deadline(
             run.next_batch()
     said = [line for line in "".join(capfd.readouterr()).splitlines() if "waiting for the daemon" in line]
     assert len(said) == 1 and f"rods-daemon {made.path}" in said[0] and "1.0" in said[0]
+    with TrainingRun(made) as run:
+        assert run.resumed is not None and run.resumed.position.step == 3
 
 
 def test_a_long_preparation_can_be_stopped(tmp_path: Path) -> None:

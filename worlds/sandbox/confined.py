@@ -33,7 +33,7 @@ from typing import Literal, NamedTuple
 from rods.config import Sandbox
 from rods.environments.workers.worker import Confinement
 from rods.errors import Finding, UserError
-from rods.worlds.sandbox import confining, seccomp
+from rods.worlds.sandbox import confining, memory_group, seccomp
 from rods.worlds.sandbox.environment import Sandboxed
 from rods.worlds.sandbox.process_pool import Pool, Spares
 
@@ -83,7 +83,14 @@ def confined(
         remedy = f"install bubblewrap, or accept that the code can do what this user can: lowest_tier = {tier!r}"
         raise UserError(what, where=f"environment {factory!r}", remedy=remedy)
     kept_in = confinement(factory if source is None else None, tier, settings.readable)
+    if tier != "limits":
+        kept_in = replace(kept_in, command=(*memory_group.joining(_together(settings)), *kept_in.command))
     return Sandboxed(factory, replace(kept_in, hash_seed=hash_seed), settings, source=source, spares=spares)
+
+
+def _together(settings: Sandbox) -> int:
+    """Bytes that all confined processes of a program may take, with what the kernel keeps for them."""
+    return settings.processes * (settings.memory_bytes + memory_group.KERNEL)
 
 
 def confinement(factory: str | None, tier: Tier, readable: Sequence[str] = ()) -> Confinement:
@@ -160,6 +167,8 @@ def finding() -> Finding:
         text += "; no seccomp for this processor: namespaces alone keep it from sockets and other processes"
     elif tier != "limits" and (single := confining.left_to_seccomp()):
         text += f"; Landlock {confining.landlock_version()} leaves to seccomp alone: {', '.join(single)}"
+    if tier != "limits" and not memory_group.joining(_together(Sandbox())):
+        text += "; no memory cgroup can be made here: what the kernel keeps for a process is bounded a process alone"
     remedy = "install bubblewrap, or ask for user namespaces" if missing else ""
     return Finding("sandbox", None if missing else True, text, remedy)
 
