@@ -1,7 +1,7 @@
 """Recovery without a snapshot: opening a run's observations and folding them.
 
 Claim: at most 2.5 times the time of parsing the same bytes, linear in the number of records. Anchor: orjson over the
-same lines. Command: `python -m bench.fold`.
+same lines. Command: `python -m bench.fold`; `--records 10000000` for a log of so many, besides a fiftieth of it.
 
 A start reads every record, checks its checksum and seq, follows steps and attempts, and fills the tracker's windows.
 Also measured: the same with a snapshot of the closed parts, and what the fold keeps in memory.
@@ -32,9 +32,11 @@ from rods.worlds import desk
 TASKS, BATCH, ROLLOUTS = 400, 32, 16  # the paper's setting (004 Appendix J)
 
 
-def measure(quick: bool) -> list[Figure]:
+def measure(quick: bool, records: str = "") -> list[Figure]:
     """CPU seconds, best of three turns each."""
     sizes = (5_000, 20_000) if quick else (50_000, 200_000)
+    if records:
+        sizes = int(records) // 50, int(records)
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         run_folder = Path(folder) / "run"
         config = parse_config({"training": {"batch_tasks": 4}}, where="bench")
@@ -43,11 +45,11 @@ def measure(quick: bool) -> list[Figure]:
         small, kept[0] = _measure(opened, sizes[0]), _kept(opened)
         large, kept[1] = _measure(opened, sizes[1]), _kept(opened)
         behind = _behind_snapshot(opened)
-    parsing, folding, records = large
-    per_record = folding / records, small[1] / small[2]
+    parsing, folding, count = large
+    per_record = folding / count, small[1] / small[2]
     return [
         Figure(
-            f"folding {records:,} records of observations against parsing the same bytes",
+            f"folding {count:,} records of observations against parsing the same bytes",
             folding / parsing,
             "×",
             "orjson seconds",
@@ -56,10 +58,10 @@ def measure(quick: bool) -> list[Figure]:
             higher=False,
         ),
         Figure("seconds to fold a million records", per_record[0] * 1e6, "s"),
-        Figure(f"opening the same {records:,} records behind a snapshot", behind * 1000, "ms"),
-        Figure(f"memory kept after {records:,} records against {small[2]:,}, tasks alike", kept[1] / kept[0], "×"),
+        Figure(f"opening the same {count:,} records behind a snapshot", behind * 1000, "ms"),
+        Figure(f"memory kept after {count:,} records against {small[2]:,}, tasks alike", kept[1] / kept[0], "×"),
         Figure("memory kept for a known task", kept[1] / TASKS, "bytes"),
-        Figure(f"time a record at {records:,} against {small[2]:,} (1 is linear)", per_record[0] / per_record[1], "×"),
+        Figure(f"time a record at {count:,} against {small[2]:,} (1 is linear)", per_record[0] / per_record[1], "×"),
     ]
 
 
@@ -71,7 +73,8 @@ def _measure(opened: Run, count: int) -> tuple[float, float, int]:
     for _ in range(3):
         parse.append(_seconds(lambda: _parse(path)))
         fold.append(_seconds(lambda: _fold(opened)))
-    records = path.read_bytes().count(b"\n")
+    with path.open("rb") as file:
+        records = sum(1 for _ in file)
     return min(parse), min(fold), records
 
 
@@ -147,4 +150,4 @@ def _write(path: Path, count: int) -> None:
 
 
 if __name__ == "__main__":
-    run(measure)
+    run(measure, records="records of the longer log")

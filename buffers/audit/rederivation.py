@@ -2,7 +2,7 @@
 rods.buffers.merging.rules from the live observations before it, each step by those before it, tracker.json by all."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ class Findings:
     counts: dict[str, int] = field(default_factory=dict)
     problems: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    known: list[dict[str, str]] = field(default_factory=list)  # problems that a repair left, which was agreed to
 
     @property
     def ok(self) -> bool:
@@ -51,6 +52,13 @@ class Findings:
     def problem(self, where: str, what: str) -> None:
         self.problems.append({"where": where, "what": what})
 
+    def set_apart(self, known: Iterable[Record]) -> None:
+        """Takes out of the problems those that `known` names by `where` and `what`."""
+        agreed = {(record["where"], record["what"]) for record in known}
+        for problem in [problem for problem in self.problems if (problem["where"], problem["what"]) in agreed]:
+            self.problems.remove(problem)
+            self.known.append(problem)
+
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "ok": self.ok}
 
@@ -58,8 +66,10 @@ class Findings:
         """For a terminal."""
         yield f"{self.run}: " + ", ".join(f"{number} {what}" for what, number in self.counts.items())
         yield from (f"  note: {note}" for note in self.notes)
+        yield from (f"  known loss: {problem['where']}: {problem['what']}" for problem in self.known)
         yield from (f"  {problem['where']}: {problem['what']}" for problem in self.problems)
-        yield "everything agrees" if self.ok else f"{len(self.problems)} problem{'s' * (len(self.problems) > 1)}"
+        agrees = f"everything agrees but for {len(self.known)} known losses" if self.known else "everything agrees"
+        yield agrees if self.ok else f"{len(self.problems)} problem{'s' * (len(self.problems) > 1)}"
 
 
 class Rederivation:

@@ -11,8 +11,9 @@ lacked. A lost `start` is written again, since what follows tells it.
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -43,13 +44,14 @@ OWNED = (runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS)  # who owns th
 @dataclass(frozen=True, slots=True)
 class Repair:
     """Something that is not as it should be, what will be done about it, and the doing of it. `act` is given the folder
-    that takes what is moved aside; `mends` says that it changes a log."""
+    that takes what is moved aside; `mends` says that it changes a log, `loses` that records of it are gone for good."""
 
     where: str
     what: str
     remedy: str
     act: Callable[[Path], object] = lambda aside: None
     mends: bool = False
+    loses: bool = False
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what} → {self.remedy}"
@@ -110,6 +112,12 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
         heartbeat.stop()
 
 
+def agree(run: Run, problems: Iterable[Mapping[str, str]]) -> None:
+    """Puts on record what a repair that lost records has left, so that `rods verify` shows it apart from then on."""
+    with buffer_lock(run.path), closing(LogWriter(run.path / runfolder.LOSSES)) as log:
+        log.append(record("loss", where=left["where"], what=left["what"], time=time.time()) for left in problems)
+
+
 def _broken(run: Run) -> list[Repair]:
     """What is to be done in logs."""
     copied = (runfolder.EXTENSIONS, runfolder.ADMITTED)  # these are put back from a copy
@@ -123,7 +131,8 @@ def _damage(run: Run, log: Path) -> Iterator[Repair]:
         return
     remedy = "the whole records stay, each lost one is marked as such; the old file is kept aside"
     for part, data in mended(parts, authenticating(log)):
-        yield Repair(part.path.name, str(part), remedy, partial(_replace, part.path, data), mends=True)
+        act = partial(_replace, part.path, data)
+        yield Repair(part.path.name, str(part), remedy, act, mends=True, loses=bool(part.missing))
     for snapshot in sorted((log.parent / runfolder.SNAPSHOTS).glob(f"{log.name.removesuffix('.jsonl')}.*")):
         what, remedy = "made before the repair", "moved aside; it is made again"
         yield Repair(snapshot.name, what, remedy, partial(_move, snapshot), mends=True)

@@ -17,7 +17,8 @@ REJECTED = "rejected.jsonl"
 EXTENSIONS = "extensions.jsonl"
 ADMITTED = "admitted.jsonl"  # environments that the manifest does not name
 POOL = "pool.jsonl"
-RECORDED = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, EXTENSIONS, ADMITTED)
+LOSSES = "losses.jsonl"  # what `rods verify` found after repairs that a person agreed to
+RECORDED = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, EXTENSIONS, ADMITTED, LOSSES)
 
 LOCKS = "locks"  # ownership and heartbeat files, the lock around merges
 RECOVERED = "recovered"  # what `rods recover` has moved aside

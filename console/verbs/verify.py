@@ -8,10 +8,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rods.buffers.audit.rederivation import Findings
-from rods.buffers.audit.repair import carry_out, examine
+from rods.buffers.audit.repair import agree, carry_out, examine
 from rods.buffers.audit.verify import verify as check_logs
 from rods.buffers.checkpoints import Checkpoints, truncations
+from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import LOSSES
 from rods.buffers.state import read_state
 from rods.commands import Json
 from rods.console.output import RunFolder, print_checked, print_lines, print_result
@@ -29,7 +31,7 @@ def verify(run: RunFolder, /, *, replay: Replay = False, as_json: Json = False) 
 def checked(path: Path, *, replay: bool = False) -> Findings:
     """What `rods verify` finds: in the logs (rods.buffers.audit.verify), for each recorded checkpoint with a damaged
     manifest, and for each live one that is not intact, names another epoch or order than the log, or is another one
-    than the trainer recorded."""
+    than the trainer recorded. What a repair has left that was agreed to is set apart."""
     report = check_logs(path, replay=replay)
     with suppress(CorruptLogError):  # which the report says already
         state = read_state(Run.open(path))
@@ -53,6 +55,7 @@ def checked(path: Path, *, replay: bool = False) -> Findings:
                 report.problem(where, "is not the one that the trainer recorded")
             if folder not in recorded:
                 report.notes.append(f"{where}: no record names it, so only its own manifest vouches for it")
+        report.set_apart(read(path / LOSSES))
     return report
 
 
@@ -60,8 +63,9 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
     """Explain what needs repair in a run folder, ask, and do it. Nothing is deleted: what is replaced or in the way is
     moved to recovered/ in the run folder.
 
-    What a kill or a power cut leaves behind needs no repair: the next start takes care of it. Exits 0 when nothing is
-    left to do and `rods verify` agrees, 1 otherwise, 3 while the run's trainer or daemon lives.
+    What a kill or a power cut leaves behind needs no repair: the next start takes care of it. Where records are lost
+    and the run can go on without them, what `rods verify` misses is put on record, and shown apart from then on. Exits
+    0 when nothing is left to do and `rods verify` agrees, 1 otherwise, 3 while the run's trainer or daemon lives.
     """
     opened = Run.open(run)
     repairs = examine(opened)
@@ -74,13 +78,17 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
     aside = carry_out(opened, repairs) if done else None
     checkpoints = _set_checkpoints_aside(opened) if done else []
     report = checked(run) if done or not repairs else None
+    outlook = _outlook(opened) if done and report is not None and not report.ok else ("", True)
+    if report is not None and report.problems and outlook[1] and any(repair.loses for repair in repairs):
+        agree(opened, report.problems)
+        report.set_apart(read(run / LOSSES))
     lines = [] if aside is None else [f"done; what was moved aside or replaced lies in {aside}"]
     lines += [
         f"  checkpoint {name}: does not fit what the logs still say → moved to checkpoints/incomplete"
         for name in checkpoints
     ]
     lines += ["nothing was done: add --yes"] if report is None else report.lines()
-    lines += [_outlook(opened)] if done and report is not None and not report.ok else []
+    lines += [outlook[0]] if outlook[0] else []
     result = {
         "repairs": [repair.as_json() for repair in repairs],
         "done": done,
@@ -92,16 +100,16 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
     return EXIT_OK if report is not None and report.ok else EXIT_FAILED
 
 
-def _outlook(run: Run) -> str:
-    """Whether a run with problems can go on: what the next start of its processes would say."""
+def _outlook(run: Run) -> tuple[str, bool]:
+    """Whether a run with problems can go on: what the next start of its processes would say, in words."""
     try:
         read_state(run)
         lost = [truncation.what for truncation in truncations(run)]
     except RodsError as error:
         lost = [str(error)]
     if lost:
-        return f"the next start will refuse this run ({'; '.join(lost)}): put the logs back from a copy"
-    return f"the run can go on without what was lost: `rods up {run.path}`; `rods verify` will go on naming it"
+        return f"the next start will refuse this run ({'; '.join(lost)}): put the logs back from a copy", False
+    return f"the run can go on without what was lost: `rods up {run.path}`", True
 
 
 def _set_checkpoints_aside(run: Run) -> list[str]:

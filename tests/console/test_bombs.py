@@ -57,6 +57,7 @@ BOMBS: dict[str, tuple[Bomb, ...]] = {
     "dropped.jsonl": (Bomb("dropped.jsonl"),),
     "extensions.jsonl": (Bomb("extensions.jsonl"),),
     "admitted.jsonl": (Bomb("admitted.jsonl"),),
+    "losses.jsonl": (Bomb("losses.jsonl"),),
     "operation.<process>.jsonl": (Bomb("operation.trainer.jsonl", ("console", "recover", "RUN")),),
     "usage.<process>.jsonl": (Bomb("usage.daemon.jsonl", ("console", "cost", "RUN")),),
     "heartbeat.<process>.json": (Bomb("heartbeat.trainer.json", STATUS, told=False),),

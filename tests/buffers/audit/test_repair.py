@@ -21,7 +21,7 @@ from rods.buffers.log.tail import read, read_raw
 from rods.buffers.run.heartbeat import ProcessLocation
 from rods.buffers.run.locks import Owner, buffer_lock
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import EXPANDED, LOCKS, OBSERVATIONS, POOL, RECOVERED, SEEDS
+from rods.buffers.run.runfolder import EXPANDED, LOCKS, LOSSES, OBSERVATIONS, POOL, RECOVERED, SEEDS, TRACKER
 from rods.buffers.state import RunState, read_state
 from rods.buffers.trainer_log import TrainerLog
 from rods.console.main import run as rods
@@ -288,7 +288,7 @@ def test_the_verb_explains_and_waits_for_a_yes(run: Run, capsys: pytest.CaptureF
 
 def test_after_a_repair_the_verb_says_whether_the_run_can_go_on(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     hit(run, OBSERVATIONS, "group", 5)
-    assert rods(["recover", str(run.path), "--yes"]) == 1
+    assert rods(["recover", str(run.path), "--yes"]) == 0
     said = capsys.readouterr().out
     assert "was lost to damage" in said and f"the run can go on without what was lost: `rods up {run.path}`" in said
     with TrainerLog(Run.open(run.path)) as trainer:
@@ -298,6 +298,40 @@ def test_after_a_repair_the_verb_says_whether_the_run_can_go_on(run: Run, capsys
         part.write_bytes(b"")
     assert rods(["recover", str(run.path), "--yes"]) == 1
     assert "the next start will refuse this run" in capsys.readouterr().out
+
+
+def test_what_a_repair_has_left_is_a_known_loss_and_nothing_else_is(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, seq = hit(run, OBSERVATIONS, "group", 5)
+    assert rods(["verify", str(run.path)]) == 1
+    assert not (run.path / LOSSES).exists()
+    assert rods(["recover", str(run.path), "--yes"]) == 0
+    left = {problem["what"] for problem in verify(run.path).problems}
+    assert f"record {seq} was lost to damage" in left
+    assert {loss["what"] for loss in read(run.path / LOSSES)} == left
+    capsys.readouterr()
+    assert rods(["verify", str(run.path), "--json"]) == 0
+    told = orjson.loads(capsys.readouterr().out)
+    assert {problem["what"] for problem in told["known"]} == left and told["problems"] == []
+    assert rods(["recover", str(run.path), "--yes"]) == 0  # and once more: nothing is left to do
+    with TrainerLog(Run.open(run.path)) as trainer:
+        trainer.start()
+        Players(run, trainer, None).epoch(trainer.state.epoch + 1)
+    assert rods(["verify", str(run.path)]) == 0  # the steps behind the loss follow from what is there
+    assert "everything agrees but for" in capsys.readouterr().out
+    hit(run, POOL, "epoch", 2)
+    assert rods(["verify", str(run.path)]) == 1
+
+
+def test_a_repair_that_lost_nothing_agrees_to_nothing(run: Run) -> None:
+    """A checkpoint's or a tracker's fault is no loss of the repair's, though both are there at once."""
+    tracker = orjson.loads((run.path / TRACKER).read_bytes())
+    tracker["tasks"].clear()
+    (run.path / TRACKER).write_bytes(orjson.dumps(tracker))
+    (run.path / ".observations.jsonl.tmp").write_bytes(b"never finished")
+    assert rods(["recover", str(run.path), "--yes"]) == 1
+    assert not (run.path / LOSSES).exists()
 
 
 def test_a_run_whose_pool_lost_a_variant_says_so_and_can_be_forked(run: Run, tmp_path: Path) -> None:
