@@ -21,6 +21,21 @@ cd "$empty"
 # PyTorch and TRL are borrowed for it from the tools' environment: as a plain path, so none of that one's links are followed.
 "$tools/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
     >"$("$empty/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/training.pth"
+# Folders of the user's that are called like rooms of the package, on the path, are nobody's business.
+mkdir own
+for room in buffers console daemon evaluation family prompts trainer worlds; do
+    mkdir "own/$room"
+    echo "raise SystemExit('a package of the user was imported')" >"own/$room/__init__.py"
+done
+(
+    cd own
+    export PYTHONPATH=.
+    for program in rods rods-train rods-daemon rods-eval; do "$empty/venv/bin/$program" --help >/dev/null; done
+    for program in console trainer daemon; do "$empty/venv/bin/python" -m rods.$program --help >/dev/null; done
+    printf '[policy]\nkind = "simulated"\n[training]\nsteps = 4\n' >small.toml
+    "$empty/venv/bin/rods" up run --config small.toml --json | grep -q '"event": *"progress"'
+    "$empty/venv/bin/rods" verify run | grep -q 'everything agrees'
+)
 RODS_CACHE=$empty/cache timeout --signal INT 60 "$empty/venv/bin/python" -m rods.console.demo || [ $? = 124 ]
 "$empty/venv/bin/rods" status runs/demo --json | "$tools/python" -c 'import json, sys; assert json.load(sys.stdin)["step"]'
 [ ! -e "$empty/cache" ] # the weights that come with the package were taken

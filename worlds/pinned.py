@@ -36,6 +36,11 @@ class Pinned(BaseModel):
     server: dict[str, str] = Field(default_factory=dict)  # what it says of itself, for people
     tools: list[dict[str, Any]] = Field(default_factory=list)  # pinned: as the server lists them
 
+    @property
+    def started(self) -> str:
+        """The command line that starts the server, if one does."""
+        return ""
+
     @field_validator("url")
     @classmethod
     def _without_secrets(cls, url: str) -> str:  # runs record it, and errors repeat it

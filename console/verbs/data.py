@@ -120,6 +120,7 @@ def add_environment(
         as_json,
         facts,
         f"{path}: {len(tools)} tools of {about}",
+        [f"  started by: {pinned.started}"] if pinned.started else [],
         [f"  a reset shows what no policy is shown; say it in the task's words: {first[:300]}"] if first else [],
         f"  change nothing: {', '.join(pinned.reads) or 'none says so (--reads)'}",
         f"  {state}",

@@ -359,7 +359,11 @@ def _report(probe: "Probe", name: str, tasks: Sequence[Task]) -> CheckReport:
         probe.note(f"wrong types are accepted for {len(lenient)} arguments: {some}")
     if unreached := sorted(set(tools) - probe.reached):
         remedy = "no given task calls them successfully" if tasks else "give tasks to probe with (--tasks)"
-        probe.note(f"never answered without an error: {', '.join(unreached)}; {remedy}")
+        if probe.reached:
+            probe.note(f"never answered without an error: {', '.join(unreached)}; {remedy}")
+        else:
+            what = f"no tool answered without an error ({', '.join(unreached[:SOME])}): nothing that works was tried"
+            probe.fault(name, "tools", what, remedy)
     facts: dict[str, Any] = {
         "hash": probe.environment.hash,
         "tools": len(tools),

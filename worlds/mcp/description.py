@@ -7,6 +7,7 @@ A task's environment is named by the path of this file.
 
 import hashlib
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -36,6 +37,10 @@ class Description(Pinned):
     files: str = ""  # a folder beside this file, copied into the private folder of every world
     frozen: str = NOW  # what the clocks of its process show (Python, Node); "": they run, and chance is chance
     warm: int = Field(WARM, ge=0)  # servers that are started and wait
+
+    @property
+    def started(self) -> str:
+        return shlex.join(self.command)
 
     @field_validator("frozen")
     @classmethod

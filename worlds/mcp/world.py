@@ -36,14 +36,18 @@ def described(name: str) -> Replayed:
 def added(path: Path, kind: str, fields: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[Description, str]:
     """The description of a server for the file `path`, with what it says when it is started, and nothing that it shows
     first: `fields` are those of every description, `own` its command and its process's. A program that is named by a
-    relative path is meant from the current folder: servers start in one of their own. Raises UserError."""
-    program, *options = own.get("command") or [""]
-    if "/" in program and "{folder}" not in program:
-        own = {**own, "command": [str(Path.cwd() / program), *options]}
-    description = Description.of(str(path), {**fields, **own})
+    relative path, and a file that is there, are meant from the current folder: servers start in one of their own, where
+    only what lies in the folder `files` is. Raises UserError."""
+    command = [_from_here(part, own["files"], program=not place) for place, part in enumerate(own["command"])]
+    description = Description.of(str(path), {**fields, **own, "command": command})
     session = Session(description.beside(path)).wait()
     session.end()
     return asked(description, session.tools, session.about), ""
+
+
+def _from_here(part: str, files: str, *, program: bool) -> str:
+    here = "/" in part and "{folder}" not in part if program else Path(part).is_file()
+    return str(Path.cwd() / part) if here and not (files and (Path(files) / part).exists()) else part
 
 
 class McpEnvironment:

@@ -7,13 +7,13 @@ from unittest.mock import Mock
 import pytest
 
 from rods.calls import Call
-from rods.environments.base import reference
+from rods.environments.base import Result, reference
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment, InfrastructureError, UserError
 from rods.tasks import Task
 from rods.worlds.checking.environments import Probe, check_environment
 from tests.environments import ENVIRONMENTS, load
-from tests.rods.toy_environment import environment, record
+from tests.rods.toy_environment import World, environment, record
 
 NAME = "tests.rods.toy_environment:"
 TOY = environment()
@@ -151,6 +151,13 @@ def test_a_tool_that_a_given_task_calls_was_reached():
     alone, given = probed(NAME + "picky", ENVIRONMENTS), check_environment(NAME + "picky", ENVIRONMENTS, tasks)
     assert any("never answered without an error: count; give tasks" in note for note in alone.notes)
     assert given.ok and not any("never answered" in note for note in given.notes), given.lines()
+
+
+def test_where_no_tool_works_nothing_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(World, "call", lambda self, call: Result("Error: closed today", error="tool"))
+    report = check_environment(NAME + "environment", ENVIRONMENTS)
+    (fault,) = [fault for fault in report.faults if fault.field == "tools"]
+    assert "no tool answered without an error" in fault.what and "--tasks" in fault.remedy
 
 
 def test_a_worker_that_was_killed_is_no_fault_of_its_world():

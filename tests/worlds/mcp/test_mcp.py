@@ -104,7 +104,7 @@ def test_a_description_pins_the_tools_and_says_what_shows_the_state(described: P
 
 
 def test_a_program_named_by_a_relative_path_is_meant_from_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = tmp_path / "bin" / "server"
     program.parent.mkdir()
@@ -113,6 +113,11 @@ def test_a_program_named_by_a_relative_path_is_meant_from_the_current_folder(
     monkeypatch.chdir(tmp_path)
     assert add(tmp_path / "shop.json", command=("bin/server", *SHOP[1:])) == 0
     assert json.loads((tmp_path / "shop.json").read_text())["command"] == [str(program), *SHOP[1:]]
+    (tmp_path / "server.py").write_text(
+        "from runpy import run_module\n\nrun_module('bench.fixtures.mcp_shop', run_name='__main__')\n"
+    )
+    assert add(tmp_path / "script.json", command=(sys.executable, "server.py")) == 0
+    assert f"started by: {sys.executable} {tmp_path}/server.py" in capsys.readouterr().out
     monkeypatch.chdir("/")
     with Environments() as environments:
         assert environments.load(str(tmp_path / "shop.json")).reset(None).call(Call("read_marks", {})).error is None
