@@ -27,7 +27,17 @@ from rods.buffers.audit.verify import logs
 from rods.buffers.log.authentic import Authenticate, authenticating
 from rods.buffers.log.disk import free_name, replace, sync_folder
 from rods.buffers.log.parts import first_seq, segments
-from rods.buffers.log.record_bytes import CLOSING, LOST, Record, is_record, leading_record, line, parsed, record
+from rods.buffers.log.record_bytes import (
+    CLOSING,
+    LOST,
+    Record,
+    is_record,
+    leading_record,
+    line,
+    newline_altered,
+    parsed,
+    record,
+)
 from rods.buffers.log.tail import read_raw
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
@@ -245,8 +255,8 @@ def salvage(log: Path) -> list[PartContents]:
     for path in files:
         data = read_regular(path, BULK)
         torn = data[data.rfind(b"\n") + 1 :] if path == files[-1] else b""
-        if torn and not 0 < len(leading_record(torn)) < len(torn):  # otherwise it was whole, its newline is damaged
-            data = data[: -len(torn)]
+        if not newline_altered(torn):  # otherwise it was whole
+            data = data[: len(data) - len(torn)]
         part = PartContents(path, data, {})
         for text in _records(data):
             with suppress(CorruptLogError):  # what no writer has written, though its checksum matches

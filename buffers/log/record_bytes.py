@@ -79,6 +79,13 @@ def leading_record(text: bytes) -> bytes:
     return b""
 
 
+def newline_altered(tail: bytes) -> bool:
+    """Whether the end of a part, behind its last newline, begins with a whole record whose newline is another byte:
+    damage. Zeros are no such byte: a power cut leaves them where a write was not synced, so that it is a torn one."""
+    whole = leading_record(tail)
+    return bool(whole) and bool(tail[len(whole) :].strip(b"\0"))
+
+
 class Damage(CorruptLogError):
     """A record that cannot be believed, in `part` from byte `offset` on."""
 
@@ -152,8 +159,9 @@ def read_line(file: BinaryIO, part: Path) -> bytes:
 
 
 def check_newline(rest: bytes, part: Path, offset: int) -> None:
-    """Raises Damage when `rest`, the end of a part, is a whole record but for the newline: nothing is missing there."""
-    if len(rest) > TRAILER and is_record(rest[:-1]):
+    """Raises Damage when `rest`, the end of a part, is a whole record but for the newline: nothing is missing there. A
+    zero in its place is (`newline_altered`)."""
+    if len(rest) > TRAILER and rest[-1] and is_record(rest[:-1]):
         raise Damage(part, offset, "the newline behind the last record is damaged")
 
 

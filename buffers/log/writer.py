@@ -29,7 +29,7 @@ from pathlib import Path
 from rods.buffers.log.authentic import VARIABLE, authenticating
 from rods.buffers.log.disk import open_file, refusals, sync_folder, write
 from rods.buffers.log.parts import first_seq, last_of, last_record
-from rods.buffers.log.record_bytes import Damage, Record, closed, leading_record, line, quarantine
+from rods.buffers.log.record_bytes import Damage, Record, closed, line, newline_altered, quarantine
 from rods.errors import InfrastructureError, RefusedError, disk_error
 
 
@@ -183,7 +183,7 @@ class LogWriter:
             self.seq = int(last["seq"])
         if end < self.size:
             tail = os.pread(self._descriptor, self.size - end, end)
-            if 0 < len(leading_record(tail)) < len(tail):  # its newline was altered: damage, not a torn write
+            if newline_altered(tail):  # damage, not a torn write
                 raise Damage(self.path, end, "the last record's newline is damaged")
             aside = self.path.with_name(f"{self.path.name}.torn.{end}")
             with refusals(aside):

@@ -6,6 +6,8 @@ import itertools
 import shutil
 from pathlib import Path
 
+import orjson
+
 from rods.buffers.checkpoints import Checkpoint, Checkpoints
 from rods.console.verbs.verify import checked
 from rods.errors import UserError
@@ -54,8 +56,10 @@ def flipped(workload: Workload, share: int = 1) -> Row:
     return row
 
 
-def _contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+def _contents(folder: Path) -> dict[str, object]:
+    """By file; a manifest counts by what it says, since two checkpoints may hold the same policy."""
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return files | {"manifest.json": orjson.loads(files["manifest.json"])}
 
 
 def _named(run: Path, checkpoint: str) -> Verdict:

@@ -64,19 +64,22 @@ def test_a_group_without_its_closing_record_is_invisible_and_stays_so(tmp_path: 
     assert len(list(read_raw(path))) == 9
 
 
-def test_a_line_cut_at_any_byte_is_moved_aside_and_nothing_else_is_lost(tmp_path: Path) -> None:
+@pytest.mark.parametrize("zeros", ["none", "to the line's length", "to a block"])
+def test_a_line_cut_at_any_byte_is_moved_aside_and_nothing_else_is_lost(tmp_path: Path, zeros: str) -> None:
+    """After a power cut there may be zeros where bytes that were never synced would be, up to the new length."""
     path = tmp_path / "x.jsonl"
     write_steps(path, 1).close()
     whole = path.read_bytes()
     LogWriter(path).append([record("start", attempt=2, from_step=1)])
     full = path.read_bytes()
     for cut in range(len(whole) + 1, len(full)):
-        path.write_bytes(full[:cut])
+        end = {"none": cut, "to the line's length": len(full), "to a block": 4096}[zeros]
+        path.write_bytes(full[:cut].ljust(end, b"\0"))
         assert len(list(read(path))) == 3
         writer = LogWriter(path)
         assert path.read_bytes() == whole
         aside = path.with_name(f"x.jsonl.torn.{len(whole)}")
-        assert aside.read_bytes() == full[len(whole) : cut]
+        assert aside.read_bytes() == full[len(whole) : cut].ljust(end - len(whole), b"\0")
         assert writer.append([record("start", attempt=2, from_step=1)]) == 4
         assert path.read_bytes() == full
         writer.close()
