@@ -181,7 +181,7 @@ def measured(path: Path, condition: str, seed: int, values: Values) -> Line:
     while True:
         leg = {**values, "training": {**training, "steps": end}}
         if runfolder.exists(path) and Run.open(path).config.training.steps < end:
-            command("extend", path, "--steps", end)
+            command("trainer extend", path, "--steps", end)
         train(path, leg)
         spent = charged(path)
         left = max(0, budget - sum(spent) - probed * len(read_state(Run.open(path)).staging)) // dearest

@@ -4,7 +4,7 @@ Claim: no more calls on a variant's own path than the paper. Anchor: the paper's
 three turns, without parameter generation (004 Appendix N). Command: `python -m bench.llm_cost`.
 
 The stub plays all roles, so that what a model does badly costs nothing here; tokens are a quarter of the characters.
-Printed besides the figures: the table of `rods cost` for both forms.
+Printed besides the figures: the table of `rods inspect --cost` for both forms.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bench.figures import Figure, run
 from bench.fixtures.llm_stub import Script, Stub
 from bench.fixtures.synthesis import make_run, seeds, synthesise
 from rods.buffers.usage import Costs, costs
-from rods.console.verbs.report import cost_lines
+from rods.console.verbs.inspect import cost_lines
 
 RUNS = Path(__file__).parent.parent / "runs"
 PAPER = 9.0  # calls, at least

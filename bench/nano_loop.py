@@ -192,7 +192,7 @@ def command(verb: str, path: Path, *words: object) -> None:
     holds the run. Raises RuntimeError where the command fails."""
     for _ in range(WAITS):
         done = subprocess.run(
-            [sys.executable, "-m", "rods.console", verb, str(path), *map(str, words)],
+            [sys.executable, "-m", "rods.console", *verb.split(), str(path), *map(str, words)],
             capture_output=True,
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},

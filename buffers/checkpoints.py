@@ -279,7 +279,7 @@ def check_daemons(run: Run, considered: int) -> None:
 
 def _refuse(run: Run, cut: list[Truncation]) -> None:
     if cut:
-        remedy = "it was emptied, removed or cut: put it back from a copy, or begin anew with `rods new`"
+        remedy = "it was emptied, removed or cut: put it back from a copy, or begin a new run"
         raise RefusedError("; ".join(log.what for log in cut), where=str(run.path / cut[0].log), remedy=remedy)
 
 

@@ -37,7 +37,7 @@ def extend(run: Run, config: Config) -> list[str]:
         asked = run.config.lasting_as(config)
         if others := identity_diff(asked.identity(), config.identity()):
             why = "an extension changes training.steps and curriculum.stages alone, not " + "; ".join(others)
-            remedy = f"`rods fork {run.path} NEW --config FILE` makes a new run with another identity"
+            remedy = f"`rods trainer fork {run.path} NEW --config FILE` makes a new run with another identity"
             raise RefusedError(why, where=str(run.path), remedy=remedy)
         changes = identity_diff(run.config.identity(), asked.identity())
         if not changes:

@@ -3,17 +3,21 @@
 import gc
 import sys
 
-from rods.errors import EXIT_REQUEUE
+from rods.errors import EXIT_OK, EXIT_REQUEUE
 from rods.signals import leave_at_once
 
+EARLY = {"up": EXIT_REQUEUE, "train": EXIT_REQUEUE, "daemon": EXIT_OK}  # code of a signal before anything has begun
 NEW = 50_000  # objects that may be new before the collector of cycles looks at them
 
 
 def main() -> None:
-    collect_rarely()
-    leave_at_once(EXIT_REQUEUE if sys.argv[1:2] == ["up"] else None)
+    leave_at_once(EARLY.get(sys.argv[1] if sys.argv[1:] else ""))
+    from rods.console.main import hand_over, programs
     from rods.console.main import main as rods
 
+    if sys.argv[1:] and sys.argv[1] in programs():
+        hand_over(sys.argv[1])
+    collect_rarely()
     rods()
 
 

@@ -175,7 +175,7 @@ def open_run(folder: Path | str, config: Path | str | None = None) -> Run:
 
 
 def score(folder: Path | str, step: int | None = None) -> dict[str, Any]:
-    """Held-out scores of a run that `rods-train` trained, as `rods score --json` prints them: of the checkpoint of
+    """Held-out scores of a run that `rods-train` trained, as `rods trainer score` prints them: of the checkpoint of
     `step`, or of the first and the newest, with their paired difference. Made where they are missing."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # transformers reads it when it is imported
     from rods.evaluation import heldout  # torch

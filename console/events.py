@@ -1,4 +1,4 @@
-"""What both processes have said (logs/*.jsonl), for `rods log` and the page: how the files end, then what is new."""
+"""What both processes have said (logs/*.jsonl), for `rods status` and the page: how the files end, then what is new."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

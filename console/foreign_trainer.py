@@ -1,7 +1,7 @@
 """The trainer's part for any program, by records: open an epoch, write groups of rollouts (docs/protocol.md).
 
-`rods merge` and `rods observe` are these functions, and so are `merge` and `observe` of the Python API. A record is a
-group, `{"task": …, "rollouts": [{"resolved": 2, "expected": 3}, …]}`, or `{"end_step": s}`, which closes step s, or
+`rods trainer merge` and `observe` are these functions, and so are those of the Python API. A record is a group,
+`{"task": …, "rollouts": [{"resolved": 2, "expected": 3}, …]}`, or `{"end_step": s}`, which closes step s, or
 `{"update": s, "entropy": …}`, what the update after it has shown. What a group leaves out is filled in from the open
 epoch: stage, reward kind, and of a rollout `binary`, `end` (`finished`) and `reward`. A closed step is answered once it
 is on the disk. Where the interface's versions follow the policy, groups must name the version that was due.
@@ -76,7 +76,7 @@ def _opened(folder: Path | str) -> Run:
     run = Run.open(Path(folder))
     check_unrefilled(run)
     if run.config.pool_slots < run.config.training.batch_tasks:
-        what = "tasks are drawn for its steps, which `rods observe` and `rods merge` cannot"
+        what = "tasks are drawn for its steps, which `rods trainer observe` and `rods trainer merge` cannot"
         remedy = "use `rods-train`, or `open_training` in Python; or draw tasks beforehand: `rods data draw`"
         raise RefusedError(what, where=str(folder), remedy=remedy)
     return run
@@ -86,7 +86,7 @@ def check_unrefilled(run: Run) -> None:
     """Raises RefusedError for a run whose steps are refilled, where another trainer would take part."""
     if run.config.rollouts.refill:
         what = "groups are replaced in its steps by the run's own rules, which only `rods-train` follows"
-        remedy = "use `rods-train`, or a run with rollouts.refill = 0 (rods fork)"
+        remedy = "use `rods-train`, or a run with rollouts.refill = 0 (`rods trainer fork`)"
         raise RefusedError(what, where=str(run.path), remedy=remedy)
 
 
@@ -133,7 +133,7 @@ def record_steps(log: TrainerLog, records: Iterable[bytes | str | Record], sourc
         if policy_step is not None and (type(policy_step) is not int or not 0 <= policy_step < step):
             what = f"policy_step is {policy_step!r} in step {step}"
             raise UserError(what, where=where, remedy="give the weights' last update, 0 or an earlier step")
-        log.state.read_merges()  # `rods merge` may have opened an epoch meanwhile
+        log.state.read_merges()  # `rods trainer merge` may have opened an epoch meanwhile
         epoch = _epoch(record, step, log, where)
         stage = log.state.pool.epochs[epoch].stage
         follows = step == log.state.last_step + 1  # an earlier one is on record
@@ -154,9 +154,9 @@ def _epoch(record: Record, step: int, log: TrainerLog, where: str) -> int:
     """The epoch of a step: said in the record, known from an earlier report of the same step, or the open one."""
     epoch = record.get("epoch", log.state.epoch_of(step))
     if log.state.epoch < 0:
-        raise UserError("no epoch is open", where=where, remedy="run `rods merge RUN --epoch 0` first")
+        raise UserError("no epoch is open", where=where, remedy="run `rods trainer merge RUN --epoch 0` first")
     if not isinstance(epoch, int) or not 0 <= epoch <= log.state.epoch:
-        remedy = f"run `rods merge RUN --epoch {log.state.epoch + 1}`, or leave the epoch out"
+        remedy = f"run `rods trainer merge RUN --epoch {log.state.epoch + 1}`, or leave the epoch out"
         raise UserError(f"epoch {epoch!r} is not open (the latest is {log.state.epoch})", where=where, remedy=remedy)
     return epoch
 
@@ -206,14 +206,14 @@ def _group(record: Record, log: TrainerLog, stage: int, due: Mapping[str, str] |
     if due is not None and due != {name: record.get(name) for name in due}:
         said = f"{record.get('interface')!r} (lineage {record.get('lineage')!r})"
         what = f"stage {stage} shows an interface that follows the policy, and this group says {said}"
-        remedy = f"show {due['interface']!r} and name it, with lineage {due['lineage']!r}; `rods merge --json` and "
-        raise UserError(what, where=where, remedy=remedy + "the answer to each step say what comes next")
+        remedy = f"show {due['interface']!r} and name it, with lineage {due['lineage']!r}; `rods trainer merge "
+        raise UserError(what, where=where, remedy=remedy + "--json` and the answer to each step say what comes next")
     remedy = "see the group record in docs/protocol.md"
     try:
         task = log.task(str(record.get("task", "")))
     except KeyError as error:
         what = f"task {record.get('task')!r} is not in this run"
-        raise UserError(what, where=where, remedy="`rods merge` prints the tasks") from error
+        raise UserError(what, where=where, remedy="`rods trainer merge` prints the tasks") from error
     kind = stage_rules(log.run.config.curriculum, stage).reward
     filled = {"stage": stage, "reward": {"kind": kind, "range": list(RANGES[kind])}, **record}
     try:

@@ -1,48 +1,62 @@
 """`rods`: the verbs. Each lives in a module that is imported only when its verb is called, so that help and
-`status` are quick and need no torch.
+`status` are quick and need no torch. Programs of their own (`rods train`) are handed their arguments.
 
 Exit codes are those of `rods.errors`: 0 done, 1 a check found something wrong, 2 bad input, 3 refused, 4 deadline,
 5 stopped by a signal after a clean checkpoint. A person's mistake is one line on standard error, never a traceback.
 """
 
+import importlib
 import sys
 import tomllib
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
-from cyclopts import App
+from cyclopts import App, Group
 
 from rods import commands
 from rods.environments.registry import having
+from rods.errors import EXIT_USER, complain
 from rods.extension import extensions
 from rods.signals import ignore, interrupt, on_signal
 
 OWN = tomllib.loads(Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8"))
+PROGRAM = "program"
 
 
-def verbs() -> dict[str, tuple[str, str]]:
-    """All verbs: the whole name of each function, and what help says. Ours, then those that folders of rods/worlds
-    declare, then those of extensions."""
-    named = {verb: (f"rods.console.verbs.{target}", text) for verb, (target, text) in OWN["verbs"].items()}
-    named |= {verb: (target, text) for said in having("verbs").values() for verb, (target, text) in said.items()}
+def verbs() -> dict[str, Sequence[str]]:
+    """All verbs by name, and the nouns that some stand below: the function ("": a noun), what help says, and the
+    heading of what stands at the top (PROGRAM: it has a command line of its own). Ours, then those that folders of
+    rods/worlds declare, then those of extensions."""
+    named: dict[str, Sequence[str]] = dict(OWN["verbs"])
+    for said in having("verbs").values():
+        named |= said
     for extension in extensions():
         folder = type(extension).__module__.rpartition(".")[0]
-        named |= {verb: (f"{folder}.{target}", text) for verb, (target, text) in extension.verbs.items()}
+        named |= {verb: (target and f"{folder}.{target}", *told) for verb, (target, *told) in extension.verbs.items()}
     return named
+
+
+def programs() -> dict[str, Sequence[str]]:
+    """Those verbs that hand their arguments to a program."""
+    return {verb: told for verb, told in verbs().items() if told[-1] == PROGRAM}
 
 
 def application() -> App:
     """The command line with all verbs registered, none of them imported yet."""
-    app = commands.application("rods", "Reward-driven online data synthesis for multi-turn tool-use RL.")
-    groups = dict(OWN["groups"])
-    for extension in extensions():
-        groups |= extension.verb_groups
-    apps = {name: App(name=name, help=text) for name, text in groups.items()}
-    for verb, (target, text) in verbs().items():
-        group, _, name = verb.rpartition(" ")
-        (apps[group] if group else app).command(target, name=name, help=text)
-    for group_app in apps.values():
-        app.command(group_app)
-    return app
+    alone = "; ".join(f"`rods {name}` or `rods-{name}`, {told[1]}" for name, told in programs().items())
+    about = "Reward-driven online data synthesis for multi-turn tool-use RL."
+    apps = {"": commands.application("rods", f"{about}\n\nPrograms on their own: {alone}.")}
+    headings = {name: Group.create_ordered(text) for name, text in OWN["headings"].items()}
+    for verb, (target, text, *heading) in verbs().items():
+        above, _, name = verb.rpartition(" ")
+        group = headings.get(heading[0]) if heading else None
+        if not target:
+            apps[verb] = App(name=name, help=text, group=group)
+            apps[above].command(apps[verb])
+        elif heading != [PROGRAM]:
+            apps[above].command(target, name=name, help=text, group=group)
+    return apps[""]
 
 
 def main() -> None:
@@ -54,8 +68,32 @@ def main() -> None:
     raise SystemExit(code)
 
 
+def hand_over(program: str) -> None:
+    """Carries out a program with the arguments that follow its verb. It exits itself."""
+    own_name = "--install-completion" in sys.argv  # for which a shell completes
+    module, _, function = verbs()[program][0].partition(":")
+    sys.argv[:2] = [f"rods-{program}" if own_name else f"rods {program}"]
+    getattr(importlib.import_module(module), function)()
+
+
 def run(arguments: list[str], app: App | None = None) -> int:
     """Runs one verb and returns the exit code (rods.commands.run). Without arguments: the help."""
+    app = app or application()
+    arguments = arguments or ["--help"]
+    if not arguments[0].startswith("-") and arguments[0] not in app:
+        likely = " or ".join(f"`rods {verb}`" for verb in meant(arguments[0]))
+        asked = f" Did you mean {likely}?" if likely else ""
+        complain("rods", f'Unknown command "{arguments[0]}".{asked} → `rods --help` lists verbs and options')
+        return EXIT_USER
     early = arguments[:1] == ["up"]  # while it creates the run: nothing has been started
     stopped = "stopped; start the same command again" if early else "interrupted"
-    return commands.run(app or application(), arguments or ["--help"], stopped, requeue=early)
+    return commands.run(app, arguments, stopped, requeue=early)
+
+
+def meant(word: str) -> list[str]:
+    """What a person may want who tries `word` as a verb: known words for it, verbs below nouns, likely slips."""
+    known: dict[str, list[str]] = {}
+    for name in verbs():
+        known.setdefault(name.split()[-1], []).append(name)
+    known |= OWN["meant"]
+    return [name for close in get_close_matches(word, known, n=1) for name in known[close]]

@@ -17,6 +17,7 @@ from rods.model_json import all_valid, valid_unicode
 RunFolder = Annotated[Path, Parameter(help="The run folder, for instance runs/demo.")]
 ConfigFile = Annotated[Path | None, Parameter(name="--config", help="The TOML file of the run's configuration.")]
 
+Steps = Annotated[int | None, Parameter(help="The rollout batch after which the run ends (training.steps).")]
 Port = Annotated[UInt16, Parameter(help="The port; 0 takes a free one.")]
 RandomSeed = Annotated[NonNegativeInt, Parameter(help="What is drawn, is drawn from this.")]
 FoldersOfRuns = Annotated[
@@ -42,6 +43,11 @@ def find_runs(given: Sequence[Path]) -> dict[str, Path]:
             name = f"{first}~{number}"
         named[name] = folder
     return dict(reversed(named.items()))
+
+
+def holds_runs(path: Path) -> bool:
+    """Whether this is a folder with runs in it, and none itself."""
+    return path.is_dir() and not runfolder.exists(path) and any(map(runfolder.exists, path.iterdir()))
 
 
 class CheckResult(Protocol):

@@ -73,7 +73,7 @@ async def _daemon(path: Path, config_file: Path | None, lanes: Lanes) -> None:
 
     on_signal(ask)
     if config_file is None and not runfolder.exists(path):
-        remedy = f"`rods new {path} --config FILE` or rods-train makes it"
+        remedy = f"`rods trainer new {path} --config FILE` or rods-train makes it"
         say(f"rods-daemon: waiting for the run folder {path} → {remedy}", aside=True)
         while not runfolder.exists(path):
             with suppress(TimeoutError):

@@ -23,16 +23,18 @@ _Error = TypeVar("_Error", bound=BaseException)
 
 
 def application(name: str, text: str) -> App:
-    """The command line of the program `name`; `text` is the first line of its help. Of an option given twice the last
-    counts, so that a script can add to what it was given; lists grow."""
+    """The command line of the program `name`, called so or as `rods NAME` hands over; `text` begins its help. Of an
+    option given twice the last counts, so that a script can add to what it was given; lists grow."""
     app = App(
-        name=name,
+        name=sys.argv[0] if sys.argv[0] == name.replace("-", " ") else name,
         help=text,
         help_format="plaintext",
         version=rods.__version__,
         default_parameter=Parameter(allow_repeating=True),
     )
     app.register_install_completion_command(help="Install tab completion for the shell in use, in its startup file.")
+    for flag in ("--help", "--version", "--install-completion"):
+        app[flag].group = ("Options",)
     return app
 
 

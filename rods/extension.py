@@ -131,9 +131,9 @@ class Extension:
     order: ClassVar[int] = 0  # among extensions that touch the same thing: lower ones are asked first
     #: fields that records of rollouts may have, with what raises ValueError for a value that none can be
     rollout_fields: ClassVar[Mapping[str, Callable[[Any], None]]] = {}
-    #: verbs of `rods`: module of its folder and function, and what help says; and the groups that they stand in
-    verbs: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    verb_groups: ClassVar[Mapping[str, str]] = {}
+    #: verbs of `rods`, by name: module of its folder and function ("": a noun, below which others stand, as "data"
+    #: in "data draw"), what help says, and of what stands at the top its heading (console/verbs.toml)
+    verbs: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     training_verbs: ClassVar[Mapping[str, tuple[str, str]]] = {}  # of `rods-train`, as `verbs`
     #: its logs in the run folder, and of each kind of record in them the fields that are its key
     logs: ClassVar[tuple[str, ...]] = ()

@@ -13,7 +13,7 @@ TOKEN = 4  # characters that a token holds at most, on average: what has to fit 
 
 
 class Role(Section):
-    """What one kind of question is asked with. Roles are the stages of calls (`rods cost`)."""
+    """What one kind of question is asked with. Roles are the stages of calls (`rods inspect --cost`)."""
 
     reason: int = Field(300, ge=1)  # characters of thinking in a constrained answer; short for weak models
     tokens: int = Field(1024, ge=16)  # of an answer; parameters adds 40 a value, query 200 and rewrite 256 a turn

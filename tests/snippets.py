@@ -126,12 +126,12 @@ def in_order(text: str) -> list[str]:
 
 
 def declared(page: str, first: str, used: set[tuple[str, str]]) -> str | None:
-    """Why `first`, a command or the first line of a block, does not run; None where it does. Notes what was used."""
+    """Why `first`, a command or the first line of a block, does not run; None where it does, or the longest beginning
+    that is declared gives no reason. Notes what was used."""
     for section in (page, EVERYWHERE):
-        for beginning, why in DECLARED.get(section, {}).items():
-            if first.startswith(beginning):
-                used.add((section, beginning))
-                return why
+        if beginnings := [each for each in DECLARED.get(section, {}) if first.startswith(each)]:
+            used.add((section, beginning := max(beginnings, key=len)))
+            return DECLARED[section][beginning] or None
     return None
 
 
@@ -140,6 +140,8 @@ def declared(page: str, first: str, used: set[tuple[str, str]]) -> str | None:
 
 def parse(words: list[str]) -> None:
     """Raises what cyclopts has against the command line of one of our programs, without running it."""
+    if words[0] == "rods" and f"rods-{words[1]}" in PROGRAMS:
+        words = [f"rods-{words[1]}", *words[2:]]
     arguments = ["1" if word == "N" else word for word in words[1:]]
     PROGRAMS[words[0]]().parse_args(arguments, exit_on_error=False, print_error=False)
 

@@ -188,10 +188,10 @@ def test_a_lockstep_run_that_is_extended_is_as_if_it_had_been_so_long_from_its_s
     assert len(pools(loop.run)) == 3
     for epochs in (6, 8):
         write_config(loop.config, LOOP | short | {"curriculum.stages": [{"epochs": epochs}]})
-        assert rods(["extend", str(loop.run), "--config", str(loop.config)]) == EXIT_OK
+        assert rods(["trainer", "extend", str(loop.run), "--config", str(loop.config)]) == EXIT_OK
         go_on("daemon")
         if epochs == 6:
-            assert rods(["extend", str(loop.run), "--steps", "999"]) == EXIT_REFUSED
+            assert rods(["trainer", "extend", str(loop.run), "--steps", "999"]) == EXIT_REFUSED
             for name in ("trainer", "daemon"):
                 loop.kill(name)
     assert loop.wait() == EXIT_OK, loop.errors()

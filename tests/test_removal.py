@@ -21,7 +21,7 @@ from tests.conftest import NEEDED, WHOLE
 from tests.parts import PARTS, ROOT
 
 UP, *LOOKS = (["up", "run", "--config", "run.toml"], ["verify", "run", "--replay"], ["status", "run"])
-NEW = ("new", "refused", "--config", "run.toml")
+NEW = ("trainer", "new", "refused", "--config", "run.toml")
 # part, what is added to the configuration, what is asked of `rods`, what is said where the part is gone
 ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ("bfcl", "", ("data", "check", "mine.jsonl", "--against", "bfcl"), "no such tasks are installed"),
@@ -34,15 +34,16 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ),
     ("sandbox", '[operation.sandbox]\nenvironments = ["desk"]\n', NEW, "nothing here can confine an environment"),
     ("seal", '[[curriculum.stages]]\ninterface = "seal-full"\n', NEW, "'seal-full' names no function"),
-    ("feedback", "", ("feedback", "list", "run"), "feedback"),
+    ("feedback", "", ("env", "feedback", "list", "run"), "feedback"),
     ("environments", "", ("env", "generate", "w"), "generate"),
     ("environments", "[operation.writing]\nworlds = 2\n", NEW, "run.toml: operation.writing: unknown key"),
     ("trials", "", ("doctor",), "doctor"),
+    ("benchmarks", "", ("eval", "--help"), "eval"),
     ("simulation", "", ("data", "draw", "tasks.jsonl"), "draw"),
     ("simulation", "[source]\ndrawn = 0.5\n", NEW, "run.toml: source: unknown key"),
     ("simulation", '[simulation]\nuser = "model"\n', NEW, "run.toml: simulation: unknown key"),
     ("simulation", "", ("env", "check", "repository"), "unknown environment"),
-    ("export", "", ("export", "run", "tables"), "export"),
+    ("export", "", ("data", "export", "run", "tables"), "export"),
     ("new_world", "", ("init", "library"), "init"),
     ("aiming", "[aiming]\non = true\n", NEW, "run.toml: aiming: unknown key"),
     ("probe", "[probe]\nenabled = true\n", NEW, "run.toml: probe: unknown key"),

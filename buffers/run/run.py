@@ -89,7 +89,7 @@ class Run:
         """Opens a run folder. With `config` this start's operation is taken from there and its identity must be the
         recorded one; RefusedError shows the differences."""
         if not runfolder.exists(path):
-            raise UserError("is not a run folder", where=str(path), remedy=f"`rods new {path} --config FILE` makes one")
+            raise UserError("is not a run folder", where=str(path), remedy=f"`rods up {path} --config FILE` makes one")
         manifest = _manifest(path)
         identity = {key: value for key, value in manifest["identity"].items() if key != "protocol"}
         recorded = parse_config(identity, where=str(path / runfolder.MANIFEST))
@@ -172,7 +172,7 @@ class Run:
             installed = self.environments.load(name).hash
             if installed != recorded:
                 what = f"environment {name!r} is version {installed}, the run was created with {recorded}"
-                remedy = "install that version, or start a new run with `rods new`"
+                remedy = "install that version, or start a new run"
                 raise RefusedError(what, where=str(self.path), remedy=remedy)
 
 
@@ -214,7 +214,7 @@ def _same(recorded: Config, asked: Config, path: Path, why: str) -> None:
     differences = identity_diff(recorded.identity(), asked.identity())
     if differences:
         longer = not why and recorded.lasting_as(asked).identity() == asked.identity()
-        other = f"start a new run from this one with `rods fork {path} NEW --config FILE`"
+        other = f"start a new run from this one with `rods trainer fork {path} NEW --config FILE`"
         what = f"{why}the run was created with another configuration: " + "; ".join(differences)
-        remedy = f"use the recorded one, or {f'`rods extend {path} --config FILE`' if longer else other}"
+        remedy = f"use the recorded one, or {f'`rods trainer extend {path} --config FILE`' if longer else other}"
         raise RefusedError(what, where=str(path), remedy=remedy)

@@ -1,6 +1,6 @@
 """The page as a file that opens from the disk: the same modules, and the answers that a server would give, inside.
 
-Such a file opens with the run's report; `rods report` writes one of one run.
+Such a file opens with the run's report; `rods dash --report` writes one of one run.
 """
 
 import base64

@@ -200,7 +200,7 @@ def models(follower: Follower, query: Query) -> dict[str, Any]:
 
 
 def compare(follower: Follower, query: Query) -> dict[str, Any]:
-    """The held-out scores of a run, where `rods score` has made them."""
+    """The held-out scores of a run, where `rods trainer score` has made them."""
     return {"name": follower.path.name, "heldout": scored(follower.path)}
 
 

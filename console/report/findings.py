@@ -1,4 +1,4 @@
-"""The findings of a report in sentences, and the limits of what they show; for the page, `rods report`, `make demo`."""
+"""The findings of a report in sentences, and the limits of what they show; for the page and `make demo`."""
 
 import tomllib
 from collections import Counter

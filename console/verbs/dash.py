@@ -1,7 +1,9 @@
-"""`rods dash`: a page over run folders that moves while they are written."""
+"""`rods dash`: a page over run folders that moves while they are written, or as files."""
 
 import secrets
 import socket
+import sys
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,11 +13,12 @@ from zipfile import ZipFile
 import uvicorn
 from cyclopts import Parameter
 
-from rods.console.dash.page_file import export_page
+from rods.commands import Json
+from rods.console.dash.page_file import export_page, export_report
 from rods.console.dash.readers import Connection
 from rods.console.dash.server import Registry, application, local
-from rods.console.output import FoldersOfRuns, Port
-from rods.errors import say
+from rods.console.output import FoldersOfRuns, Port, find_runs, holds_runs, print_result
+from rods.errors import UserError
 from rods.files import explained
 from rods.llm.connections import allow_connections
 
@@ -28,6 +31,9 @@ Export = Annotated[
     Path | None,
     Parameter(help="Write the page as files into this folder, which open from the disk, and serve nothing."),
 ]
+Report = Annotated[
+    bool, Parameter(negative="", help="Write the page as one file into each run's report/; say what the run shows.")
+]
 Example = Annotated[bool, Parameter(negative="", help="Show a small recorded run that ships with the program, too.")]
 
 
@@ -38,20 +44,36 @@ def dash(
     host: Host = "127.0.0.1",
     port: Port = 8417,
     export: Export = None,
+    report: Report = False,
     example: Example = False,
+    as_json: Json = False,
 ) -> None:
     """Show runs in a browser, live: progress, the boundary step by step, the pool, tasks, episodes, logs, comparison.
 
     Reads files only, and only while somebody looks. Prints the page's address with the token that a reader needs, any
-    other account of this machine too; Ctrl-C ends it.
+    other account of this machine too; Ctrl-C ends it. Held-out scores appear once `rods trainer score` has made them.
     """
+    if report:
+        if export is not None or example:
+            raise UserError("a report is one run's, in its folder", where="--report", remedy="leave out the rest")
+        _report(runs or [Path("runs")], as_json)
+        return
     with TemporaryDirectory() as folder:
         recorded = [unpacked(Path(folder))] if example else []
-        registry = Registry([*(runs or ([] if example else [Path("runs")])), *recorded])
+        shown = [*(runs or ([] if example else [Path("runs")])), *recorded]
         if export is None:
-            _serve(registry, host, port)
+            _serve(Registry(shown), host, port, as_json)
         else:
-            say(str(export_page(registry, export)[0]))
+            page = str(export_page(Registry(shown), export)[0])
+            print_result(as_json, {"page": page}, page)
+
+
+def _report(given: Sequence[Path], as_json: bool) -> None:
+    for path in given:
+        for run in find_runs([path]).values() if holds_runs(path) else [path]:
+            page, said = export_report(run)
+            findings = (f"  {line}" for line in said["findings"])
+            print_result(as_json, {"report": str(page), **said["numbers"]}, str(page), findings)
 
 
 def unpacked(folder: Path) -> Path:
@@ -61,7 +83,7 @@ def unpacked(folder: Path) -> Path:
     return folder / "example"
 
 
-def _serve(registry: Registry, host: str, port: int) -> None:
+def _serve(registry: Registry, host: str, port: int, as_json: bool) -> None:
     own = local(host)
     token = secrets.token_urlsafe(24)
     hosts = ["127.0.0.1", "localhost", "[::1]", "::1", host] if own else ["*"]
@@ -69,7 +91,9 @@ def _serve(registry: Registry, host: str, port: int) -> None:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     with listening:
         shown = f"[{host}]" if ":" in host else host
-        say(f"http://{shown}:{listening.getsockname()[1]}/?token={token}")
+        address = f"http://{shown}:{listening.getsockname()[1]}/?token={token}"
+        print_result(as_json, {"address": address}, address)
+        sys.stdout.flush()
         app = application(registry, hosts=hosts, token=token, room=allow_connections(STREAMS))
         settings = uvicorn.Config(app, http=Connection, log_level="warning", timeout_graceful_shutdown=1)
         server = uvicorn.Server(settings)

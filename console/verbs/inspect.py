@@ -1,4 +1,5 @@
-"""`rods inspect`: one task with its lineage, windows and history in a run; a list of all; what moves over the steps."""
+"""`rods inspect`: one task with its lineage, windows and history in a run; a list of all; what moves over the steps;
+what variants cost."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from rods.buffers.run.run import Run
+from rods.buffers.usage import Costs, costs
 from rods.calls import Call
 from rods.commands import Json
 from rods.console.follower import Follower
@@ -28,7 +31,7 @@ Listed = Annotated[
     Parameter(help="A task's id, or enough of its first characters; variants or originals list these, none lists all."),
 ]
 Versions = Annotated[bool, Parameter(negative="", help="Show the versions of what the policy was shown, and why.")]
-
+Cost = Annotated[bool, Parameter(negative="", help="Show what variants cost in calls of language models, by stage.")]
 Episodes = Annotated[bool, Parameter(negative="", help="Show the episodes of the task that were kept (traces/).")]
 Step = Annotated[int | None, Parameter(help="With --episodes: of this step; by default the latest that has any.")]
 if TYPE_CHECKING:
@@ -46,19 +49,20 @@ def inspect(
     /,
     *,
     interface: Versions = False,
+    cost: Cost = False,
     episodes: Episodes = False,
     step: Step = None,
     as_json: Json = False,
     derived: Annotated[Shares | None, OVER_STEPS] = None,
 ) -> None:
     """Show one task: conversation, ground truth, what became of each turn, lineage from seed to variant, windows of
-    rewards, and its history; or its episodes; or what the policy was shown, version by version; or what extensions
-    derive.
+    rewards, and its history; or its episodes; or what the policy was shown, version by version; or calls, tokens and
+    time for each accepted variant, with what failed and without; or what extensions derive.
 
     Without either list all tasks: id, type, zone, generation (0: an original), and whether it is active.
     """
-    if (task is not None) + interface + bool(derived) > 1:
-        options = ", ".join(f"--{name}" for name in ("interface", *(flag.name for flag in Shares)))
+    if (task is not None) + interface + cost + bool(derived) > 1:
+        options = ", ".join(f"--{name}" for name in ("interface", "cost", *(flag.name for flag in Shares)))
         remedy = f"`rods inspect {run} TASK`, or without a task one of {options}"
         raise UserError("one thing is shown at a time", where="rods inspect", remedy=remedy)
     if (episodes and task in (None, "variants", "originals")) or (step is not None and not episodes):
@@ -69,6 +73,10 @@ def inspect(
             told = follower.moved()
         wanted = {str(flag.name): told.get(str(flag.name), {"steps": [], "shares": {}}) for flag in derived}
         print_result(as_json, wanted, *(_moves(name, one) for name, one in wanted.items()))
+    elif cost:
+        Run.open(run)
+        spent = costs(run)
+        print_result(as_json, spent.as_json(), cost_lines(spent))
     elif interface:
         with (follower := Follower(run)).whole():
             versions = follower.versions.shown
@@ -238,3 +246,35 @@ def _said(head: str, text: str) -> Iterator[str]:
     first, *rest = text.split("\n")
     yield head + first
     yield from (" " * len(head) + line for line in rest)
+
+
+def cost_lines(costs: Costs) -> Iterator[str]:
+    """The tables for people."""
+    if costs.played:
+        yield f"{'models that play':26} {'calls':>8} {'failed':>8} {'tokens in':>11} {'out':>9} {'seconds':>9}"
+        for role, spent in sorted(costs.played.items(), key=lambda item: -item[1].calls):
+            tokens = f"{spent.tokens_in:11} {spent.tokens_out:9}"
+            yield f"{role:26} {spent.calls:8} {spent.failed:8} {tokens} {spent.seconds:9.1f}"
+        yield ""
+    if not costs.stages:
+        yield "no language model has written for this run"
+        return
+    yield f"{costs.accepted} variants accepted of {costs.variants} that calls were made for"
+    yield ""
+    yield f"{'':26}    for each accepted variant, failures included   |  on its own path"
+    yield f"{'stage':26} {'calls':>8} {'tokens in':>11} {'out':>8} {'seconds':>9}     | {'calls':>7} {'tokens in':>11}"
+    every = "{:26} {calls:8.2f} {tokens_in:11.0f} {tokens_out:8.0f} {seconds:9.2f}     |"
+    for stage, spent in sorted(costs.stages.items(), key=lambda item: -item[1].calls):
+        path = costs.path.get(stage)
+        own = "" if path is None else " {calls:7.2f} {tokens_in:11.0f}".format_map(path.per(costs.accepted))
+        yield every.format(stage, **spent.per(costs.accepted or 1)) + own
+    summary = costs.as_json()
+    yield ""
+    yield (
+        f"{summary['calls_per_accepted']} calls for an accepted variant, {summary['calls_on_the_path']} on its own "
+        f"path; endpoints were busy for {summary['busy_seconds_per_accepted']} s of it (times their GPUs)"
+        if costs.accepted
+        else "no variant is accepted yet: the figures are totals"
+    )
+    for name, endpoint in summary["endpoints"].items():
+        yield f"endpoint {name}: {endpoint['calls']} calls, busy for {endpoint['busy_seconds']:.0f} s"

@@ -25,7 +25,7 @@ from rods.buffers.run.runfolder import exists
 from rods.commands import Json, check_libraries
 from rods.config import read_config
 from rods.console.live import LiveView
-from rods.console.output import ConfigFile, RunFolder
+from rods.console.output import ConfigFile, RunFolder, Steps
 from rods.console.progress import Progress
 from rods.deadlines import STOPPED
 from rods.errors import EXIT_DEADLINE, EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT_USER, UserError
@@ -39,12 +39,16 @@ POLL_SECONDS = 0.25  # between looks at processes and files
 LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1  # by which a child dies with its parent
 
 
-def up(run: RunFolder, /, *, config: ConfigFile = None, as_json: Json = False) -> int:
+def up(run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None, as_json: Json = False) -> int:
     """Run trainer and daemon together until the run is finished, with live progress.
 
     Creates the run when the folder does not exist yet, continues it otherwise. Ctrl-C or SIGTERM stop both cleanly; the
-    same command goes on. Exits 0 when the run is finished, 5 when it was stopped, else with the trainer's code.
+    same command goes on. --steps lets a run that is there go on longer. Exits 0 when the run is finished, 5 when it was
+    stopped, else with the trainer's code.
     """
+    if config is not None and steps is not None:
+        remedy = "give a new run its training.steps in the configuration, and leave out --config where the run is there"
+        raise UserError("--config and --steps both say how long", where=str(run), remedy=remedy)
     if config is not None:
         check_libraries(read_config(config).policy.kind)
         open_or_create(run, config)
@@ -52,6 +56,10 @@ def up(run: RunFolder, /, *, config: ConfigFile = None, as_json: Json = False) -
         check_libraries(Run.open(run).config.policy.kind)
     else:
         raise UserError("no run there", where=str(run), remedy="create it: add --config FILE")
+    if steps is not None:
+        from rods.console.verbs.trainer import lengthened
+
+        lengthened(Run.open(run), None, steps)
     progress = Progress(run)
     with StopRequest(second_interrupts=False) as request:
         trainer, daemon = children(run, config)

@@ -21,12 +21,12 @@ PAPER = PAGE.with_name("paper.md")
 PAPER_PRESET = "rods-paper"
 HEAD = """# Configuration
 
-One TOML file a run, given to `rods new`, `rods up` or `rods-train` with `--config`. Every key is optional. Unknown
+One TOML file a run, given to `rods up` or `rods-train` with `--config`. Every key is optional. Unknown
 keys and wrong types are errors that name the key.
 
 Everything but `[operation]` is the run's *identity*: fixed when the run is created; a later start with another
 one is refused with the difference. `[operation]` may change at every start and is logged each time. To go on from a run
-with another identity use `rods fork`.
+with another identity use `rods trainer fork`.
 
 This page is written by `python -m docs.generate.configuration` from `rods/config/`.
 """

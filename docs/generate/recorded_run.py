@@ -1,7 +1,7 @@
 """Records the run that ships with the page (rods.console.verbs.dash), after a change of the protocol or of what runs
 record: `python -m docs.generate.recorded_run RUN`.
 
-RUN is a finished one that `rods score` has been over. Its configuration is console/demo.toml with
+RUN is a finished one that `rods trainer score` has been over. Its configuration is console/demo.toml with
 `pipeline.author = "llm"`, the stub's endpoint, and budgets. What extensions add to a configuration is left out where it
 is their default, so that the run can be read where they are taken out.
 """

@@ -1,1 +1,1 @@
-"""`rods export`: what a run holds, as tables for other tools."""
+"""`rods data export`: what a run holds, as tables for other tools."""

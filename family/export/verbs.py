@@ -1,4 +1,4 @@
-"""`rods export`: what a run holds as tables for other tools, and a card that says what they are.
+"""`rods data export`: what a run holds as tables for other tools, and a card that says what they are.
 
 A row of JSON lines has plain columns for filters and joins, and `record`, the text of the whole of what the run has on
 record: as an object the free form of states and arguments would break one column's type.

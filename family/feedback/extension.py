@@ -37,11 +37,11 @@ class AgentsFeedback(Extension):
     }
     epoch_fields = {"feedback": {"approved": "count", "dropped": "count", "texts": "count", "version": "text"}}
     verbs = {
-        "feedback list": ("verbs:list_cases", "List the failures that agents were asked about, and what was approved."),
-        "feedback show": ("verbs:show", "Show everything on record about one of them."),
-        "feedback drop": ("verbs:drop", "Take an approved text out of force."),
+        "env feedback": ("", "What agents wrote about failures."),
+        "env feedback list": ("verbs:list_cases", "List failures that agents were asked about, and what was approved."),
+        "env feedback show": ("verbs:show", "Show everything on record about one of them."),
+        "env feedback drop": ("verbs:drop", "Take an approved text out of force."),
     }
-    verb_groups = {"feedback": "What agents wrote about failures."}
 
     def fold(self, config: Any) -> StepFold | None:
         from rods.family.feedback.failures import Mining

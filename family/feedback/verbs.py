@@ -1,4 +1,4 @@
-"""`rods feedback`: the failures that agents were asked about, what was approved, and a text that is taken back."""
+"""`rods env feedback`: the failures that agents were asked about, what was approved, and a text that is taken back."""
 
 import time
 from collections import Counter
@@ -111,5 +111,5 @@ def find(run: Run, failure: str) -> FeedbackCase:
     matching = [case for case in cases(run) if case.failure.startswith(failure)]
     if len(matching) != 1:
         what = f"{len(matching) or 'no'} kinds of failure have an id that begins with {failure!r}"
-        raise UserError(what, where=str(run.path), remedy=f"`rods feedback list {run.path}` shows the ids")
+        raise UserError(what, where=str(run.path), remedy=f"`rods env feedback list {run.path}` shows the ids")
     return matching[0]

@@ -53,7 +53,7 @@ class SimulationPlayer(Models):
                     f"its rubric cannot be judged without a model: {why}",
                     where=f"task {task.id}",
                     remedy='let a model judge ([simulation] verifier = "model"), or judge its rollouts in a trainer of '
-                    "your own and report them (`rods observe`, kind rubric)",
+                    "your own and report them (`rods trainer observe`, kind rubric)",
                 )
             parts["goal"] = ByRule(task, as_repository(environment).repository.tools)
         if modelled := self.modelled(task):

@@ -5,7 +5,7 @@ from rods.extension import Extension
 
 class Trials(Extension):
     name = "trials"
-    verbs = {"doctor": ("doctor:doctor", "Check the installation and the language models of a configuration.")}
+    verbs = {"doctor": ("doctor:doctor", "Check the installation and a configuration's language models.", "repair")}
 
 
 EXTENSION = Trials()

@@ -39,7 +39,7 @@ class RandomSeeds(Section):
 
 class PolicySettings(Section):
     """What is trained. `nano` is built on the spot, `transformers` loads `model`, `simulated` has no weights, and
-    `external` is what a program of your own trains (docs/api.md, `rods observe`)."""
+    `external` is what a program of your own trains (docs/api.md, `rods trainer observe`)."""
 
     kind: Literal["nano", "transformers", "simulated", "external"] = "nano"  # see above
     # kind=transformers: a folder with weights and tokenizer (relative to the configuration file); external: its name

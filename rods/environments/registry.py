@@ -26,7 +26,7 @@ class WorldPackage:
     confiner: str = ""  # class that runs environments in confined processes, made from `[operation.sandbox]`
     unconfined: Mapping[str, str] = field(default_factory=dict)  # `why` this environment cannot be, and the `remedy`
     tasks: str = ""  # gives the tasks of `[data] tasks = "<name>"`
-    format: str = ""  # writes tasks into a folder in a format of its own: `rods export --format <name>`
+    format: str = ""  # writes tasks into a folder in a format of its own: `rods data export --format <name>`
     verdict: str = ""  # says of a task and its trace whether the benchmark that both belong to accepts it
     scenario: str = ""  # the key of a state that alone makes tasks near duplicates (rods.gates.similarity)
     licence: str = ""  # of the tasks that come along

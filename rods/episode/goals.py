@@ -42,7 +42,7 @@ def goal_of(environment: Environment, task: AnyTask) -> Goal | WholeGoal:
     assert isinstance(task, OpenTask)
     if isinstance(task.goal, Checks):
         return FinalState(task.goal)
-    remedy = "judge its rollouts in a trainer of your own and report them (`rods observe`, kind rubric)"
+    remedy = "judge its rollouts in a trainer of your own and report them (`rods trainer observe`, kind rubric)"
     raise UserError("nothing here judges by a rubric", where=f"task {task.id}", remedy=remedy)
 
 

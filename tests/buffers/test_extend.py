@@ -38,7 +38,7 @@ def test_an_extension_is_on_record_and_every_later_start_has_to_agree(tmp_path: 
     run = played(tmp_path / "run", 2)
     files = {name: (run.path / name).read_bytes() for name in ("manifest.json", "config.toml", "observations.jsonl")}
     longer = lasting(200, {"epochs": 4}, {"reward": "binary"})
-    with pytest.raises(RefusedError, match=r"training\.steps: 100 → 200.*rods extend"):
+    with pytest.raises(RefusedError, match=r"training\.steps: 100 → 200.*rods trainer extend"):
         Run.open(run.path, longer)
     epochs, stage, steps = extend(run, longer)
     assert (epochs, steps) == ("curriculum.stages.0.epochs: 3 → 4", "training.steps: 100 → 200")

@@ -33,7 +33,7 @@ exclusion_steps = 1
 [operation]
 deadline_seconds = 60
 """
-IMPORTS = ("rods.console.main", *(target.partition(":")[0] for target, _ in verbs().values()))
+IMPORTS = ("rods.console.main", *(target.partition(":")[0] for target, *_ in verbs().values() if target))
 Rods = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

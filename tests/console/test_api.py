@@ -58,7 +58,7 @@ def test_the_evaluation_runs(library):
 @pytest.mark.needs("new_world")
 @pytest.mark.slow
 def test_the_trainer_is_a_whole_loop(library):
-    subprocess.run([BIN / "rods", "new", "runs/own", "--config", "run.toml"], check=True)
+    subprocess.run([BIN / "rods", "trainer", "new", "runs/own", "--config", "run.toml"], check=True)
     (library / "own.py").write_text(TRAINER)
     daemon = subprocess.Popen([BIN / "rods-daemon", "runs/own"], stderr=subprocess.DEVNULL)
     try:

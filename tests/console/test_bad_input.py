@@ -47,7 +47,7 @@ def config(folder: Path, old: str = "", new: str = "") -> Path:
     ],
 )
 def test_a_bad_configuration(tmp_path: Path, old: str, new: str, words: list[str]) -> None:
-    line = refused("new", tmp_path / "run", "--config", config(tmp_path, old, new))
+    line = refused("trainer", "new", tmp_path / "run", "--config", config(tmp_path, old, new))
     for word in [*words, "→"]:
         assert word in line
     assert "\x1b" not in line and len(line) < 2 * MOST_SAID, "a key must neither steer nor fill the terminal"
@@ -62,7 +62,7 @@ def test_a_missing_configuration_file(tmp_path: Path) -> None:
 def test_a_run_folder_with_another_identity(finished_run: Path, tmp_path: Path) -> None:
     line = refused("up", finished_run, "--config", config(tmp_path, "steps = 14", "steps = 15"), code=3)
     assert "training.steps: 14 → 15" in line
-    assert "rods extend" in line
+    assert "rods trainer extend" in line
 
 
 def tasks_of(run: Path) -> list[str]:
@@ -94,7 +94,9 @@ def test_a_bad_task_file(finished_run: Path, tmp_path: Path, damage: object, wor
     assert callable(damage)
     lines = damage(tasks_of(finished_run))
     (tmp_path / "tasks.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    line = refused("new", tmp_path / "run", "--config", config(tmp_path, 'tasks = "desk"', 'tasks = "tasks.jsonl"'))
+    line = refused(
+        "trainer", "new", tmp_path / "run", "--config", config(tmp_path, 'tasks = "desk"', 'tasks = "tasks.jsonl"')
+    )
     for word in words:
         assert word in line
 
@@ -114,7 +116,9 @@ def test_a_task_whose_own_ground_truth_fails(finished_run: Path, tmp_path: Path)
     first = next(turn for turn in record["goal"]["calls"] if turn)
     first[0]["arguments"] = {"nonsense": 1}
     (tmp_path / "tasks.jsonl").write_text("\n".join([json.dumps(record), *lines[1:]]) + "\n")
-    line = refused("new", tmp_path / "run", "--config", config(tmp_path, 'tasks = "desk"', 'tasks = "tasks.jsonl"'))
+    line = refused(
+        "trainer", "new", tmp_path / "run", "--config", config(tmp_path, 'tasks = "desk"', 'tasks = "tasks.jsonl"')
+    )
     assert "ground truth" in line
     assert "data check" in line
 
@@ -126,16 +130,16 @@ def test_seeds_of_one_type_only_are_allowed_and_the_reachable_maximum_is_said(
     (tmp_path / "tasks.jsonl").write_text("\n".join(lines) + "\n")
     wanted = config(tmp_path, 'tasks = "desk"\ntrain = 16\nheld_out = 12', 'tasks = "tasks.jsonl"')
     wanted.write_text(wanted.read_text().replace("batch_tasks = 8", "batch_tasks = 2"))
-    done = rods("new", tmp_path / "run", "--config", wanted)
+    done = rods("trainer", "new", tmp_path / "run", "--config", wanted)
     assert done.returncode == 0, done.stderr
     assert "at most 2 seeds a step, not 6" in done.stdout
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "something").write_text("else")
-    assert "is no run folder" in refused("new", tmp_path, "--config", config(tmp_path))
-    for verb in ("status", "report", "score", "verify"):
-        assert "is not a run folder" in refused(verb, tmp_path)
+    assert "is no run folder" in refused("trainer", "new", tmp_path, "--config", config(tmp_path))
+    for verb in (["status"], ["dash", "--report"], ["trainer", "score"], ["verify"]):
+        assert "is not a run folder" in refused(*verb, tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -143,7 +147,7 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
     wanted = config(tmp_path)
     shut = tmp_path / "shut"
     shut.mkdir(mode=0o500)
-    assert "make the run folder writable" in refused("new", shut / "run", "--config", wanted)
+    assert "make the run folder writable" in refused("trainer", "new", shut / "run", "--config", wanted)
 
 
 def test_an_unknown_environment() -> None:
@@ -190,7 +194,7 @@ def test_a_group_that_no_trainer_means(run_copy: Path, field: str, value: object
         value = [{"resolved": 0, "expected": turns, "reward": 1e308}]
     group = {"task": task["id"], "rollouts": [{"resolved": 1, "expected": turns}], field: value}
     lines = json.dumps(group) + "\n" + json.dumps({"end_step": 15}) + "\n"
-    done = rods("observe", run_copy, stdin=lines)
+    done = rods("trainer", "observe", run_copy, stdin=lines)
     assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr, done
 
 
@@ -199,7 +203,7 @@ def test_weights_of_no_earlier_step(run_copy: Path, policy_step: int) -> None:
     task = json.loads(tasks_of(run_copy)[0])
     group = {"task": task["id"], "rollouts": [{"resolved": 1, "expected": len(task["user"]["script"])}]}
     lines = json.dumps(group) + "\n" + json.dumps({"end_step": 15, "policy_step": policy_step}) + "\n"
-    assert "policy_step is" in refused("observe", run_copy, stdin=lines)
+    assert "policy_step is" in refused("trainer", "observe", run_copy, stdin=lines)
 
 
 @pytest.mark.slow
@@ -216,10 +220,10 @@ def test_clocks_that_no_calendar_has(run_copy: Path) -> None:
 def test_a_folder_whose_name_is_not_utf_8(finished_run: Path, tmp_path: Path) -> None:
     there = tmp_path / os.fsdecode(b"\xff\xfe")
     shutil.copytree(finished_run, there / "run")
-    for verb in ("status", "verify", "report", "up", "recover"):
-        assert "the name is not UTF-8 → give the file or folder a name in UTF-8" in refused(verb, there / "run")
-    assert "not UTF-8" in refused("new", there / "other", "--config", config(tmp_path))
-    assert "not UTF-8" in refused("fork", finished_run, there / "other")
+    for verb in (["status"], ["verify"], ["dash", "--report"], ["up"], ["recover"]):
+        assert "the name is not UTF-8 → give the file or folder a name in UTF-8" in refused(*verb, there / "run")
+    assert "not UTF-8" in refused("trainer", "new", there / "other", "--config", config(tmp_path))
+    assert "not UTF-8" in refused("trainer", "fork", finished_run, there / "other")
     assert "not UTF-8" in refused("status", "run", cwd=there), "records name the working folder too"
     assert [path.name for path in there.iterdir()] == ["run"]
     for program in (["rods.trainer"], ["rods.daemon"], ["rods.family.benchmarks", "run"]):

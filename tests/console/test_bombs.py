@@ -59,19 +59,21 @@ BOMBS: dict[str, tuple[Bomb, ...]] = {
     "admitted.jsonl": (Bomb("admitted.jsonl"),),
     "losses.jsonl": (Bomb("losses.jsonl"),),
     "operation.<process>.jsonl": (Bomb("operation.trainer.jsonl", ("console", "recover", "RUN")),),
-    "usage.<process>.jsonl": (Bomb("usage.daemon.jsonl", ("console", "cost", "RUN")),),
+    "usage.<process>.jsonl": (Bomb("usage.daemon.jsonl", ("console", "inspect", "--cost", "RUN")),),
     "heartbeat.<process>.json": (Bomb("heartbeat.trainer.json", STATUS, told=False),),
     "locks/": (Bomb("locks/observations.jsonl.owner", STATUS, told=False),),
     "snapshots/": (Bomb("snapshots/observations.000000000001.json", TRAIN, told=False),),
     "recovered/": (Bomb("recovered/old/observations.jsonl", told=False),),
-    "checkpoints/": (Bomb("checkpoints/step_*/manifest.json", ("console", "fork", "RUN", "RUN.fork"), told=False),),
+    "checkpoints/": (
+        Bomb("checkpoints/step_*/manifest.json", ("console", "trainer", "fork", "RUN", "RUN.fork"), told=False),
+    ),
     "traces/": (
         Bomb("traces/step_00000001.a1.jsonl.gz", ("console", "verify", "RUN", "--replay"), told=False),
-        Bomb("traces/step_00000001.a1.jsonl.gz", ("console", "export", "RUN", "RUN.out")),
-        Bomb("traces/step_00000001.a1.jsonl.gz", ("console", "report", "RUN"), told=False),
+        Bomb("traces/step_00000001.a1.jsonl.gz", ("console", "data", "export", "RUN", "RUN.out")),
+        Bomb("traces/step_00000001.a1.jsonl.gz", ("console", "dash", "--report", "RUN"), told=False),
     ),
-    "eval/": (Bomb("eval/step_00000000.jsonl", ("console", "score", "RUN"), told=False),),
-    "logs/": (Bomb("logs/trainer.jsonl", ("console", "log", "RUN"), told=False),),
+    "eval/": (Bomb("eval/step_00000000.jsonl", ("console", "trainer", "score", "RUN"), told=False),),
+    "logs/": (Bomb("logs/trainer.jsonl", ("console", "status", "--log", "RUN"), told=False),),
     "environments/": (Bomb(f"environments/{'a' * 20}/world.py", told=False),),
 }
 

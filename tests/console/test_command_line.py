@@ -2,49 +2,48 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from cyclopts import MissingArgumentError
 
 import rods
-from rods.console.main import application, run, verbs
+from rods.console.main import OWN, application, programs, run, verbs
 from rods.console.verbs.dash import unpacked
 from tests.parts import GONE
 
 # verb: its positional arguments, then its options.
 EXPECTED = {
     "init": (["FOLDER"], []),
-    "new": (["RUN"], ["--config", "--json"]),
-    "up": (["RUN"], ["--config", "--json"]),
-    "status": (["RUN"], ["--follow", "--json"]),
-    "inspect": (["RUN", "TASK"], ["--interface", "--episodes", "--step", "--json", "--skills"]),
-    "ls": (["RUNS"], ["--json"]),
-    "log": (["RUN"], ["--level", "--process", "--text", "--follow", "--json"]),
-    "dash": (["RUNS"], ["--host", "--port", "--export", "--example"]),
-    "cost": (["RUN"], ["--json"]),
-    "report": (["RUN"], ["--json"]),
-    "export": (["RUN", "FOLDER"], ["--format", "--json"]),
-    "score": (["RUN"], ["--step", "--json"]),
+    "up": (["RUN"], ["--config", "--steps", "--json"]),
+    "status": (["RUNS"], ["--follow", "--log", "--level", "--process", "--text", "--json"]),
+    "inspect": (["RUN", "TASK"], ["--interface", "--cost", "--episodes", "--step", "--json", "--skills"]),
+    "dash": (["RUNS"], ["--host", "--port", "--export", "--report", "--example", "--json"]),
     "verify": (["RUN"], ["--replay", "--json"]),
     "recover": (["RUN"], ["--yes", "--json"]),
-    "fork": (["RUN", "NEW"], ["--config", "--weights", "--json"]),
-    "extend": (["RUN"], ["--config", "--steps", "--json"]),
-    "observe": (["RUN"], ["--from-step", "--json"]),
-    "merge": (["RUN"], ["--epoch", "--stage", "--json"]),
-    "feedback list": (["RUN"], ["--json"]),
-    "feedback show": (["RUN", "FAILURE"], ["--json"]),
-    "feedback drop": (["RUN", "FAILURE"], ["--why", "--json"]),
+    "trainer new": (["RUN"], ["--config", "--json"]),
+    "trainer fork": (["RUN", "NEW"], ["--config", "--weights", "--json"]),
+    "trainer extend": (["RUN"], ["--config", "--steps", "--json"]),
+    "trainer observe": (["RUN"], ["--from-step", "--json"]),
+    "trainer merge": (["RUN"], ["--epoch", "--stage", "--json"]),
+    "trainer score": (["RUN"], ["--step", "--json"]),
+    "env feedback list": (["RUN"], ["--json"]),
+    "env feedback show": (["RUN", "FAILURE"], ["--json"]),
+    "env feedback drop": (["RUN", "FAILURE"], ["--why", "--json"]),
     "doctor": (["RUN"], ["--config", "--synthesis", "--seeds", "--keep", "--json"]),
     "data check": (["FILE"], ["--variants", "--against", "--trust", "--json"]),
     "data rehash": (["FILE"], ["--out", "--trust", "--json"]),
     "data draw": (["OUT"], ["--train", "--held-out", "--difficulty", "--random-seed", "--repository", "--json"]),
     "data select": (["FILE", "OUT"], ["--worlds", "--without", "--mode", "--alike", "--random-seed", "--json"]),
     "data bfcl": ([], ["--out", "--json"]),
-    "data export": (["FILE", "FOLDER"], ["--json"]),
-    "data import": (["FOLDER", "OUT"], ["--json"]),
+    "data to-bfcl": (["FILE", "FOLDER"], ["--json"]),
+    "data from-bfcl": (["FOLDER", "OUT"], ["--json"]),
+    "data export": (["RUN", "FOLDER"], ["--format", "--json"]),
     "env add": (
         ["NAME", "COMMAND"],
         [
@@ -71,12 +70,12 @@ EXPECTED = {
     ),
 }
 BROUGHT = {  # by parts that can be taken out
-    "bfcl": ("data bfcl", "data export", "data import"),
+    "bfcl": ("data bfcl", "data to-bfcl", "data from-bfcl"),
     "openenv": ("env serve",),
-    "feedback": ("feedback list", "feedback show", "feedback drop"),
+    "feedback": ("env feedback list", "env feedback show", "env feedback drop"),
     "environments": ("data select", "env generate", "env write"),
     "simulation": ("data draw",),
-    "export": ("export",),
+    "export": ("data export",),
     "new_world": ("init",),
     "trials": ("doctor",),
 }
@@ -101,7 +100,77 @@ def test_verbs_and_options_are_the_agreed_ones() -> None:
 
 
 def test_no_verb_is_missing_from_the_agreed_list() -> None:
-    assert set(verbs()) == set(EXPECTED)
+    assert {verb for verb, told in verbs().items() if told[0]} == {*EXPECTED, *programs()}
+
+
+HEADINGS = {  # what a person is about to do → the verbs and nouns that help shows there
+    "Start": ["init", "up"],
+    "Look": ["dash", "inspect", "status"],
+    "A world of your own": ["data", "env"],
+    "A trainer of your own": ["trainer"],
+    "Check and repair": ["doctor", "recover", "verify"],
+}
+
+
+def test_help_groups_at_most_a_dozen_by_what_a_person_is_about_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    shown: dict[str, list[str]] = {}
+    for line in capsys.readouterr().out.splitlines():
+        if heading := re.match(r"╭─ (.+?) ─", line):
+            shown[heading[1]] = []
+        elif row := re.match(r"│ ([a-z]+)  ", line):
+            shown[list(shown)[-1]].append(row[1])
+    assert shown.pop("Options") == []
+    gone = {part for parts in (BROUGHT.get(part, ()) for part in GONE) for part in parts}
+    assert shown == {heading: [verb for verb in there if verb not in gone] for heading, there in HEADINGS.items()}
+    assert sum(map(len, shown.values())) <= 12
+
+
+@pytest.mark.parametrize("verb", [verb for verb in verbs() if verb not in programs()])
+def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*verb.split(), "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"Usage: rods {verb} ")
+
+
+@pytest.mark.parametrize(
+    ("word", "verb"),
+    [
+        *[("run", "up"), ("show", "inspect"), ("watch", "status RUN --follow"), ("log", "status RUN --log")],
+        *[("ls", "status"), ("report", "dash RUN --report"), ("compare", "status RUN RUN"), ("staus", "status")],
+        *[("observe", "trainer observe"), ("extend", "trainer extend"), ("trian", "train"), ("evn", "env")],
+        *[("check", "data check"), ("check", "env check"), ("watc", "status RUN --follow")],
+    ],
+)
+def test_an_unknown_verb_is_answered_with_what_may_be_meant(
+    word: str, verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([word, "runs/demo"]) == 2
+    assert f"`rods {verb}`" in capsys.readouterr().err.partition("Did you mean ")[2].partition("?")[0]
+
+
+def test_words_that_people_try_lead_to_verbs_that_are_there() -> None:
+    for word, named in OWN["meant"].items():
+        assert word not in verbs()
+        for verb in named:
+            with suppress(MissingArgumentError):  # only the verb
+                application().parse_args(verb.split(), exit_on_error=False, print_error=False)
+
+
+@pytest.mark.parametrize("program", programs())
+def test_a_program_answers_alike_under_its_own_name_and_as_a_verb(program: str) -> None:
+    environment = {**os.environ, "COLUMNS": "100"}
+    module = f"rods.{programs()[program][0].partition('.__main__')[0].removeprefix('rods.')}"
+    for arguments in (["--help"], ["runs/none", "--bogus", "1"]):
+        alone, below = (
+            subprocess.run(
+                [sys.executable, "-m", *words, *arguments], capture_output=True, text=True, env=environment, check=False
+            )
+            for words in ([module], ["rods.console", program])
+        )
+        assert below.returncode == alone.returncode == (0 if arguments == ["--help"] else 2), below.stderr
+        for own, other in ((alone.stdout, below.stdout), (alone.stderr, below.stderr)):
+            assert own.replace(f"rods-{program}", f"rods {program}") == other
+    assert f"rods {program}" in below.stderr
 
 
 def test_the_shell_completes_verbs_and_options(tmp_path: Path) -> None:
@@ -156,7 +225,8 @@ PORTS = ("-1", "65536", "http")
 
 @pytest.mark.parametrize(
     "arguments",
-    [["bogus"], ["status"], ["status", "a", "b"], ["status", "a", "--loud"], ["merge", "a", "--epoch", "soon"]]
+    [["bogus"], ["up"], ["status", "a", "b"], ["status", "a", "--loud"], ["status", "a", "--level", "info"]]
+    + [["trainer", "merge", "a", "--epoch", "soon"], ["up", "a", "--config", "c.toml", "--steps", "3"]]
     + [[*verb, "--port", port] for verb in (["dash"], ["env", "serve", "desk"]) for port in PORTS]
     + [["env", "generate", "w", "--worlds", "0"], ["env", "generate", "w", "--random-seed", "-1"]],
 )
@@ -173,7 +243,7 @@ def test_a_person_s_mistake_is_one_line_with_place_and_remedy(capsys: pytest.Cap
     assert run(["status", "/nowhere/run"]) == 2
     error = capsys.readouterr().err
     assert "/nowhere/run" in error
-    assert "→ `rods new" in error
+    assert "→ `rods up" in error
     assert error.count("\n") == 1
 
 

@@ -16,12 +16,12 @@ VERBS: dict[str, str] = {
     "rods-train": "trainer RUN",
     "rods-daemon": "daemon RUN",
     "rods up": "console up RUN",
-    "rods report": "console report RUN",
-    "rods score": "console score RUN",
-    "rods merge": "console merge RUN --epoch 0",
-    "rods observe": "console observe RUN",
-    "rods fork": "console fork RUN RUN/next",
-    "rods export": "console export RUN RUN/out",
+    "rods dash --report": "console dash --report RUN",
+    "rods trainer score": "console trainer score RUN",
+    "rods trainer merge": "console trainer merge RUN --epoch 0",
+    "rods trainer observe": "console trainer observe RUN",
+    "rods trainer fork": "console trainer fork RUN RUN/next",
+    "rods data export": "console data export RUN RUN/out",
     "rods data bfcl": "console data bfcl --out RUN/tasks",
 }
 
@@ -61,7 +61,7 @@ def test_a_read_only_run_can_be_looked_at(run_copy: Path, verb: str) -> None:
     assert in_namespace(f"{mount}; {look}").returncode == 0
 
 
-@pytest.mark.parametrize("verb", ["rods report", "rods score", "rods export"])
+@pytest.mark.parametrize("verb", ["rods dash --report", "rods trainer score", "rods data export"])
 def test_a_full_disk_is_one_line_with_its_remedy(run_copy: Path, tmp_path: Path, verb: str) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -48,7 +48,7 @@ def start(program: str, run: Path, **options: Any) -> subprocess.Popen[str]:
 def at_work(run: Path, **options: Any) -> Iterator[dict[str, subprocess.Popen[str]]]:
     """Trainer and daemon of a new run, some steps on."""
     run.with_name("run.toml").write_text(PACED)
-    assert rods("new", run, "--config", run.with_name("run.toml")).returncode == 0
+    assert rods("trainer", "new", run, "--config", run.with_name("run.toml")).returncode == 0
     found = {program: start(program, run, **options) for program in ("daemon", "trainer")}
     try:
         wait_for_step(run, 5)
@@ -96,7 +96,7 @@ def test_a_second_trainer_and_a_second_daemon_are_refused_and_the_first_go_on(tm
             line = ended(start(program, run), 3)
             assert f"is being written by {program} (pid {first[program].pid} on " in line, line
             assert "→ a run has one trainer and one daemon; stop that one first" in line
-        assert rods("merge", run, "--epoch", "99").returncode == 3
+        assert rods("trainer", "merge", run, "--epoch", "99").returncode == 3
         before = steps(run)
         wait_for_step(run, before + 5)
         assert all(process.poll() is None for process in first.values()), "the first were not hurt"

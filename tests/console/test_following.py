@@ -53,7 +53,7 @@ def run(tmp_path: Path) -> Path:
 @pytest.fixture
 def stopped_run(run: Path) -> Path:
     """The same, as if it were to go on: with more steps."""
-    assert rods("extend", run, "--steps", "60").returncode == 0
+    assert rods("trainer", "extend", run, "--steps", "60").returncode == 0
     return run
 
 

@@ -1,4 +1,4 @@
-"""Another program plays the trainer through `rods observe` and `rods merge`; the daemon does not notice."""
+"""Another program plays the trainer through `rods trainer observe` and `merge`; the daemon does not notice."""
 
 import json
 import os
@@ -46,12 +46,12 @@ def made_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Slot]:
 def made(tmp_path: Path, text: str) -> Path:
     config = tmp_path / "run.toml"
     config.write_text(text)
-    assert rods("new", tmp_path / "run", "--config", config).returncode == 0
+    assert rods("trainer", "new", tmp_path / "run", "--config", config).returncode == 0
     return tmp_path / "run"
 
 
 def tasks(run: Path, epoch: int) -> list[Slot]:
-    done = rods("merge", run, "--epoch", str(epoch))
+    done = rods("trainer", "merge", run, "--epoch", str(epoch))
     assert done.returncode == 0, done.stderr
     found = [json.loads(line)["task"] for line in done.stdout.splitlines()]
     return [(task["id"], len(task["user"]["script"])) for task in found]
@@ -110,25 +110,25 @@ def test_a_shell_script_is_a_trainer(tmp_path: Path) -> None:
 
 
 def test_a_committed_epoch_is_printed_again_as_it_was(run: Path) -> None:
-    first = json.loads(rods("merge", run, "--epoch", "0", "--json").stdout)
-    again = json.loads(rods("merge", run, "--epoch", "0", "--json").stdout)
+    first = json.loads(rods("trainer", "merge", run, "--epoch", "0", "--json").stdout)
+    again = json.loads(rods("trainer", "merge", run, "--epoch", "0", "--json").stdout)
     assert not first.pop("recorded")
     assert again.pop("recorded")
     assert first == again
     assert len(first["slots"]) == 16
     assert first["reward"] == "progress"
-    assert rods("merge", run, "--epoch", "2").returncode == 3
-    assert rods("merge", run, "--epoch", "1", "--stage", "2").returncode == 2
+    assert rods("trainer", "merge", run, "--epoch", "2").returncode == 3
+    assert rods("trainer", "merge", run, "--epoch", "1", "--stage", "2").returncode == 2
 
 
 def test_an_identical_step_is_done_a_different_one_refused(run: Path) -> None:
     ids = tasks(run, 0)[:3]
-    both = answers(rods("observe", run, "--json", stdin=step(1, ids) + step(1, ids)))
+    both = answers(rods("trainer", "observe", run, "--json", stdin=step(1, ids) + step(1, ids)))
     assert [(one["step"], one["recorded"]) for one in both] == [(1, True), (1, False)]
     tasks(run, 1)
-    late = answers(rods("observe", run, "--json", stdin=step(1, ids)))  # still of epoch 0, though epoch 1 is open
+    late = answers(rods("trainer", "observe", run, "--json", stdin=step(1, ids)))  # of epoch 0, though 1 is open
     assert (late[0]["epoch"], late[0]["recorded"]) == (0, False)
-    other = rods("observe", run, stdin=step(1, ids, resolved=2))
+    other = rods("trainer", "observe", run, stdin=step(1, ids, resolved=2))
     assert other.returncode == 3
     assert "recorded with other contents" in other.stderr
 
@@ -136,7 +136,7 @@ def test_an_identical_step_is_done_a_different_one_refused(run: Path) -> None:
 def test_a_rubric_s_reward_follows_from_what_it_gave(run: Path) -> None:
     task, turns = tasks(run, 0)[0]
     judged = {**group((task, turns), 0, turns), "reward": {"kind": "rubric", "range": [-1, 1]}}
-    answers(rods("observe", run, "--json", stdin=json.dumps(judged) + "\n" + end(1)))
+    answers(rods("trainer", "observe", run, "--json", stdin=json.dumps(judged) + "\n" + end(1)))
     records = [json.loads(line) for line in (run / "observations.jsonl").read_text().splitlines()]
     (found,) = [record for record in records if record["kind"] == "group"]
     assert [one["reward"] for one in found["rollouts"]] == [-1.0, 1.0]
@@ -148,7 +148,7 @@ def test_a_reward_of_ones_own_steers_the_run(run: Path) -> None:
     lost = valued(broken, 0.5, 0.7)
     lost["rollouts"].append({"end": "infrastructure"})
     lines = "".join(json.dumps(one) + "\n" for one in [*said, lost]) + end(1)
-    both = answers(rods("observe", run, "--json", stdin=lines * 2))
+    both = answers(rods("trainer", "observe", run, "--json", stdin=lines * 2))
     assert [one["recorded"] for one in both] == [True, False]
     windows = {slot: json.loads((run / "tracker.json").read_text())["tasks"][slot[0]]["windows"][0] for slot in
                (easy, middling, hard, broken)}  # fmt: skip
@@ -160,10 +160,10 @@ def test_a_reward_of_ones_own_steers_the_run(run: Path) -> None:
 
 def test_from_step_takes_later_steps_back(run: Path) -> None:
     ids = tasks(run, 0)[:3]
-    answers(rods("observe", run, "--json", stdin=step(1, ids) + step(2, ids)))
-    redone = answers(rods("observe", run, "--json", "--from-step", "1", stdin=step(2, ids, resolved=2)))
+    answers(rods("trainer", "observe", run, "--json", stdin=step(1, ids) + step(2, ids)))
+    redone = answers(rods("trainer", "observe", run, "--json", "--from-step", "1", stdin=step(2, ids, resolved=2)))
     assert (redone[0]["step"], redone[0]["attempt"], redone[0]["recorded"]) == (2, 2, True)
-    assert rods("observe", run, "--from-step", "7").returncode == 3
+    assert rods("trainer", "observe", run, "--from-step", "7").returncode == 3
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_from_step_takes_later_steps_back(run: Path) -> None:
 )
 def test_a_bad_line_is_named(run: Path, text: str, words: list[str]) -> None:
     tasks(run, 0)
-    done = rods("observe", run, stdin=text)
+    done = rods("trainer", "observe", run, stdin=text)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     for word in words:
@@ -251,7 +251,7 @@ def test_a_foreign_trainer_says_how_turns_went_and_what_an_update_has_shown(run:
     text = [*lines, {"end_step": 1}, {"update": 1, "entropy": 0.5, "gradient_norm": 2}, *lines, {"end_step": 2}]
     later = [{"update": 2, "entropy": 0.25}, {"update": 2, "entropy": 0.7}]  # said once
     stdin = "".join(json.dumps(one) + "\n" for one in (*text, *later))
-    assert [one["step"] for one in answers(rods("observe", run, "--json", stdin=stdin))] == [1, 2]
+    assert [one["step"] for one in answers(rods("trainer", "observe", run, "--json", stdin=stdin))] == [1, 2]
     status = json.loads(rods("status", run, "--json").stdout)
     turns = sum(2 * count for _, count in ids)
     assert (status["calling"], status["replies"]) == (6 / turns, 24 / turns) and status["entropy"] == 0.375
@@ -260,7 +260,15 @@ def test_a_foreign_trainer_says_how_turns_went_and_what_an_update_has_shown(run:
     updates = recorded(Follower(run)).updates
     assert updates == {1: Update(0.5, 2.0), 2: Update(0.25)}
     answers(
-        rods("observe", run, "--json", "--from-step", "1", stdin="".join(json.dumps(one) + "\n" for one in text[4:5]))
+        rods(
+            "trainer",
+            "observe",
+            run,
+            "--json",
+            "--from-step",
+            "1",
+            stdin="".join(json.dumps(one) + "\n" for one in text[4:5]),
+        )
     )
     assert recorded(Follower(run)).updates == {1: Update(0.5, 2.0)}, "that of a step that was taken back does not count"
 
@@ -304,24 +312,26 @@ interface = "seal-full"
 @pytest.mark.needs("seal")
 def test_where_the_interface_follows_the_policy_groups_name_what_was_due(tmp_path: Path) -> None:
     run = made(tmp_path, CONFIG.replace('sync = "lockstep"', "") + EVOLVING)
-    opened = json.loads(rods("merge", run, "--epoch", "0", "--json").stdout)
+    opened = json.loads(rods("trainer", "merge", run, "--epoch", "0", "--json").stdout)
     due, task = opened["interface"], opened["slots"][0]["task"]
     assert due["interface"] == f"{due['lineage']}:none"
     slot = task["id"], len(task["user"]["script"])
     failed = group(slot, 0, labels=["spurious_tool_call"] * slot[1])
     for wrong in ({}, {"interface": due["interface"]}, {**due, "interface": "identity"}):
-        done = rods("observe", run, stdin=json.dumps({**failed, **wrong}) + "\n" + end(1))
+        done = rods("trainer", "observe", run, stdin=json.dumps({**failed, **wrong}) + "\n" + end(1))
         assert done.returncode == 2 and f"show '{due['interface']}' and name it" in done.stderr
         assert "follows the policy, and this group says" in done.stderr
     first = json.dumps({**failed, **due}) + "\n" + end(1)
-    (answer,) = answers(rods("observe", run, "--json", stdin=first))
+    (answer,) = answers(rods("trainer", "observe", run, "--json", stdin=first))
     following = answer["interface"]
     assert following == {"interface": f"{due['lineage']}:cautious_call", "lineage": due["lineage"]}
-    assert rods("observe", run, stdin=json.dumps({**failed, **due}) + "\n" + end(2)).returncode == 2
+    assert rods("trainer", "observe", run, stdin=json.dumps({**failed, **due}) + "\n" + end(2)).returncode == 2
     second = json.dumps({**failed, **following}) + "\n" + end(2)
-    both = answers(rods("observe", run, "--json", stdin=first + second))  # what was told before, once more
+    both = answers(rods("trainer", "observe", run, "--json", stdin=first + second))  # what was told before, once more
     assert [one["recorded"] for one in both] == [False, True]
-    assert json.loads(rods("merge", run, "--epoch", "1", "--json").stdout)["interface"] == both[-1]["interface"]
+    assert (
+        json.loads(rods("trainer", "merge", run, "--epoch", "1", "--json").stdout)["interface"] == both[-1]["interface"]
+    )
     assert rods("verify", run).returncode == 0
     (window,) = json.loads((run / "tracker.json").read_text())["tasks"][task["id"]]["windows"]
     assert window["groups"] == 2, "versions of one lineage share a window"
@@ -329,17 +339,17 @@ def test_where_the_interface_follows_the_policy_groups_name_what_was_due(tmp_pat
 
 def test_groups_that_no_end_step_closes_are_not_recorded(run: Path) -> None:
     ids = tasks(run, 0)[:2]
-    done = rods("observe", run, stdin=step(1, ids).replace(end(1), ""))
+    done = rods("trainer", "observe", run, stdin=step(1, ids).replace(end(1), ""))
     assert done.returncode == 2
     assert "2 groups were not closed" in done.stderr
     impossible = step(1, ids).replace('"resolved": 1', '"resolved": 9')
-    assert "impossible" in rods("observe", run, stdin=impossible).stderr
+    assert "impossible" in rods("trainer", "observe", run, stdin=impossible).stderr
 
 
 def test_no_step_before_the_first_merge(run: Path) -> None:
-    done = rods("observe", run, stdin=step(1, [("x", 2)]))
+    done = rods("trainer", "observe", run, stdin=step(1, [("x", 2)]))
     assert done.returncode == 2
-    assert "rods merge RUN --epoch 0" in done.stderr
+    assert "rods trainer merge RUN --epoch 0" in done.stderr
 
 
 def test_a_policy_that_another_program_trains_is_called_that(tmp_path: Path) -> None:
@@ -350,14 +360,16 @@ def test_a_policy_that_another_program_trains_is_called_that(tmp_path: Path) -> 
     assert (config.policy.kind, config.policy.model) == ("external", "lab/policy-7b"), "a name, and no folder"
     slot = tasks(path, 0)[0]
     list(observe(path, [group(slot, *[slot[1]] * config.rollouts.rollouts_per_task), {"end_step": 1}]))
-    (listed,) = json.loads(rods("ls", path.parent, "--json").stdout)["runs"]
+    (listed,) = json.loads(rods("status", path.parent, "--json").stdout)["runs"]
     assert (listed["simulated"], listed["policy"], listed["step"]) == (False, "external", 1)
-    assert rods("ls", path.parent).stdout.splitlines()[1].endswith("  external policy")
-    report = rods("report", path)
+    assert rods("status", path.parent).stdout.splitlines()[1].endswith("  external policy")
+    report = rods("dash", "--report", path)
     assert report.returncode == 0 and "simulated" not in report.stdout.lower()
     refused = {
-        "another program trains the policy of this run → that program reports with `rods observe`": train(path),
-        "the policy's weights are with the program that trains it → serve them and score": rods("score", path),
+        "another program trains the policy of this run → that program reports with `rods trainer observe`": train(path),
+        "the policy's weights are with the program that trains it → serve them and score": rods(
+            "trainer", "score", path
+        ),
     }
     for said, done in refused.items():
         assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr

@@ -18,12 +18,12 @@ VERBS = {
     "status": ("console", "status", "RUN", "--json"),
     "verify": ("console", "verify", "RUN"),
     "recover": ("console", "recover", "RUN"),
-    "report": ("console", "report", "RUN"),
-    "export": ("console", "export", "RUN", "RUN.out"),
+    "report": ("console", "dash", "--report", "RUN"),
+    "export": ("console", "data", "export", "RUN", "RUN.out"),
     "inspect": ("console", "inspect", "RUN", "TASK"),
     "train": ("trainer", "RUN"),
     "daemon": ("daemon", "RUN"),
-    "merge": ("console", "merge", "RUN", "--epoch", "0"),
+    "merge": ("console", "trainer", "merge", "RUN", "--epoch", "0"),
 }
 WAYS: dict[str, Change] = {
     "deep": lambda body: body + b',"x":' + b"[" * 200_000 + b"]" * 200_000,

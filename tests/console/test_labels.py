@@ -121,7 +121,7 @@ def test_shares_stand_in_status_report_and_inspect(labelled: Path, capsys: pytes
 
 def test_steps_that_a_start_drops_count_nowhere(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = dict(label_counts(groups(labelled)[:4]))
-    done = rods_verb("observe", labelled, "--from-step", "1")
+    done = rods_verb("trainer", "observe", labelled, "--from-step", "1")
     assert done.returncode == 0, done.stderr
     assert said_json(capsys, "status", labelled)["labels"] == first
     assert numbers(history_of(Follower(labelled)))["labels"] == first

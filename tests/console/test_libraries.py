@@ -46,7 +46,7 @@ def test_a_run_that_another_machine_may_train_is_made_and_the_rest_told(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "run"
-    assert run(["new", str(path), "--config", str(config)]) == EXIT_OK
+    assert run(["trainer", "new", str(path), "--config", str(config)]) == EXIT_OK
     assert REMEDY in capsys.readouterr().out
     assert run(["up", str(path)]) == EXIT_USER and train([str(path)]) == EXIT_USER
 

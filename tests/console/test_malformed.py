@@ -32,7 +32,7 @@ LATE = (
     "rods.evaluation.heldout",
     "rods.trainer.simulated",
 )
-for _name in (*(target.partition(":")[0] for target, _ in verbs().values()), *LATE):
+for _name in (*(target.partition(":")[0] for target, *_ in verbs().values() if target), *LATE):
     importlib.import_module(_name)  # once, not in every child of the forge
 
 SECONDS = 150.0  # on a busy machine, beyond rods.deadlines.ARRIVAL; what hangs does not come back at all
@@ -46,15 +46,15 @@ VERBS: dict[str, tuple[str, ...]] = {
     "status": ("console", "status", "RUN"),
     "status --json": ("console", "status", "RUN", "--json"),
     "inspect": ("console", "inspect", "RUN", "TASK"),
-    "cost": ("console", "cost", "RUN"),
-    "report": ("console", "report", "RUN"),
-    "score": ("console", "score", "RUN"),
+    "cost": ("console", "inspect", "--cost", "RUN"),
+    "report": ("console", "dash", "--report", "RUN"),
+    "score": ("console", "trainer", "score", "RUN"),
     "verify": ("console", "verify", "RUN"),
     "recover": ("console", "recover", "RUN"),
-    "fork": ("console", "fork", "RUN", "RUN.fork", "--weights"),
-    "observe": ("console", "observe", "RUN"),
-    "merge": ("console", "merge", "RUN", "--epoch", "0"),
-    "new": ("console", "new", "RUN", "--config", "CONFIG"),
+    "fork": ("console", "trainer", "fork", "RUN", "RUN.fork", "--weights"),
+    "observe": ("console", "trainer", "observe", "RUN"),
+    "merge": ("console", "trainer", "merge", "RUN", "--epoch", "0"),
+    "new": ("console", "trainer", "new", "RUN", "--config", "CONFIG"),
     "dry run": ("trainer", "RUN", "--dry-run"),
     "train": ("trainer", "RUN"),
     "daemon": ("daemon", "RUN"),

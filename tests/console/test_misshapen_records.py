@@ -34,7 +34,7 @@ enabled = true
 """
 VALUES: tuple[Any, ...] = (None, True, -1, 0, 1, 10**15, 1.5, "", "x", [], [1], ["x"], [[]], {}, {"a": 1}, {"a": []})
 ASKED = {name: VERBS[name] for name in ("status", "verify", "recover", "report", "cost", "fork", "inspect", "merge")}
-ASKED |= {"export": ("console", "export", "RUN", "RUN.out"), "daemon": VERBS["daemon"], "train": VERBS["train"]}
+ASKED |= {"export": ("console", "data", "export", "RUN", "RUN.out"), "daemon": VERBS["daemon"], "train": VERBS["train"]}
 WAITS = frozenset({"daemon", "train", "merge"})  # for a record that the other process ought to write
 PATIENCE = 20  # seconds for these, on a busy machine too
 

@@ -29,7 +29,7 @@ def folder(path: Path) -> None:
 
 @pytest.mark.parametrize("put", [fifo, device])
 @pytest.mark.parametrize("log", [runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS, runfolder.TASKS])
-@pytest.mark.parametrize("verb", [("status",), ("verify",), ("report",), ("recover",), ("up",)])
+@pytest.mark.parametrize("verb", [("status",), ("verify",), ("dash", "--report"), ("recover",), ("up",)])
 def test_instead_of_a_log(run_copy: Path, log: str, verb: tuple[str, ...], put: Callable[[Path], None]) -> None:
     (run_copy / log).unlink()
     put(run_copy / log)
@@ -45,8 +45,8 @@ def test_instead_of_a_task_file_or_a_configuration(tmp_path: Path, put: Callable
     put(tmp_path / "other.toml")
     (tmp_path / "run.toml").write_text(CONFIG.replace('"desk"\ntrain = 16\nheld_out = 12', '"tasks.jsonl"'))
     for arguments in (
-        ("new", tmp_path / "run", "--config", tmp_path / "run.toml"),
-        ("new", tmp_path / "run", "--config", tmp_path / "other.toml"),
+        ("trainer", "new", tmp_path / "run", "--config", tmp_path / "run.toml"),
+        ("trainer", "new", tmp_path / "run", "--config", tmp_path / "other.toml"),
         ("data", "check", tmp_path / "tasks.jsonl"),
     ):
         done = rods(*arguments)

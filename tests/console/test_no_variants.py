@@ -36,7 +36,7 @@ def test_an_environment_without_a_phrase_book_is_named_where_the_run_is_made_and
 ) -> None:
     name = toy_run(tmp_path)
     said = f"environment '{name}' has no catalogue with a phrase book, so no variants of its tasks will be written"
-    made = rods("new", tmp_path / "run", "--config", tmp_path / "run.toml")
+    made = rods("trainer", "new", tmp_path / "run", "--config", tmp_path / "run.toml")
     assert made.returncode == 0 and said in made.stdout and "docs/composing.md" in made.stdout, made.stderr
     done = rods("up", tmp_path / "run")
     assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr
@@ -48,7 +48,7 @@ def test_an_environment_without_a_phrase_book_is_named_where_the_run_is_made_and
     assert f"the last {seeds} finished seeds gave none; {seeds} of {seeds} attempts failed in plan: no_prompts" in loud
     assert "has no catalogue to compose from" in loud
     assert done.stdout.count("NO VARIANTS: the last") == 1
-    made = rods("new", tmp_path / "written", "--config", by_model(tmp_path / "run.toml", ENDPOINT))
+    made = rods("trainer", "new", tmp_path / "written", "--config", by_model(tmp_path / "run.toml", ENDPOINT))
     assert made.returncode == 0 and "no variants" not in made.stdout, "a model needs no catalogue"
 
 
@@ -84,12 +84,14 @@ def by_model(base: Path, endpoint: str = "") -> Path:
 def test_a_model_that_is_to_write_and_is_not_named_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(CONFIG)
     asked = by_model(tmp_path / "run.toml")
-    made = rods("new", tmp_path / "written", "--config", asked)
+    made = rods("trainer", "new", tmp_path / "written", "--config", asked)
     assert made.returncode == 2 and not (tmp_path / "written").exists()
     for key in ('pipeline.author is "llm"', "operation.endpoints", "[[operation.endpoints]]", "model and urls"):
         assert key in made.stderr
     asked.write_text(asked.read_text().replace("seeds_per_step = 6", "seeds_per_step = 0"))
-    assert rods("new", tmp_path / "static", "--config", asked).returncode == 0, "nothing is picked, nobody writes"
+    assert rods("trainer", "new", tmp_path / "static", "--config", asked).returncode == 0, (
+        "nothing is picked, nobody writes"
+    )
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ def seeds(run: Path) -> dict[str, str]:
 
 def test_a_rewound_run_counts_only_what_is_live(run_copy: Path) -> None:
     before = recorded(Follower(run_copy)).groups
-    merged = rods("observe", run_copy, "--from-step", "9")
+    merged = rods("trainer", "observe", run_copy, "--from-step", "9")
     assert merged.returncode == 0, merged.stderr
     after = recorded(Follower(run_copy))
     assert after.groups.step[-1] == 9
@@ -103,8 +104,8 @@ def test_a_rewound_run_counts_only_what_is_live(run_copy: Path) -> None:
 def test_report_writes_the_page_with_all_that_it_says_inside(
     run_copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said_json(capsys, "score", run_copy)
-    told = said_json(capsys, "report", run_copy)
+    said_json(capsys, "trainer", "score", run_copy)
+    told = said_json(capsys, "dash", "--report", run_copy)
     page = run_copy / "report" / "index.html"
     assert told["report"] == str(page) and list(page.parent.iterdir()) == [page]
     text = page.read_text()
@@ -162,7 +163,20 @@ def test_a_run_without_a_step_has_a_report_too(finished_run: Path, tmp_path: Pat
     history = recorded(Follower(fresh.path))
     assert told(history)["plots"] == []
     assert findings(history, numbers(history)) == ["Nothing to say yet: no step is recorded."]
-    assert run(["report", str(fresh.path)]) == 0
+    assert run(["dash", "--report", str(fresh.path)]) == 0
+
+
+def test_each_run_of_a_folder_gets_its_report(
+    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(finished_run, tmp_path / name)
+    assert run(["dash", "--report", str(tmp_path), "--json"]) == 0
+    written = {json.loads(line)["report"] for line in capsys.readouterr().out.splitlines()}
+    assert written == {str(tmp_path / name / "report" / "index.html") for name in ("one", "two")}
+    for other in (["--export", str(tmp_path / "site")], ["--example"]):
+        assert run(["dash", "--report", str(tmp_path), *other]) == 2
+        assert "leave out the rest" in capsys.readouterr().err
 
 
 def test_the_delay_plot_holds_every_variant(finished_run: Path) -> None:
@@ -209,43 +223,43 @@ def keep(run: Path, wanted: Callable[[dict[str, Any]], bool]) -> None:
 def test_a_single_held_out_task_has_a_score_and_no_difference(
     run_copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    only = said_json(capsys, "score", run_copy, "--step", "14")
-    said(capsys, "score", run_copy)
+    only = said_json(capsys, "trainer", "score", run_copy, "--step", "14")
+    said(capsys, "trainer", "score", run_copy)
     task = json.loads(Path(only["file"]).read_text().splitlines()[0])["task"]
     keep(run_copy, lambda line: line.get("task", task) == task)
-    text = said(capsys, "score", run_copy)
+    text = said(capsys, "trainer", "score", run_copy)
     assert "over 1 task, too few for an interval." in text
     assert re.search(rf"^  \w+ +{INTERVAL} → {INTERVAL}$", text, re.MULTILINE)
-    step = said(capsys, "score", run_copy, "--step", "14")
+    step = said(capsys, "trainer", "score", run_copy, "--step", "14")
     assert re.search(rf"progress {INTERVAL}, all turns {INTERVAL}", step)
     assert "1 task: too few to tell policies apart" in step
-    assert "too few for an interval" in Path(said_json(capsys, "report", run_copy)["report"]).read_text()
+    assert "too few for an interval" in Path(said_json(capsys, "dash", "--report", run_copy)["report"]).read_text()
 
 
 def test_the_intervals_of_two_held_out_tasks_stay_between_0_and_1(
     run_copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    only = said_json(capsys, "score", run_copy, "--step", "14")
-    said(capsys, "score", run_copy)
+    only = said_json(capsys, "trainer", "score", run_copy, "--step", "14")
+    said(capsys, "trainer", "score", run_copy)
     names = [json.loads(line)["task"] for line in Path(only["file"]).read_text().splitlines()[:-1]]
     two = sorted(set(names))[:2]
     keep(run_copy, lambda line: line.get("task", two[0]) in two)
-    found = said_json(capsys, "score", run_copy)
+    found = said_json(capsys, "trainer", "score", run_copy)
     for end in ("start", "end"):
         for measure in ("progress", "binary"):
             low, high = found[end][measure]["interval"]
             assert 0 <= low <= found[end][measure]["mean"] <= high <= 1 and high - low > 0.5
     low, high = found["difference"]["progress"]["interval"]
     assert -1 <= low <= high <= 1
-    assert "2 tasks: too few to tell policies apart" in said(capsys, "score", run_copy)
+    assert "2 tasks: too few to tell policies apart" in said(capsys, "trainer", "score", run_copy)
 
 
 def test_a_type_that_one_end_could_not_score_is_said(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kinds = said_json(capsys, "score", run_copy)["end"]["progress_by_type"]
+    kinds = said_json(capsys, "trainer", "score", run_copy)["end"]["progress_by_type"]
     gone = sorted(kinds)[0]
     keep(run_copy, lambda line: line.get("step", 1) > 0 or line["type"] != gone)
-    assert re.search(rf"^  {gone} +not scored → \d", said(capsys, "score", run_copy), re.MULTILINE)
-    assert run(["report", str(run_copy)]) == 0
+    assert re.search(rf"^  {gone} +not scored → \d", said(capsys, "trainer", "score", run_copy), re.MULTILINE)
+    assert run(["dash", "--report", str(run_copy)]) == 0
 
 
 def test_nano_s_report_does_not_claim_to_beat_supervised_learning(finished_run: Path) -> None:

@@ -1,4 +1,4 @@
-"""`rods ls`, `rods log`: runs beside each other, and what processes have said."""
+"""`rods status` over several runs, `rods status --log`: runs beside each other, and what processes have said."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ def test_runs_are_listed_with_the_figures_of_status(
     (tmp_path / "second" / "manifest.json").write_text("{")
     (tmp_path / "no run").mkdir()
     told = said_json(capsys, "status", finished_run)
-    listed = {one["name"]: one for one in said_json(capsys, "ls", tmp_path)["runs"]}
+    listed = {one["name"]: one for one in said_json(capsys, "status", tmp_path)["runs"]}
     assert {"first", "second"} == set(listed)
     assert listed["first"]["condition"] == "finished"
     figures = {name: told[name] for name in ("step", "steps", "originals", "generated", "injected")}
     assert figures.items() <= listed["first"].items()
     assert listed["second"]["condition"].startswith("cannot be read")
-    assert rods(["ls", str(tmp_path)]) == 0
+    assert rods(["status", str(tmp_path)]) == 0
     assert "14/14" in capsys.readouterr().out
-    assert rods(["ls", str(tmp_path / "missing")]) == 2
+    assert rods(["status", str(tmp_path / "missing")]) == 2
     assert listed["first"]["heldout"] is None
-    assert rods(["score", str(tmp_path / "first")]) == 0
+    assert rods(["trainer", "score", str(tmp_path / "first")]) == 0
     capsys.readouterr()
-    found = said_json(capsys, "ls", tmp_path / "first", finished_run)["runs"]
+    found = said_json(capsys, "status", tmp_path / "first", finished_run)["runs"]
     by_path = {one["run"]: one["heldout"] for one in found}
     assert by_path.pop(str(tmp_path / "first")) == compare(tmp_path / "first") and list(by_path.values()) == [None]
-    assert rods(["ls", str(tmp_path / "first")]) == 0
+    assert rods(["status", str(tmp_path / "first"), str(finished_run)]) == 0
     assert "held-out progress 0." in capsys.readouterr().out
 
 
@@ -51,24 +51,38 @@ def test_a_run_whose_name_is_no_utf8_is_listed(
 ) -> None:
     for name in (b"a\xff", b"a\xfe"):
         shutil.copytree(finished_run, Path(os.fsdecode(os.fsencode(tmp_path / "runs") + b"/" + name)))
-    assert sorted(one["name"] for one in said_json(capsys, "ls", tmp_path / "runs")["runs"]) == ["a\ufffd", "a\ufffd~2"]
+    assert sorted(one["name"] for one in said_json(capsys, "status", tmp_path / "runs")["runs"]) == [
+        "a\ufffd",
+        "a\ufffd~2",
+    ]
     assert len(json_bytes(Registry([tmp_path / "runs"]).listing())) > 0
-    assert rods(["ls", str(tmp_path / "runs")]) == 0
+    assert rods(["status", str(tmp_path / "runs")]) == 0
 
 
 def test_events_are_shown_in_order_and_by_filter(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (run_copy / "logs" / "daemon.jsonl").open("a") as file:
         odd = {"timestamp": "2999", "process": "daemon", "level": "error", "event": "oh\x1b[31m", "why": "Falcon"}
         file.write(json.dumps(odd) + "\nno json\n[]\n")
-    assert rods(["log", str(run_copy), "--json"]) == 0
+    assert rods(["status", "--log", str(run_copy), "--json"]) == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {event["process"] for event in events} == {"trainer", "daemon"}
     assert [event["timestamp"] for event in events] == sorted(event["timestamp"] for event in events)
     for options in (["--level", "error"], ["--text", "falcon"], ["--process", "daemon", "--text", "falcon"]):
-        assert rods(["log", str(run_copy), *options]) == 0
+        assert rods(["status", "--log", str(run_copy), *options]) == 0
         (line,) = capsys.readouterr().out.splitlines()
         assert line.startswith("2999") and "\x1b" not in line and 'why="Falcon"' in line
-    assert rods(["log", str(run_copy), "--level", "loud"]) == 2
+    assert rods(["status", "--log", str(run_copy), "--level", "loud"]) == 2
+
+
+def test_what_is_of_one_run_is_not_asked_of_several(
+    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(finished_run, tmp_path / "runs" / "one")
+    for option in ("--follow", "--log"):
+        assert rods(["status", str(tmp_path / "runs"), option]) == 2
+        assert "are of one run" in capsys.readouterr().err
+    assert rods(["status", str(tmp_path / "runs" / "one"), "--level", "error"]) == 2
+    assert "add --log" in capsys.readouterr().err
 
 
 def test_a_follower_of_events_sees_each_once(run_copy: Path) -> None:
@@ -86,7 +100,7 @@ def test_a_follower_of_events_sees_each_once(run_copy: Path) -> None:
 
 
 def test_log_goes_on_while_it_follows(run_copy: Path) -> None:
-    command = [sys.executable, "-m", "rods.console", "log", str(run_copy), "--follow", "--text", "falcon"]
+    command = [sys.executable, "-m", "rods.console", "status", "--log", str(run_copy), "--follow", "--text", "falcon"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         with (run_copy / "logs" / "trainer.jsonl").open("a") as log:

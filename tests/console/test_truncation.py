@@ -73,7 +73,7 @@ def test_a_fork_is_not_made_of_what_is_left(
     run_copy: Path, tmp_path: Path, log: str, harm: Callable[[list[Path]], None]
 ) -> None:
     harm(segments(run_copy / log))
-    done = rods("fork", run_copy, tmp_path / "next")
+    done = rods("trainer", "fork", run_copy, tmp_path / "next")
     assert done.returncode == EXIT_REFUSED and "Traceback" not in done.stderr, done
     assert log in done.stderr and "put it back from a copy" in done.stderr, done.stderr
     assert not (tmp_path / "next").exists()

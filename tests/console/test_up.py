@@ -145,3 +145,20 @@ def test_a_finished_run_is_finished_at_once(finished_run: Path) -> None:
     done = rods("up", finished_run)
     assert done.returncode == 0
     assert "the run is finished" in done.stdout
+
+
+def test_a_finished_run_goes_on_to_more_steps(run_copy: Path) -> None:
+    for _ in range(2):  # the same command again finds it finished
+        done = rods("up", run_copy, "--steps", "16")
+        assert done.returncode == 0, done.stderr
+        told = json.loads(rods("status", run_copy, "--json").stdout)
+        assert (told["step"], told["steps"]) == (16, 16)
+    assert rods("verify", run_copy).returncode == 0
+    shorter = rods("up", run_copy, "--steps", "12")
+    assert shorter.returncode == 3 and "step 16 is done" in shorter.stderr
+
+
+def test_more_steps_are_asked_of_a_run_that_is_there(tmp_path: Path, config: Path) -> None:
+    for options in (["--steps", "9"], ["--steps", "9", "--config", config]):
+        done = rods("up", tmp_path / "none", *options)
+        assert done.returncode == 2 and not (tmp_path / "none").exists(), done.stderr

@@ -35,11 +35,11 @@ def test_new_creates_a_run_once_and_joins_it_the_second_time(
 ) -> None:
     config = tmp_path / "run.toml"
     config.write_text(CONFIG)
-    first = said_json(capsys, "new", tmp_path / "run", "--config", config)
-    again = said_json(capsys, "new", tmp_path / "run", "--config", config)
+    first = said_json(capsys, "trainer", "new", tmp_path / "run", "--config", config)
+    again = said_json(capsys, "trainer", "new", tmp_path / "run", "--config", config)
     assert first == again
     assert (first["originals"], first["held_out"]) == (16, 12)
-    assert "rods up" in said(capsys, "new", tmp_path / "run", "--config", config)
+    assert "rods up" in said(capsys, "trainer", "new", tmp_path / "run", "--config", config)
 
 
 def test_status_counts_what_the_logs_say(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,15 +122,15 @@ def test_verify_exits_1_when_a_log_was_changed(run_copy: Path, capsys: pytest.Ca
 
 
 def test_score_pairs_start_and_end_and_is_done_once(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    compared = said_json(capsys, "score", run_copy)
+    compared = said_json(capsys, "trainer", "score", run_copy)
     files = {path: path.stat().st_mtime_ns for path in (run_copy / "eval").iterdir()}
     assert compared["difference"]["progress"]["tasks"] == 12
-    assert said_json(capsys, "score", run_copy) == compared
+    assert said_json(capsys, "trainer", "score", run_copy) == compared
     assert {path: path.stat().st_mtime_ns for path in (run_copy / "eval").iterdir()} == files
-    assert said_json(capsys, "score", run_copy, "--step", "0") == compared["start"]
-    text = said(capsys, "score", run_copy)
+    assert said_json(capsys, "trainer", "score", run_copy, "--step", "0") == compared["start"]
+    text = said(capsys, "trainer", "score", run_copy)
     assert "95 % interval" in text
-    card = said_json(capsys, "score", run_copy)["end"]["card"]
+    card = said_json(capsys, "trainer", "score", run_copy)["end"]["card"]
     for part in (*card["data"], card["split"]["hash"], "random seeds and sampling: rollouts 0", "NOT ALIKE"):
         assert (part in text) == (part != "NOT ALIKE")
 
@@ -139,7 +139,7 @@ def test_fork_takes_originals_and_active_variants_along(
     finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = said_json(capsys, "status", finished_run)
-    forked = said_json(capsys, "fork", finished_run, tmp_path / "new")
+    forked = said_json(capsys, "trainer", "fork", finished_run, tmp_path / "new")
     assert forked["tasks"] == status["originals"] + status["generated"]
     assert forked["parent"]["epoch"] == status["epoch"]
     assert forked["weights_of_step"] is None
@@ -149,12 +149,12 @@ def test_fork_takes_originals_and_active_variants_along(
 def test_fork_with_weights_starts_from_the_newest_policy(
     run_copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    forked = said_json(capsys, "fork", run_copy, tmp_path / "new", "--weights")
+    forked = said_json(capsys, "trainer", "fork", run_copy, tmp_path / "new", "--weights")
     assert forked["weights_of_step"] == 14
-    end = said_json(capsys, "score", run_copy, "--step", "14")
-    start = said_json(capsys, "score", tmp_path / "new", "--step", "0")
+    end = said_json(capsys, "trainer", "score", run_copy, "--step", "14")
+    start = said_json(capsys, "trainer", "score", tmp_path / "new", "--step", "0")
     assert start["progress"] == end["progress"]
-    assert run(["fork", str(tmp_path / "new"), str(tmp_path / "newer"), "--weights"]) == 0
+    assert run(["trainer", "fork", str(tmp_path / "new"), str(tmp_path / "newer"), "--weights"]) == 0
 
 
 def test_data_check_names_line_and_field_and_exits_1(

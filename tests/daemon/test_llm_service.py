@@ -89,7 +89,7 @@ def test_variants_are_staged_and_their_calls_are_on_record(
     for record in variants(run.path):
         assert record["task"]["provenance"]["model"] == "stub"
         assert f"{record['pick']}#{record['index']}" in accounts
-    assert rods(["cost", str(run.path), "--json"]) == 0
+    assert rods(["inspect", "--cost", str(run.path), "--json"]) == 0
     found = orjson.loads(capsys.readouterr().out)
     assert found["calls"] == len(calls(run.path)) == sum(stage["calls"] for stage in found["stages"].values())
     assert found["accepted"] == len(variants(run.path)) and found["variants"] == len(accounts)

@@ -72,7 +72,7 @@ def test_it_waits_for_the_run_folder_and_says_so(tmp_path: Path) -> None:
             trainer.play(1)
             until(lambda: idle(run.path, 1))
         code, _, _ = daemon.stop()
-    assert code == 0 and "waiting for the run folder" in said and "rods new" in said
+    assert code == 0 and "waiting for the run folder" in said and "rods trainer new" in said
 
 
 def test_it_can_be_stopped_while_it_waits(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_warned_launcher_s_first_process_is_told_and_the_job_is_requeued(
 @pytest.mark.slow
 def test_a_warned_daemon_leaves_and_is_requeued(slurm: dict[str, str], tmp_path: Path) -> None:
     run = tmp_path / "run"
-    assert rods(["new", str(run), "--config", slurm["CONFIG"]]) == 0
+    assert rods(["trainer", "new", str(run), "--config", slurm["CONFIG"]]) == 0
     job = start("daemon.sbatch", slurm)
     until(job, run, "daemon", {"idle", "no seeds", "working"})
     job.send_signal(signal.SIGUSR1)

@@ -40,7 +40,7 @@ def test_a_trainer_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(tmp
     train = f"{sys.executable} -m rods.trainer {run}; echo code $?"
     done = in_namespace(
         f"""
-        {sys.executable} -m rods.console new {run} --config {config}
+        {sys.executable} -m rods.console trainer new {run} --config {config}
         mkdir -p {run}/{folder}
         mount -t tmpfs -o size=64k none {run}/{folder} || exit 77
         cat /dev/zero > {run}/{folder}/rest 2>/dev/null

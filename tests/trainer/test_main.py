@@ -89,7 +89,7 @@ def test_another_identity_is_refused_with_a_diff_and_a_way_out(tmp_path: Path, w
     done = train(whole, write_config(tmp_path / "c.toml", {"training.steps": 50, "zones.window": 4}))
     assert done.returncode == EXIT_REFUSED
     line = complaint(done)
-    assert "training.steps: 40 → 50" in line and "zones.window: 8 → 4" in line and "rods fork" in line
+    assert "training.steps: 40 → 50" in line and "zones.window: 8 → 4" in line and "rods trainer fork" in line
 
 
 @pytest.mark.slow

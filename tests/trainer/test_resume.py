@@ -51,7 +51,7 @@ def test_a_finished_run_with_weights_is_extended_bit_for_bit(tmp_path: Path, who
     extended, config = tmp_path / "extended", whole.parent / "c.toml"
     short = write_config(tmp_path / "short.toml", CHANGES | {"training.steps": 2})
     assert train(extended, short).returncode == EXIT_OK
-    assert rods(["extend", str(extended), "--config", str(config)]) == EXIT_OK
+    assert rods(["trainer", "extend", str(extended), "--config", str(config)]) == EXIT_OK
     assert train(extended, config).returncode == EXIT_OK
     assert live_steps(extended) == live_steps(whole)
     assert weights(extended, 5) == weights(whole, 5)

@@ -32,7 +32,7 @@ export function view(root, { run, rest, names }) {
       return [link(name, "run", [], name), curves[index].columns.step.at(-1) ?? 0, text(held?.start?.progress), text(held?.end?.progress), text(held?.difference?.progress, "+")];
     });
     place.replaceChildren(drawn.node, el("h2", {}, "Held-out progress, mean [95 % interval]"),
-      el("div", { title: "eval/heldout_step_*.jsonl; `rods score` makes them" }, table(["run", "last step", "at the start", "at the end", "paired difference"], rows)));
+      el("div", { title: "eval/heldout_step_*.jsonl; `rods trainer score` makes them" }, table(["run", "last step", "at the start", "at the end", "paired difference"], rows)));
     if (every.length)
       drawn.draw(every, curves.map((one) => {
         const at = new Map(one.columns.step.map((step, row) => [step, one.columns.reward[row]]));

@@ -35,7 +35,7 @@ async function show() {
   document.getElementById("views").replaceChildren(...SHOWN.map((each, place) =>
     el("a", { href: address(chosen ?? "latest", each), title: `key ${place + 1}`, "aria-current": each === view ? "page" : null }, each)));
   root.replaceChildren();
-  if (!chosen) return root.append(el("p", { class: "note" }, "There is no run yet → `rods new` or `make demo` makes one; then load this page again."));
+  if (!chosen) return root.append(el("p", { class: "note" }, "There is no run yet → `rods up` or `make demo` makes one; then load this page again."));
   document.title = `${chosen} · RODS`;
   const place = el("div");
   const trouble = el("div");

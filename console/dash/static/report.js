@@ -67,7 +67,7 @@ function cloud(plot) {
 
 function heldout({ start, end, left_out: left }, rows) {
   return el("section", {},
-    listing("Held-out tasks", "eval/heldout_step_*.jsonl; `rods score` makes them", ["mean over tasks [95 % interval]", `step ${start.step}`, `step ${end.step}`, "paired difference", "tasks"], rows),
+    listing("Held-out tasks", "eval/heldout_step_*.jsonl; `rods trainer score` makes them", ["mean over tasks [95 % interval]", `step ${start.step}`, `step ${end.step}`, "paired difference", "tasks"], rows),
     el("p", { class: "faint" }, shown(`${start.rollouts_per_task} sampled ${start.rollouts_per_task === 1 ? "rollout" : "rollouts"} a task, the same tasks and random seeds at both ends, the plain interface. Environments: ${end.versions.join(", ")}.`
       + (left ? ` ${left} tasks could not be scored at both ends and are left out.` : ""))));
 }

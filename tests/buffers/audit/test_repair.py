@@ -341,7 +341,7 @@ def test_a_run_whose_pool_lost_a_variant_says_so_and_can_be_forked(run: Run, tmp
     place = next(index for index, text in enumerate(texts(run, EXPANDED)) if orjson.loads(text)["seq"] == seq)
     hit(run, EXPANDED, "expanded", place)
     recover(run)
-    with pytest.raises(CorruptLogError, match=r"lost to damage .*rods fork"):
+    with pytest.raises(CorruptLogError, match=r"lost to damage .*rods trainer fork"):
         read_state(run).task(task_id)
     problems = [problem["what"] for problem in verify(run.path).problems]
     assert any(f"record {seq} was lost" in what for what in problems)

@@ -56,7 +56,7 @@ def test_creating_again_joins_and_another_identity_is_refused_with_the_differenc
     make_run(tmp_path / "run")
     joined = make_run(tmp_path / "run", operation={"workers": 3})
     assert joined.config.operation.workers == 3
-    with pytest.raises(RefusedError, match=r"pool\.max_generated: 6 → 7.*rods fork") as refused:
+    with pytest.raises(RefusedError, match=r"pool\.max_generated: 6 → 7.*rods trainer fork") as refused:
         make_run(tmp_path / "run", pool={"max_generated": 7})
     assert "pool.inject_fraction" not in str(refused.value)
     assert refused.value.exit_code == 3
@@ -75,7 +75,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> Non
     (tmp_path / "run" / "thesis.tex").write_text("x")
     with pytest.raises(UserError, match="no run folder"):
         make_run(tmp_path / "run")
-    with pytest.raises(UserError, match="rods new"):
+    with pytest.raises(UserError, match="rods up"):
         Run.open(tmp_path / "run")
 
 

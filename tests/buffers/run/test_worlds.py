@@ -24,7 +24,7 @@ def moved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was created somewhere else than its worlds lie, trained after these were deleted, and then moved."""
     home, elsewhere = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("elsewhere")
     config = small_tasks(home)
-    assert rods(["new", str(elsewhere / "run"), "--config", str(config)]) == 0
+    assert rods(["trainer", "new", str(elsewhere / "run"), "--config", str(config)]) == 0
     shutil.rmtree(home)
     trained = [sys.executable, "-m", "rods.trainer", "run"]
     subprocess.run(trained, cwd=elsewhere, check=True, timeout=120, env={"PYTHONPATH": ":".join(sys.path)})
@@ -39,8 +39,8 @@ def test_a_run_needs_no_file_but_its_own(moved: Path, tmp_path: Path) -> None:
     found = verify(moved, replay=True)
     assert found.ok and found.counts["steps"] == 4, found.problems
     assert rods(["inspect", str(moved), run.tasks[0].id]) == 0
-    assert rods(["fork", str(moved), str(tmp_path / "fork")]) == 0
-    assert rods(["export", str(moved), str(tmp_path / "tables")]) == 0
+    assert rods(["trainer", "fork", str(moved), str(tmp_path / "fork")]) == 0
+    assert rods(["data", "export", str(moved), str(tmp_path / "tables")]) == 0
     for copy in ("fork", "tables"):
         for file in moved.glob("environments/*/world.py"):
             assert (tmp_path / copy / file.relative_to(moved)).read_bytes() == file.read_bytes()

@@ -50,7 +50,7 @@ async def test_the_page_shows_the_numbers_of_status_and_moves_with_them(
                 assert figures["reward"] == f"{status['reward']:.3f}"
                 assert figures["trainer"] == status["processes"]["trainer"]["life"]
                 if steps == "14":
-                    done = await asyncio.to_thread(rods, "observe", run_copy, "--from-step", "9")
+                    done = await asyncio.to_thread(rods, "trainer", "observe", run_copy, "--from-step", "9")
                     assert done.returncode == 0, done.stderr
             await page.until("document.querySelectorAll('canvas').length >= 3")
             sources = "[...document.querySelectorAll('.figure, .chart')].every((one) => one.title)"

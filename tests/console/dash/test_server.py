@@ -50,7 +50,7 @@ async def test_the_stream_carries_numbers_and_says_when_they_move(
                 first = await event(stream)
                 assert first["attempt"] == 1
                 assert all(isinstance(value, int) for value in first.values())
-                done = await asyncio.to_thread(rods, "observe", run_copy, "--from-step", "9")
+                done = await asyncio.to_thread(rods, "trainer", "observe", run_copy, "--from-step", "9")
                 assert done.returncode == 0, done.stderr
                 while (moved := await event(stream)) == first:
                     pass
@@ -203,7 +203,7 @@ async def test_ten_thousand_streams_are_told_what_moves_and_views_go_on(run_copy
     with served(run_copy) as address, ExitStack() as held:
         readers = [(await stream(address, held))[0] for _ in range(many)]
         firsts = {await told(reader) for reader in readers}
-        (await asyncio.to_thread(rods, "observe", run_copy, "--from-step", "9")).check_returncode()
+        (await asyncio.to_thread(rods, "trainer", "observe", run_copy, "--from-step", "9")).check_returncode()
         async with address.session() as session:
             for _ in range(10):
                 async with asyncio.timeout(5), session.get("/api/latest/status") as response:

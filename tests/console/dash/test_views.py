@@ -146,7 +146,7 @@ def test_a_rewind_resets_every_cursor_and_takes_back_its_steps(run_copy: Path) -
     registry = Registry([run_copy])
     before = registry.answer("latest", "steps", {"whole": "1"})
     followed = registry.follower("latest")
-    done = rods("observe", run_copy, "--from-step", "9")
+    done = rods("trainer", "observe", run_copy, "--from-step", "9")
     assert done.returncode == 0, done.stderr
     followed.look()
     after = registry.answer("latest", "steps", {"after": before["cursor"], "whole": "1"})

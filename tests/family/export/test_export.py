@@ -1,4 +1,4 @@
-"""`rods export`: tables that read back equal, and that `datasets` opens by the card."""
+"""`rods data export`: tables that read back equal, and that `datasets` opens by the card."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.console.test_labels import labelled  # noqa: F401 (a run with traces)
 @pytest.fixture(scope="module")
 def exported(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("export") / "tables"
-    assert rods(["export", str(finished_run), str(folder)]) == 0
+    assert rods(["data", "export", str(finished_run), str(folder)]) == 0
     return folder
 
 
@@ -51,7 +51,7 @@ def test_the_rows_are_what_the_run_has_on_record(finished_run: Path, exported: P
 
 
 def test_datasets_opens_every_table_by_the_card(exported: Path, labelled: Path, tmp_path: Path) -> None:  # noqa: F811
-    assert rods(["export", str(labelled), str(tmp_path / "traced")]) == 0
+    assert rods(["data", "export", str(labelled), str(tmp_path / "traced")]) == 0
     for folder in (exported, tmp_path / "traced"):
         assert set(get_dataset_config_names(str(folder))) == set(TABLES)
         for name in [name for name in TABLES if table(folder, name)]:
@@ -65,13 +65,13 @@ def test_where_it_fails_nothing_is_left(finished_run: Path, tmp_path: Path, caps
     shutil.copytree(finished_run, run)
     with (run / EXPANDED.replace("*", "0000")).open("r+b") as file:
         file.write(b"[")  # the second table's; the first is written by then
-    assert rods(["export", str(run), str(folder)]) == 2
+    assert rods(["data", "export", str(run), str(folder)]) == 2
     assert "damaged record" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_kept_traces_leave_as_conversations_with_their_tools(labelled: Path, tmp_path: Path) -> None:  # noqa: F811
-    assert rods(["export", str(labelled), str(tmp_path / "tables")]) == 0
+    assert rods(["data", "export", str(labelled), str(tmp_path / "tables")]) == 0
     kept, traces = table(tmp_path / "tables", "chats"), table(tmp_path / "tables", "traces")
     assert kept
     for chat, trace in zip(kept, traces, strict=True):
@@ -92,7 +92,7 @@ def test_a_folder_that_holds_something_is_left_alone(
     finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mine").write_text("x")
-    assert rods(["export", str(finished_run), str(tmp_path)]) == 3
+    assert rods(["data", "export", str(finished_run), str(tmp_path)]) == 3
     assert "is not empty" in capsys.readouterr().err and list(tmp_path.iterdir()) == [tmp_path / "mine"]
 
 
@@ -100,7 +100,7 @@ def test_a_folder_that_holds_something_is_left_alone(
 def test_a_pool_that_bfcl_cannot_hold_is_refused(
     finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert rods(["export", str(finished_run), str(tmp_path / "out"), "--format", "bfcl"]) == 2
+    assert rods(["data", "export", str(finished_run), str(tmp_path / "out"), "--format", "bfcl"]) == 2
     assert "not a task in a plain BFCL state" in capsys.readouterr().err
 
 
@@ -108,9 +108,9 @@ def test_a_pool_of_bfcl_leaves_in_its_own_format(tmp_path: Path, wheel_file: Pat
     (tmp_path / "run.toml").write_text(
         '[data]\ntasks = "bfcl"\ntrain = 8\n[policy]\nkind = "simulated"\n[training]\nbatch_tasks = 8\nsteps = 1\n'
     )
-    assert rods(["new", str(tmp_path / "run"), "--config", str(tmp_path / "run.toml")]) == 0
-    assert rods(["export", str(tmp_path / "run"), str(tmp_path / "out"), "--format", "bfcl"]) == 0
-    assert rods(["data", "import", str(tmp_path / "out"), str(tmp_path / "again.jsonl")]) == 0
+    assert rods(["trainer", "new", str(tmp_path / "run"), "--config", str(tmp_path / "run.toml")]) == 0
+    assert rods(["data", "export", str(tmp_path / "run"), str(tmp_path / "out"), "--format", "bfcl"]) == 0
+    assert rods(["data", "from-bfcl", str(tmp_path / "out"), str(tmp_path / "again.jsonl")]) == 0
     given = sorted(Run.open(tmp_path / "run").training.values(), key=lambda task: task.texts)
     again = sorted(read_tasks(tmp_path / "again.jsonl"), key=lambda task: task.texts)
     assert [(task.texts, task.goal_calls) for task in again] == [(task.texts, task.goal_calls) for task in given]

@@ -195,10 +195,10 @@ def test_a_text_is_asked_for_once_approved_and_shown_from_the_next_epoch_on(
         assert len({one["interface"] for one in groups}) == 2 and len({one["lineage"] for one in groups}) == 1
         report = verify(path)
         assert report.ok, list(report.lines())
-    assert rods(["feedback", "list", str(path)]) == 0 and text.text in capsys.readouterr().out
+    assert rods(["env", "feedback", "list", str(path)]) == 0 and text.text in capsys.readouterr().out
     assert {call["account"] for call in read(path / usage("daemon"))} == {f"feedback {text.failure}"}
     assert Counter(call["stage"] for call in read(path / usage("daemon"))) == {"feedback": 1, "feedback_judge": 1}
-    assert rods(["feedback", "show", str(path), text.failure[:6], "--json"]) == 0
+    assert rods(["env", "feedback", "show", str(path), text.failure[:6], "--json"]) == 0
     found = orjson.loads(capsys.readouterr().out)
     assert found["met"]["rollouts"] > 8 and [one["kind"] for one in found["records"]] == ["asked", "approved"]
 
@@ -417,7 +417,7 @@ def test_a_drop_is_on_record_and_a_rewound_trainer_shows_what_it_showed(tmp_path
             daemon.stop()
             text = trainer.epoch.opened["feedback"].texts[0]
             first = shown(path)
-        assert rods(["feedback", "drop", str(path), text.failure[:8], "--why", "too long"]) == 0
+        assert rods(["env", "feedback", "drop", str(path), text.failure[:8], "--why", "too long"]) == 0
         with pytest.raises(RefusedError, match="no text in force"):
             verbs.drop(path, text.failure)
         with pytest.raises(UserError, match="no kinds of failure"):

@@ -94,7 +94,7 @@ def test_a_list_of_failures_begins_with_how_many_came_to_what(run: Run, capsys: 
     whys = ("2 attempts: too vague", "2 attempts: names no tool", "no world")
     cases = [FeedbackCase(why, "desk", "pay_bill", "no such bill", 2, state="given_up", why=why) for why in whys]
     assert verbs.counts(cases)["reasons"] == {"2 attempts": 2, "no world": 1}
-    assert rods(["feedback", "list", str(run.path)]) == 0
+    assert rods(["env", "feedback", "list", str(run.path)]) == 0
     first = "2 failures, 4 questions: 1 approved, 0 dropped, 0 open, 1 given up (1 × no world)\n"
     assert capsys.readouterr().out.startswith(first)
 

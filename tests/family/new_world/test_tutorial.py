@@ -30,7 +30,7 @@ def test_every_command_runs_and_variants_come_of_it(tmp_path):
     assert told("status", "runs/first")["injected"] >= 10
     assert (folder / "runs/first/report/index.html").exists()
     assert told("status", "runs/second")["injected"] >= 5
-    by_model = told("cost", "runs/second")
+    by_model = told("inspect", "--cost", "runs/second")
     assert by_model["accepted"] >= 5 and list(by_model["endpoints"]) == ["stub-no-model"]
 
 

@@ -111,7 +111,7 @@ def test_difficulty_follows_what_drawn_tasks_earn_and_everybody_tells_it(
     assert rods(["inspect", str(shared), task]) == EXIT_OK
     said = capsys.readouterr().out
     assert "base, drawn, train" in said and f"drawn (slot {slot}, difficulty {difficulty}, mean " in said
-    assert rods(["report", str(shared), "--json"]) == EXIT_OK
+    assert rods(["dash", "--report", str(shared), "--json"]) == EXIT_OK
     assert orjson.loads(capsys.readouterr().out)["difficulty"] == [1, course[STEPS]]
     assert "Difficulty of drawn tasks" in (shared / "report" / "index.html").read_text()
     shutil.rmtree(shared / "report")
@@ -266,8 +266,8 @@ def test_a_log_that_lost_its_end_is_not_written_on(copied: Path, tmp_path: Path)
 
 def test_a_trainer_from_outside_cannot_draw(copied: Path) -> None:
     before = (copied / OBSERVATIONS).read_bytes()
-    assert rods(["merge", str(copied), "--epoch", "0"]) == EXIT_REFUSED
-    assert rods(["observe", str(copied)]) == EXIT_REFUSED
+    assert rods(["trainer", "merge", str(copied), "--epoch", "0"]) == EXIT_REFUSED
+    assert rods(["trainer", "observe", str(copied)]) == EXIT_REFUSED
     assert (copied / OBSERVATIONS).read_bytes() == before
 
 

@@ -124,7 +124,7 @@ def test_a_model_writes_them_within_the_limits_of_other_variants(
     staged = [record["task"] for record in read(run.path / EXPANDED)]
     assert code == 0 and staged and {one["provenance"]["model"] for one in staged} == {"stub"}
     assert "budget_spent" in reasons(run.path)
-    assert rods(["cost", str(run.path), "--json"]) == 0
+    assert rods(["inspect", "--cost", str(run.path), "--json"]) == 0
     found = orjson.loads(capsys.readouterr().out)
     assert list(found["stages"]) == ["simulated_task"] and found["accepted"] == len(staged) and found["calls"] == 9
     assert verify(run.path, replay=True).ok

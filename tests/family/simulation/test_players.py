@@ -96,7 +96,7 @@ def test_a_run_of_drawn_tasks_is_steered_paid_and_derived_again(
     found = verify(run.path, replay=True)
     assert not found.problems and found.counts["episodes played again"] == 8
     played = costs(run.path).played
-    assert rods(["cost", str(run.path)]) == 0
+    assert rods(["inspect", "--cost", str(run.path)]) == 0
     shown = capsys.readouterr().out
     if who == "procedural":
         assert not played and "models that play" not in shown

@@ -216,7 +216,7 @@ def test_no_policy_can_ask_a_check() -> None:
 
 
 def test_a_rubric_is_judged_elsewhere() -> None:
-    with pytest.raises(UserError, match=r"nothing here judges by a rubric.*rods observe"):
+    with pytest.raises(UserError, match=r"nothing here judges by a rubric.*rods trainer observe"):
         goal_of(DESK, replace(TASK, goal=Rubric(("Paid.",)), id=""))
 
 

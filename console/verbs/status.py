@@ -1,4 +1,4 @@
-"""`rods status`, `rods log` and `rods ls`: where runs stand, from their files alone."""
+"""`rods status`: where runs stand and what their processes have said, from their files alone."""
 
 import time
 from collections import Counter
@@ -14,28 +14,54 @@ from rods.buffers.run.runfolder import EVALUATION
 from rods.commands import Json
 from rods.console.events import GRAVE, PROCESSES, Events, event_line, matches
 from rods.console.live import LiveView
-from rods.console.output import FoldersOfRuns, RunFolder, estimated, find_runs, print_result
+from rods.console.output import FoldersOfRuns, estimated, find_runs, holds_runs, print_result
 from rods.console.progress import Progress
-from rods.errors import RodsError
+from rods.errors import RodsError, UserError
 
 FEW = 3  # environments that are named on a line
 SECONDS = 0.5  # between looks of who follows a run
 Level = Annotated[
-    Literal["debug", "info", "warning", "error", "critical"] | None, Parameter(help="Show this level alone.")
+    Literal["debug", "info", "warning", "error", "critical"] | None, Parameter(help="With --log: this level alone.")
 ]
-Process = Annotated[Literal["trainer", "daemon"] | None, Parameter(help="Show this process alone.")]
-Text = Annotated[str, Parameter(help="Show events that contain this, in capitals or not.")]
-Follow = Annotated[bool, Parameter(negative="", help="Go on with what is said from now on, until Ctrl-C.")]
+Process = Annotated[Literal["trainer", "daemon"] | None, Parameter(help="With --log: this process alone.")]
+Text = Annotated[str, Parameter(help="With --log: events that contain this, in capitals or not.")]
+Log = Annotated[bool, Parameter(negative="", help="Show what trainer and daemon have said, in order of time.")]
+Follow = Annotated[
+    bool, Parameter(negative="", help="A line whenever it has moved, until it is finished; with --log until Ctrl-C.")
+]
 
 
 def status(
-    run: RunFolder,
+    runs: FoldersOfRuns = None,
     /,
     *,
-    follow: Annotated[bool, Parameter(negative="", help="A line whenever it has moved, until it is finished.")] = False,
+    follow: Follow = False,
+    log: Log = False,
+    level: Level = None,
+    process: Process = None,
+    text: Text = "",
     as_json: Json = False,
 ) -> None:
-    """Say where a run stands: progress, zones, pool, staging, and which processes live. Reads files only."""
+    """Say where a run stands: progress, zones, pool, staging, and which processes live; or what these have said: when,
+    who, how grave, what, and its facts. Reads files only.
+
+    Lists several runs, the latest first: state, last step, reward over the last ten steps, pool, variants; and held-out
+    progress at start and end with the paired difference (95 % intervals), where `rods trainer score` has scored both.
+    """
+    only = {"level": level or "", "process": process or "", "text": text}
+    if any(only.values()) and not log:
+        raise UserError("--level, --process and --text are of what was said", where="rods status", remedy="add --log")
+    if runs and len(runs) == 1 and not holds_runs(runs[0]):
+        _log(runs[0], only, follow, as_json) if log else _stand(runs[0], follow, as_json)
+        return
+    if follow or log:
+        raise UserError("--follow and --log are of one run", where="rods status", remedy="name its folder alone")
+    listed = [_told(name, path) for name, path in find_runs(runs or [Path("runs")]).items()]
+    none = "there is no run → `rods up RUN --config FILE` makes one"
+    print_result(as_json, {"runs": listed}, _table(listed) if listed else none)
+
+
+def _stand(run: Path, follow: bool, as_json: bool) -> None:
     progress = Progress(run)
     if follow:
         _follow(progress, as_json)
@@ -102,7 +128,7 @@ def _life(facts: dict[str, Any]) -> str:
 
 def _follow(progress: Progress, as_json: bool) -> None:
     shown, events, state = LiveView(progress, as_json), Events(progress.run.path), ""
-    events.poll()  # what was said before is in `rods log`
+    events.poll()  # what was said before is in `rods status --log`
     while state != "finished":
         now = shown.look()
         for event in events.poll():
@@ -116,20 +142,9 @@ def _follow(progress: Progress, as_json: bool) -> None:
         time.sleep(SECONDS)
 
 
-def log(
-    run: RunFolder,
-    /,
-    *,
-    level: Level = None,
-    process: Process = None,
-    text: Text = "",
-    follow: Follow = False,
-    as_json: Json = False,
-) -> None:
-    """Show the latest events of both processes in order of time: when, who, how grave, what, and its facts."""
+def _log(run: Path, wanted: dict[str, str], follow: bool, as_json: bool) -> None:
     Run.open(run)
     events = Events(run)
-    wanted = {"level": level or "", "process": process or "", "text": text}
     while True:
         for event in events.poll():
             if matches(event, wanted):
@@ -137,13 +152,6 @@ def log(
         if not follow:
             return
         time.sleep(SECONDS)
-
-
-def ls(runs: FoldersOfRuns = None, /, *, as_json: Json = False) -> None:
-    """List runs, the latest first: state, last step, reward over the last ten steps, pool, variants; and held-out
-    progress at start and end with the paired difference (95 % intervals), where `rods score` has scored both."""
-    listed = [_told(name, path) for name, path in find_runs(runs or [Path("runs")]).items()]
-    print_result(as_json, {"runs": listed}, _table(listed) if listed else "there is no run → `rods new` makes one")
 
 
 def _told(name: str, path: Path) -> dict[str, Any]:
