@@ -11,12 +11,11 @@ NEW = 50_000  # objects that may be new before the collector of cycles looks at 
 
 
 def main() -> None:
-    leave_at_once(EARLY.get(sys.argv[1] if sys.argv[1:] else ""))
-    from rods.console.main import hand_over, programs
+    leave_at_once(EARLY.get("".join(sys.argv[1:2])))
+    from rods.console.main import hand_over
     from rods.console.main import main as rods
 
-    if sys.argv[1:] and sys.argv[1] in programs():
-        hand_over(sys.argv[1])
+    hand_over()
     collect_rarely()
     rods()
 

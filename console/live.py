@@ -1,6 +1,5 @@
 """Where a run stands while it moves, for `rods up` and `rods status --follow`: lines, or JSON for scripts."""
 
-import sys
 import time
 
 from rods.console.output import print_result
@@ -28,7 +27,6 @@ class LiveView:
         if seen != self._last and (finished or time.monotonic() - self._at >= LINE_SECONDS):
             self._last, self._at = seen, time.monotonic()
             print_result(self._json, {"event": "progress", **vars(now)}, now.line())
-            sys.stdout.flush()
         if (why := self._progress.barren()) and not self._barren:
             self.say(f"note: {why}")
         self._barren = why
@@ -36,4 +34,3 @@ class LiveView:
 
     def say(self, text: str) -> None:
         print_result(self._json, {"event": "said", "text": text}, f"  {text}")
-        sys.stdout.flush()

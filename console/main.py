@@ -5,7 +5,6 @@ Exit codes are those of `rods.errors`: 0 done, 1 a check found something wrong, 
 5 stopped by a signal after a clean checkpoint. A person's mistake is one line on standard error, never a traceback.
 """
 
-import importlib
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from rods import commands
 from rods.environments.registry import having
 from rods.errors import EXIT_USER, complain
 from rods.extension import extensions
+from rods.functions import named_function
 from rods.signals import ignore, interrupt, on_signal
 
 OWN = tomllib.loads(Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8"))
@@ -68,12 +68,12 @@ def main() -> None:
     raise SystemExit(code)
 
 
-def hand_over(program: str) -> None:
-    """Carries out a program with the arguments that follow its verb. It exits itself."""
-    own_name = "--install-completion" in sys.argv  # for which a shell completes
-    module, _, function = verbs()[program][0].partition(":")
-    sys.argv[:2] = [f"rods-{program}" if own_name else f"rods {program}"]
-    getattr(importlib.import_module(module), function)()
+def hand_over() -> None:
+    """Carries out the program that the first argument names, if any, with those that follow. It exits itself."""
+    if program := programs().get(name := "".join(sys.argv[1:2])):
+        own_name = "--install-completion" in sys.argv  # for which a shell completes
+        sys.argv[:2] = [f"rods-{name}" if own_name else f"rods {name}"]
+        named_function(program[0], where=f"rods {name}")()
 
 
 def run(arguments: list[str], app: App | None = None) -> int:

@@ -70,8 +70,9 @@ def json_bytes(value: Any) -> bytes:
 
 
 def print_json(value: Any) -> None:
-    """One line of JSON on standard output."""
+    """One line of JSON on standard output, at once."""
     sys.stdout.write(json_bytes(value).decode() + "\n")
+    sys.stdout.flush()
 
 
 def print_lines(lines: Iterable[str], indent: str = "") -> None:

@@ -2,8 +2,6 @@
 
 import secrets
 import socket
-import sys
-from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,7 +54,11 @@ def dash(
     if report:
         if export is not None or example:
             raise UserError("a report is one run's, in its folder", where="--report", remedy="leave out the rest")
-        _report(runs or [Path("runs")], as_json)
+        for path in runs or [Path("runs")]:
+            for run in find_runs([path]).values() if holds_runs(path) else [path]:
+                page, said = export_report(run)
+                lines = [str(page), *(f"  {line}" for line in said["findings"])]
+                print_result(as_json, {"report": lines[0], **said["numbers"]}, lines)
         return
     with TemporaryDirectory() as folder:
         recorded = [unpacked(Path(folder))] if example else []
@@ -64,16 +66,8 @@ def dash(
         if export is None:
             _serve(Registry(shown), host, port, as_json)
         else:
-            page = str(export_page(Registry(shown), export)[0])
-            print_result(as_json, {"page": page}, page)
-
-
-def _report(given: Sequence[Path], as_json: bool) -> None:
-    for path in given:
-        for run in find_runs([path]).values() if holds_runs(path) else [path]:
-            page, said = export_report(run)
-            findings = (f"  {line}" for line in said["findings"])
-            print_result(as_json, {"report": str(page), **said["numbers"]}, str(page), findings)
+            written = str(export_page(Registry(shown), export)[0])
+            print_result(as_json, {"page": written}, written)
 
 
 def unpacked(folder: Path) -> Path:
@@ -93,7 +87,6 @@ def _serve(registry: Registry, host: str, port: int, as_json: bool) -> None:
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}/?token={token}"
         print_result(as_json, {"address": address}, address)
-        sys.stdout.flush()
         app = application(registry, hosts=hosts, token=token, room=allow_connections(STREAMS))
         settings = uvicorn.Config(app, http=Connection, log_level="warning", timeout_graceful_shutdown=1)
         server = uvicorn.Server(settings)

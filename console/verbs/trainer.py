@@ -84,20 +84,21 @@ def extend(run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None,
     With --config the run ends as that configuration says, which may differ in training.steps and curriculum.stages
     alone; later starts with a --config need one that agrees.
     """
-    if (config is None) == (steps is None):
-        raise UserError("nothing or too much says how long", remedy="give either --config FILE or --steps NUMBER")
-    changes = lengthened(Run.open(run), config, steps)
+    changes = lengthened(run, config, steps)
     text = f"{run}: {'; '.join(changes) or 'ends so already'}; `rods up {run}` goes on"
     print_result(as_json, {"run": str(run), "changes": changes}, text)
 
 
-def lengthened(run: Run, config: Path | None, steps: int | None) -> list[str]:
+def lengthened(run: Path, config: Path | None, steps: int | None) -> list[str]:
     """Lets `run` end as a configuration says, or after so many steps; what is different (rods.buffers.lifecycle)."""
-    asked = run.config if config is None else read_config(config)
-    if steps is not None:
-        training = {**asked.training.model_dump(mode="json"), "steps": steps}
-        asked = parse_config({**asked.model_dump(mode="json"), "training": training}, where="--steps")
-    return lengthen(run, asked)
+    if (config is None) == (steps is None):
+        raise UserError("nothing or too much says how long", remedy="give either --config FILE or --steps NUMBER")
+    opened = Run.open(run)
+    if config is not None:
+        return lengthen(opened, read_config(config))
+    values = opened.config.model_dump(mode="json")
+    values["training"]["steps"] = steps
+    return lengthen(opened, parse_config(values, where="--steps"))
 
 
 def merge(run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_json: Json = False) -> None:
@@ -130,7 +131,6 @@ def observe(run: RunFolder, /, *, from_step: FromStep = None, as_json: Json = Fa
         done = "recorded" if answer["recorded"] else "was recorded already"
         text = f"step {answer['step']} of epoch {answer['epoch']} {done} (attempt {answer['attempt']})"
         print_result(as_json, answer, text)
-        sys.stdout.flush()
 
 
 def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> None:

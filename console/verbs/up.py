@@ -46,9 +46,10 @@ def up(run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None, as_
     same command goes on. --steps lets a run that is there go on longer. Exits 0 when the run is finished, 5 when it was
     stopped, else with the trainer's code.
     """
-    if config is not None and steps is not None:
-        remedy = "give a new run its training.steps in the configuration, and leave out --config where the run is there"
-        raise UserError("--config and --steps both say how long", where=str(run), remedy=remedy)
+    if steps is not None:
+        from rods.console.verbs.trainer import lengthened
+
+        lengthened(run, config, steps)
     if config is not None:
         check_libraries(read_config(config).policy.kind)
         open_or_create(run, config)
@@ -56,10 +57,6 @@ def up(run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None, as_
         check_libraries(Run.open(run).config.policy.kind)
     else:
         raise UserError("no run there", where=str(run), remedy="create it: add --config FILE")
-    if steps is not None:
-        from rods.console.verbs.trainer import lengthened
-
-        lengthened(Run.open(run), None, steps)
     progress = Progress(run)
     with StopRequest(second_interrupts=False) as request:
         trainer, daemon = children(run, config)

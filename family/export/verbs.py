@@ -1,4 +1,4 @@
-"""`rods data export`: what a run holds as tables for other tools, and a card that says what they are.
+"""`rods data export`: what a run holds as tables for other tools, and a card that says what they are; or tasks alone.
 
 A row of JSON lines has plain columns for filters and joins, and `record`, the text of the whole of what the run has on
 record: as an object the free form of states and arguments would break one column's type.
@@ -19,12 +19,13 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, trace_file
 from rods.buffers.state import RunState, read_state
 from rods.commands import Json
-from rods.console.output import RunFolder, print_result
+from rods.console.output import print_result
 from rods.environments import registry
 from rods.errors import RefusedError, UserError
 from rods.extension import extensions
 from rods.files import made_whole, unpacked_lines
 from rods.functions import named_function
+from rods.tasks import read_tasks
 
 Row = dict[str, Any]
 CARD = Path(__file__).with_name("card.txt").read_text(encoding="utf-8")
@@ -33,7 +34,7 @@ FORMATS = "jsonl" + "".join(f", {name} (the pool in that benchmark's own)" for n
 
 
 def export(
-    run: RunFolder,
+    run: Annotated[Path, Parameter(help="The run folder; for a benchmark's own format a JSONL file of tasks, too.")],
     folder: Annotated[Path, Parameter(help="A new folder for the tables.")],
     /,
     *,
@@ -47,12 +48,12 @@ def export(
     own = registry.having("format")
     if format not in (known := ["jsonl", *own]):
         raise UserError(f"{format!r} is no known format", where="--format", remedy=f"use {', '.join(known)}")
-    tables = _Tables(Run.open(run))
     counts: Mapping[str, int]
+    tables = None if format in own and run.is_file() else _Tables(Run.open(run))
+    tasks = list(read_tasks(run)) if tables is None else [tables.state.task(task) for task in tables.state.active]
     with made_whole(folder.absolute()) as part:
-        if format in own:
-            write_own = named_function(own[format], where=f"--format {format}")
-            counts = write_own([tables.state.task(task) for task in tables.state.active], part)
+        if tables is None or format in own:
+            counts = named_function(own[format], where=f"--format {format}")(tasks, part)
         else:
             counts = {name: _write(part / f"{name}.jsonl", getattr(tables, name)()) for name in TABLES}
             (part / "README.md").write_text(_card(tables, counts), encoding="utf-8")

@@ -41,8 +41,7 @@ EXPECTED = {
     "data draw": (["OUT"], ["--train", "--held-out", "--difficulty", "--random-seed", "--repository", "--json"]),
     "data select": (["FILE", "OUT"], ["--worlds", "--without", "--mode", "--alike", "--random-seed", "--json"]),
     "data bfcl": ([], ["--out", "--json"]),
-    "data to-bfcl": (["FILE", "FOLDER"], ["--json"]),
-    "data from-bfcl": (["FOLDER", "OUT"], ["--json"]),
+    "data import": (["FOLDER", "OUT"], ["--json"]),
     "data export": (["RUN", "FOLDER"], ["--format", "--json"]),
     "env add": (
         ["NAME", "COMMAND"],
@@ -70,7 +69,7 @@ EXPECTED = {
     ),
 }
 BROUGHT = {  # by parts that can be taken out
-    "bfcl": ("data bfcl", "data to-bfcl", "data from-bfcl"),
+    "bfcl": ("data bfcl", "data import"),
     "openenv": ("env serve",),
     "feedback": ("env feedback list", "env feedback show", "env feedback drop"),
     "environments": ("data select", "env generate", "env write"),

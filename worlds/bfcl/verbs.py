@@ -1,4 +1,4 @@
-"""The verbs of `rods` that are about BFCL's data: fetch them, write and read BFCL's own format."""
+"""The verbs of `rods` that are about BFCL's data: fetch them, read BFCL's own format."""
 
 from collections import Counter
 from pathlib import Path
@@ -37,22 +37,6 @@ def fetch_bfcl(*, out: Out = None, as_json: Json = False) -> None:
         f"  {', '.join(f'{count} {kind}' for kind, count in types.items())}",
         f"  kept in {file}" + (f"; written to {out}" if out else ""),
     )
-
-
-def export_bfcl(
-    file: Annotated[Path, Parameter(help="A JSONL file of BFCL tasks.")],
-    folder: Annotated[Path, Parameter(help="Where to write questions, answers and tool documents.")],
-    /,
-    *,
-    as_json: Json = False,
-) -> None:
-    """Write tasks in BFCL's own format, so that its tools read them."""
-    from rods.tasks import read_tasks
-    from rods.worlds.bfcl import task_format
-
-    counts = task_format.write(list(read_tasks(file)), folder)
-    told = f"{counts.total()} tasks in {folder}: {', '.join(f'{count} {kind}' for kind, count in counts.items())}"
-    _print(as_json, {"folder": folder, "tasks": counts.total(), "types": counts}, told)
 
 
 def import_bfcl(

@@ -110,7 +110,7 @@ def test_a_pool_of_bfcl_leaves_in_its_own_format(tmp_path: Path, wheel_file: Pat
     )
     assert rods(["trainer", "new", str(tmp_path / "run"), "--config", str(tmp_path / "run.toml")]) == 0
     assert rods(["data", "export", str(tmp_path / "run"), str(tmp_path / "out"), "--format", "bfcl"]) == 0
-    assert rods(["data", "from-bfcl", str(tmp_path / "out"), str(tmp_path / "again.jsonl")]) == 0
+    assert rods(["data", "import", str(tmp_path / "out"), str(tmp_path / "again.jsonl")]) == 0
     given = sorted(Run.open(tmp_path / "run").training.values(), key=lambda task: task.texts)
     again = sorted(read_tasks(tmp_path / "again.jsonl"), key=lambda task: task.texts)
     assert [(task.texts, task.goal_calls) for task in again] == [(task.texts, task.goal_calls) for task in given]

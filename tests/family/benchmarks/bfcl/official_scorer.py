@@ -22,7 +22,7 @@ made = cache(Scorer)
 
 def answer(request: dict[str, Any]) -> Any:
     """{"wheel", "form", "steps"} → call strings, None where the decoder raises; {"wheel", "form", "category", "file",
-    "data"} → verdicts by id on the tasks of the export (`rods data to-bfcl`) in the folder `data`."""
+    "data"} → verdicts by id on the tasks of the export (`rods data export`) in the folder `data`."""
     with contextlib.redirect_stdout(sys.stderr):
         scorer = made(request["wheel"])
         if "steps" in request:

@@ -44,11 +44,13 @@ def test_the_official_checker_refuses_no_exported_variant_and_nearly_every_corru
     assert kept == 1 and broken >= 0.9
 
 
+@pytest.mark.needs("export")
 def test_an_import_of_the_export_passes_the_check_of_users_files(tmp_path: Path) -> None:
     made = [task for _, task in variants()]
     (tmp_path / "variants.jsonl").write_bytes(task_lines(made))
-    assert run(["data", "to-bfcl", str(tmp_path / "variants.jsonl"), str(tmp_path / "data")]) == 0
-    assert run(["data", "from-bfcl", str(tmp_path / "data"), str(tmp_path / "back.jsonl")]) == 0
+    export = ["data", "export", str(tmp_path / "variants.jsonl"), str(tmp_path / "data"), "--format", "bfcl"]
+    assert run(export) == 0
+    assert run(["data", "import", str(tmp_path / "data"), str(tmp_path / "back.jsonl")]) == 0
     assert run(["data", "check", str(tmp_path / "back.jsonl")]) == 0
     assert {task.id for task in read_tasks(tmp_path / "back.jsonl")} == {task.id for task in made}
 
