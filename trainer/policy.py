@@ -94,7 +94,7 @@ class Batch:
 
 class Policy(Protocol):
     """What a run needs of a policy: its files, from which training continues exactly where it stopped (weights,
-    optimizer, schedule, random generators), and its score on validation tasks."""
+    optimizer, schedule), and its score on validation tasks."""
 
     def save(self, folder: Path) -> None:
         """Writes its files into the empty `folder`. The caller fsyncs and hashes them."""

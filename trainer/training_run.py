@@ -33,6 +33,7 @@ from rods.trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStop
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
 PATIENCE = 5.0  # seconds that a merge waits for the daemon before the log says so
+DEAREST = 20  # a checkpoint that time asks for comes no sooner than so many times as long as the last one took
 
 
 class TrainingRun:
@@ -62,6 +63,7 @@ class TrainingRun:
         self._saved = self.resumed  # the latest checkpoint
         self._steps_here = 0
         self._logged = -math.inf
+        self._due = math.inf  # when time asks for the next checkpoint
         self._waits_since: float | None = None  # when the merge began to wait for the daemon
         self.tell("starting")
 
@@ -110,6 +112,7 @@ class TrainingRun:
         attempt = self.log.start(self.step)
         begun = {"attempt": attempt, "from_step": self.step, "resumed": self.resumed is not None}
         log.info("start", **begun, **({"repeats_steps": before - self.step} if before > self.step else {}))
+        self._plan_checkpoint()
         self._open(self._epoch_number, self._course)
         if self.resumed is not None:
             self._check_order(self.resumed)
@@ -209,7 +212,8 @@ class TrainingRun:
         self.log.write_update(update)
         self.log.write_tracker()
         self._settle()
-        if self.stopping is not None or self.step % self.config.training.checkpoint_steps == 0:
+        due = self.step % self.config.training.checkpoint_steps == 0 or time.monotonic() >= self._due
+        if self.stopping is not None or due:
             self._save()
         self.tell(self.stopping or "training")
         return self.stopping
@@ -337,8 +341,14 @@ class TrainingRun:
         with self.log.held():
             self._saved = self._noted(self._checkpoints.write(position, self._policy.save))
             self._checkpoints.prune(self.log.live)
-        seconds = round(time.monotonic() - began, 3)
-        log.info("checkpoint", step=self.step, folder=self._saved.folder.name, seconds=seconds)
+        taken = time.monotonic()
+        self._plan_checkpoint(taken - began)
+        log.info("checkpoint", step=self.step, folder=self._saved.folder.name, seconds=round(taken - began, 3))
+
+    def _plan_checkpoint(self, seconds: float = 0.0) -> None:
+        """Sets when the next one is due by time, after one that took so many `seconds`."""
+        apart = self.config.operation.checkpoint_seconds
+        self._due = time.monotonic() + max(apart, DEAREST * seconds) if apart else math.inf
 
     def _noted(self, saved: Checkpoint) -> Checkpoint:
         """`saved`, which counts already, on record: a kill in between leaves one that `rods verify` cannot compare."""

@@ -281,7 +281,6 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
 def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
     """TRL's `rollout_func`. `prompts` are slot numbers, each repeated for its group: this process's part of them."""
     config, ranks = trainer.config, trainer.ranks
-    trainer.weights.restore_generators()
     if not trainer.use_vllm:  # TRL has done it otherwise
         trainer.synchronise()
     trainer.batch = batch = ranks.together(lambda: require_rank0(trainer.training).next_batch())
@@ -292,6 +291,9 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
     if prompts != [str(slot.index) for slot in batch.slots for _ in range(count)][mine]:
         raise RuntimeError("TRL asked for other slots than the batch's: its sampler has changed")
     seed = keyed_random(config.random_seeds.rollouts, "rollouts", batch.step).getrandbits(63)
+    # What a step draws depends on nothing that was drawn before it: a start has no past to restore, and TRL may draw
+    # while it begins.
+    torch.manual_seed(keyed_random(config.random_seeds.policy, "step", batch.step, ranks.index).getrandbits(63))
     if config.rollouts.refill:
         trainer.roll_out_refilling(batch, seed)
     else:

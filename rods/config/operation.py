@@ -85,6 +85,8 @@ class Operation(Section):
     deadline_seconds: float = Field(600.0, gt=0)  # how long the trainer waits for the daemon (lockstep, static pool)
     grace_seconds: float = Field(0.0, ge=0)  # after a signal to stop, a step is interrupted; 0: it is taken to its end
     idle_exit_seconds: float = Field(0.0, ge=0)  # daemon: leave after so long without a living trainer; 0: stay
+    # a checkpoint is also due so long after the latest, or after 20 times as long as that one took; 0: by steps alone
+    checkpoint_seconds: float = Field(120.0, ge=0)
     step_limit: int = Field(0, ge=0)  # stop this start after so many steps; 0: none
     steps_per_second: float = Field(0.0, ge=0)  # kind=simulated: pace; 0: as fast as it can
     log_level: Literal["debug", "info", "warning", "error"] = "info"  # from where on events are logged

@@ -7,7 +7,7 @@ while a start comes up, while a checkpoint is written, right after a merge, and 
 
 In lockstep the run must end as one that nobody killed did: the same groups in the same order, the same pool in every
 epoch, the same picks and variants, the same tracker, the same drawn tasks at the same difficulties, and the same bytes
-of weights, optimizer and generators. At no kill may a step name a drawn task that is not in its log. In free mode
+of weights and optimizer. At no kill may a step name a drawn task that is not in its log. In free mode
 `rods verify` must agree, and no epoch that was once committed may be decided otherwise later.
 """
 

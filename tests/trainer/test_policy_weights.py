@@ -1,4 +1,4 @@
-"""What a checkpoint restores: weights however transformers cuts them in files, and each process's own generators."""
+"""What a checkpoint restores: weights however transformers cuts them in files."""
 
 from __future__ import annotations
 
@@ -96,40 +96,3 @@ def test_a_checkpoint_without_its_optimizer_is_refused(tmp_path: Path) -> None:
     (tmp_path / OPTIMIZER).unlink()
     with pytest.raises(UserError, match=OPTIMIZER):
         weights(model).load(tmp_path)
-
-
-class Machine:
-    """Stands in for torch.cuda: a process that sees `seen` GPUs and computes on one of them."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, seen: int, current: int) -> None:
-        self.states = [torch.full((16,), device, dtype=torch.uint8) for device in range(seen)]
-        self.current = current
-        for name in ("get_rng_state", "set_rng_state", "get_rng_state_all", "set_rng_state_all"):
-            monkeypatch.setattr(torch.cuda, name, getattr(self, name))
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-
-    def get_rng_state(self) -> torch.Tensor:
-        return self.states[self.current].clone()
-
-    def set_rng_state(self, state: torch.Tensor) -> None:
-        self.states[self.current] = state
-
-    def get_rng_state_all(self) -> list[torch.Tensor]:
-        return [state.clone() for state in self.states]
-
-    def set_rng_state_all(self, states: list[torch.Tensor]) -> None:
-        for device, state in enumerate(states):
-            assert device < len(self.states), "no such GPU"
-            self.states[device] = state
-
-
-def test_a_run_goes_on_with_fewer_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = network.fresh(chat().tokenizer, 1)
-    ours = weights(model)  # before there are any GPUs: accelerate would look for them
-    Machine(monkeypatch, seen=8, current=5)
-    ours.save(tmp_path)
-    fewer = Machine(monkeypatch, seen=2, current=1)
-    fewer.states[1] = torch.full((16,), 77, dtype=torch.uint8)
-    ours.load(tmp_path)
-    ours.restore_generators()
-    assert [int(state[0]) for state in fewer.states] == [0, 5]  # its own goes on, and no other is touched

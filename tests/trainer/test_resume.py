@@ -47,6 +47,13 @@ def test_a_run_with_weights_continues_bit_for_bit(tmp_path: Path, whole: Path) -
     assert weights(whole, 5) != weights(whole, 4)
 
 
+@pytest.mark.numeric
+def test_when_checkpoints_are_taken_changes_no_byte(tmp_path: Path, whole: Path) -> None:
+    config = write_config(tmp_path / "c.toml", CHANGES | {"training.checkpoint_steps": 3})
+    assert train(tmp_path / "run", config).returncode == EXIT_OK
+    assert weights(tmp_path / "run", 5) == weights(whole, 5)
+
+
 def test_a_finished_run_with_weights_is_extended_bit_for_bit(tmp_path: Path, whole: Path) -> None:
     extended, config = tmp_path / "extended", whole.parent / "c.toml"
     short = write_config(tmp_path / "short.toml", CHANGES | {"training.steps": 2})

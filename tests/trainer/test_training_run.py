@@ -12,6 +12,7 @@ from rods.buffers.lifecycle import fork
 from rods.buffers.log.tail import read
 from rods.buffers.run.creation import create_run
 from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import operation
 from rods.config import Config, parse_config
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.observations import Group
@@ -201,6 +202,22 @@ def test_a_kill_right_after_the_last_checkpoint_leaves_the_tracker_of_the_last_s
     with TrainingRun(made) as run:
         assert run.finished and run.step == 7
     assert orjson.loads((made.path / "tracker.json").read_bytes())["step"] == 7
+
+
+@pytest.mark.parametrize(
+    ("seconds", "dear", "taken"), [(1e-9, 0, [0, 1, 2, 3]), (1e-9, 1e9, [0]), (0.0, 0, [0]), (600.0, 0, [0])]
+)
+def test_a_checkpoint_is_due_by_time_but_no_dearer_than_a_share_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, dear: float, taken: list[int]
+) -> None:
+    monkeypatch.setattr(training_run, "DEAREST", dear)
+    made = make(tmp_path, operation={"checkpoint_seconds": seconds})
+    with TrainingRun(made) as run:
+        policy = SimulatedPolicy(run.config)
+        run.begin(policy)
+        drive(run, policy, 3)
+    log = read(made.path / operation("trainer"))
+    assert [int(each["folder"][5:13]) for each in log if each["kind"] == "checkpoint"] == taken
 
 
 def test_a_missed_lockstep_deadline_is_told_and_an_error_after_a_checkpoint(
