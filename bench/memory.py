@@ -1,6 +1,6 @@
-"""What a training process takes beside what `rods-train --dry-run` says: its peak memory over one GRPO step.
+"""What a training process takes beside what `rods plan` says: its peak memory over one GRPO step.
 
-Claim: the estimate of the dry run is not below what is measured. Anchor: that estimate, for the rows and tokens that
+Claim: the estimate of the plan is not below what is measured. Anchor: that estimate, for the rows and tokens that
 the step really had (a plan assumes full contexts). Command: `python -m bench.memory`.
 
 Measured is anonymous memory, from the moment at which everything is imported, in a process of its own; on a GPU what

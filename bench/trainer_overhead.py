@@ -13,6 +13,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,9 @@ class _Timed(TrainingRun):
         batch: Batch = self._timed(super().next_batch)
         return batch
 
-    def record(self, *arguments: Any) -> None:
-        self._timed(super().record, *arguments)
+    def record(self, *arguments: Any, **spent: int) -> None:  # type: ignore[override]
+        record: Any = super().record
+        self._timed(partial(record, **spent), *arguments)
 
     def after_update(self, *arguments: Any) -> None:
         self._timed(super().after_update, *arguments)

@@ -171,7 +171,7 @@ def open_training(
 def open_run(folder: Path | str, config: Path | str | None = None) -> Run:
     """The run in `folder`, made from the file `config` where there is none. Raises UserError where there is none and no
     file, and RefusedError for a run of another identity than the file's."""
-    return Run.open(Path(folder)) if config is None else open_or_create(Path(folder), Path(config))
+    return open_or_create(Path(folder), None if config is None else Path(config))
 
 
 def score(folder: Path | str, step: int | None = None) -> dict[str, Any]:

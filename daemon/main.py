@@ -20,7 +20,6 @@ from cyclopts import App, Parameter
 from rods import commands, deadlines, logs
 from rods.buffers.run import runfolder
 from rods.buffers.run.creation import open_or_create
-from rods.buffers.run.run import Run
 from rods.daemon.authors.procedural import IN_FLIGHT
 from rods.daemon.service import Service
 from rods.episode.watchdog import Lanes
@@ -79,7 +78,7 @@ async def _daemon(path: Path, config_file: Path | None, lanes: Lanes) -> None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), 0.5)
                 return
-    run = Run.open(path) if config_file is None else open_or_create(path, config_file)
+    run = open_or_create(path, config_file)
     logs.configure("daemon", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
     structlog.contextvars.bind_contextvars(run=run.name)
     service = await asyncio.to_thread(Service, run, lanes)  # reads the daemon's logs, and looks through the trainer's

@@ -16,8 +16,7 @@ git ls-files -z | xargs -0 tar -c | tar -x -C "$empty/source"
 cd "$empty"
 "$empty/venv/bin/rods" init typed
 "$tools/mypy" --strict --config-file= --cache-dir "$empty/types" --python-executable "$empty/venv/bin/python" typed/world.py
-"$empty/venv/bin/rods-train" runs/never --config source/console/demo.toml --dry-run \
-    --accelerate source/experiments/training/fsdp2.yaml | grep -q '^processes: 8'
+"$empty/venv/bin/rods" plan source/console/demo.toml --accelerate source/experiments/training/fsdp2.yaml | grep -q '^processes: 8'
 # PyTorch and TRL are borrowed for it from the tools' environment: as a plain path, so none of that one's links are followed.
 "$tools/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
     >"$("$empty/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/training.pth"

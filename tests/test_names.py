@@ -27,6 +27,7 @@ ROLES = {
     "asking": "how a model is asked: in general, by the author of variants, and by the writer of worlds",
     "planning": "stage I of synthesis (004): by rule, and by a model",
     "wording": "stages II and III of synthesis (004): by rule, and by a model",
+    "plan": "the plan of a run: its figures, and the verb that prints them",
     "verify": "the check of a run against its logs, and its verb",
 }
 

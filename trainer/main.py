@@ -21,20 +21,17 @@ from cyclopts import App, Parameter
 
 from rods import commands, logs
 from rods.buffers.run import runfolder
-from rods.buffers.run.creation import check, open_or_create
+from rods.buffers.run.creation import open_or_create
 from rods.buffers.run.run import Run
 from rods.commands import LIBRARIES, check_libraries
 from rods.config import read_config
-from rods.environments.loading import Environments
-from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError, say
+from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
 from rods.extension import extensions
 from rods.logs import log
-from rods.players import Players
 from rods.signals import StopRequest, ignore
 from rods.trainer.plan import split
 from rods.trainer.policy import TrainingStopped
 from rods.trainer.training_run import TrainingRun
-from rods.worlds.sources import beside, load_tasks
 
 DASHBOARDS = frozenset(("wandb", "tensorboard", "trackio", "mlflow"))  # packages that are called like their option
 
@@ -67,64 +64,14 @@ def _start(
     /,
     *,
     config: Annotated[Path | None, Parameter(help="configuration; creates the run if there is none")] = None,
-    dry_run: Annotated[bool, Parameter(negative="", help="check everything, print the plan, start nothing")] = False,
-    accelerate: Annotated[
-        Path | None, Parameter(help="with --dry-run: the configuration for `accelerate launch`")
-    ] = None,
-    config_json: Annotated[
-        Path | None, Parameter(help="with --dry-run: the config.json of a model that is not here yet")
-    ] = None,
 ) -> int:
-    if accelerate and not dry_run:
-        remedy = f"accelerate launch --config_file {accelerate} -m rods.trainer {run} …"
-        raise UserError("a configuration of accelerate is for its own launcher", where="--accelerate", remedy=remedy)
-    if config_json and not (dry_run and config_json.is_file()):
-        why = "there is no such file" if dry_run else "a model is planned with, not trained, by its config.json"
-        raise UserError(why, where=f"--config-json {config_json}", remedy="give the file, together with --dry-run")
-    if dry_run:
-        return _dry_run(run, config, accelerate, config_json)
     if config is not None:
         check_libraries(read_config(config).policy.kind)  # before a run is made
     with StopRequest() as request:
-        opened = open_run(run, config)
+        opened = open_or_create(run, config)
+        opened.check_environments()
         check_libraries(opened.config.policy.kind)
         return _train(opened, request)
-
-
-def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None, config_json: Path | None) -> int:
-    """Prints what this command would do without --dry-run, in the processes that `accelerate` describes."""
-    from rods.trainer.plan import Launch, launched, lines, no_model, plan
-
-    if runfolder.exists(path):
-        known = open_run(path, config_file)
-        config, tasks, warnings = known.config, known.tasks, list(known.manifest["warnings"])
-        worlds = known.environments
-    elif config_file is None:
-        raise UserError("there is no such run", where=str(path), remedy="give the configuration of a new one")
-    else:
-        config = read_config(config_file)
-        tasks = load_tasks(config.data, config_file.parent, train_needed=config.pool_slots > 0)
-        worlds = Environments(config.operation.sandbox, beside(config.data, config_file.parent))
-        warnings = check(config, tasks, worlds)
-    launch = launched(accelerate) if accelerate else Launch(int(os.environ.get("WORLD_SIZE", "1")))
-    if config.policy.kind != "simulated":
-        players = Players(worlds, config)
-        for task in tasks:
-            players.scored(task, config)  # refuses what nobody here plays or judges
-    for line in lines(plan(path, config, tasks, warnings, launch, config_json)):
-        say(line)
-    folder = Path(config.policy.model)
-    if config.policy.kind == "transformers" and not config_json and not (folder / "config.json").exists():
-        raise no_model(folder)
-    return EXIT_OK
-
-
-def open_run(path: Path, config_file: Path | None) -> Run:
-    """The run in `path`, created first where there is none and a configuration is given. Raises UserError, and
-    RefusedError where its identity or an environment differs."""
-    opened = open_or_create(path, config_file) if config_file else Run.open(path)
-    opened.check_environments()
-    return opened
 
 
 def _train(run: Run, request: StopRequest) -> int:

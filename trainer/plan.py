@@ -1,28 +1,28 @@
-"""What a run would do, before it does anything: `rods-train RUN --config FILE --dry-run`.
+"""What a run would do, before it does anything: `rods plan`.
 
 Nothing is written and no model is loaded; the number of parameters is read from the headers of the weights. The memory
 a process needs is estimated from shapes: weights, gradients and optimizer, a reference policy for the KL penalty, what
 a forward pass leaves behind for the backward pass, the tiles in which TRL scores tokens, and the rollouts' cache. Not
 counted are CUDA's context, buffers of NCCL and fragments: leave a tenth of a GPU for them. `python -m bench.memory`
-compares the estimate with a measurement.
+compares the estimate with a measurement. Speeds are measured, never assumed: those of model servers by `rods doctor
+--rate`, those of the trainer by a run that has steps. Each number says where it comes from (plan.toml).
 """
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 import yaml
 
 from rods.buffers.checkpoints import KEEP
-from rods.buffers.run import runfolder
 from rods.config import Config, Endpoint
 from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.files import LINE, read_regular
+from rods.files import LINE, read_regular, read_toml
 from rods.players import Players
 from rods.rules.curriculum import writes
 from rods.rules.order import epoch_steps
@@ -33,6 +33,13 @@ NAMED = {"hints": "hints", "agents": "feedback of agents"}
 OPTIMIZER = {"adamw": 2 * FLOAT, "muon": FLOAT}  # bytes of state a parameter
 TILE = 4096, 32_768  # tokens and words of the vocabulary that TRL scores at a time
 Sharding = Literal["whole", "fsdp", "zero2", "zero3"]
+TABLE: dict[str, list[str]] = read_toml(Path(__file__).with_suffix(".toml"))
+VARIANT = 12_724.0, 530.0  # tokens in and out that scripted roles took for one of BFCL (docs/yield.md)
+ASSUMED = "assumed: {}; a run with records says otherwise: --rates RUN"
+MEASURE = "measure with `rods doctor --rate {} {} {} > FILE`, then --rates FILE"
+GPUS = 1.0, "assumed: its gpus in a file of rates"
+NONE = 0.0, ""
+Rates = Mapping[str, tuple[float, str]]  # what was measured, by name (docs/plan.md), and who says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,28 @@ class Launch:
     processes: int = 1
     sharding: Sharding = "whole"
     gpu: bool = True
+    nodes: int = 1
+
+
+class Figure(NamedTuple):
+    """One number of a plan; `value` None: not known. `source` says how it came about, or what would make it known."""
+
+    name: str
+    value: float | None
+    unit: str
+    source: str
+
+    def __str__(self) -> str:
+        value = "not known" if self.value is None else f"{self.value:,} {self.unit}".rstrip()
+        return f"{self.name}: {value} ({self.source})"
+
+
+class Figures(list[Figure]):
+    def add(self, name: str, value: float | None, about: str = "", **terms: object) -> None:
+        """`name` as in the table, whose texts are filled with `terms`; `about` is what it is the number of."""
+        unit, *sources = TABLE[name]
+        value = value and (float(f"{value:.4g}") if value % 1 and value < 1000 else round(value))
+        self.append(Figure(name + about, value, unit, sources[value is None].format(**terms)))
 
 
 def launched(file: Path) -> Launch:
@@ -52,7 +81,8 @@ def launched(file: Path) -> Launch:
         sharding: Sharding = "fsdp" if kind == "FSDP" else "whole"
         if kind == "DEEPSPEED":
             sharding = "zero3" if int(known["deepspeed_config"]["zero_stage"]) == 3 else "zero2"
-        return Launch(int(known["num_processes"]), sharding, not known.get("use_cpu", False))
+        count, nodes = int(known["num_processes"]), int(known.get("num_machines", 1))
+        return Launch(count, sharding, not known.get("use_cpu", False), max(1, nodes))
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         what = f"not a configuration of accelerate ({type(error).__name__}: {error})"
         remedy = "take one of experiments/training/*.yaml, or write one with `accelerate config`"
@@ -81,62 +111,129 @@ def split(config: Config, processes: int) -> tuple[int, int]:
 
 
 def plan(
-    path: Path,
-    config: Config,
-    tasks: Sequence[AnyTask],
-    warnings: Sequence[str],
-    launch: Launch,
-    config_json: Path | None = None,
-) -> dict[str, Any]:
-    """The plan as JSON. `tasks` and `warnings` have passed `rods.buffers.run.creation.check`. The policy's shape is
-    read from `config_json`, else from its folder; what needs one is left out where there is none."""
-    training, operation, policy = config.training, config.operation, config.policy
+    config: Config, tasks: Sequence[AnyTask], launch: Launch, config_json: Path | None, rates: Rates
+) -> tuple[dict[str, str], Figures]:
+    """What would be done, in words by name, and how much of it. `tasks` have passed `rods.buffers.run.creation.check`.
+    The policy's shape is read from `config_json`, else in its folder; without it, what needs it is left out."""
+    training, operation, policy, rules = config.training, config.operation, config.policy, config.rollouts
     sequences, micro_batch = split(config, launch.processes)
-    refilling = sequences * config.rollouts.refill
-    train = [task for task in tasks if task.split == "train"]
-    first = [task for task in train if task.type in config.curriculum.stages[0].types]
-    shape, memory = None, None
-    if policy.kind == "transformers" and (shape := model_shape(Path(policy.model), config_json)):
-        needed = estimate_memory(config, shape, launch.processes, launch.sharding, gpu=launch.gpu)
-        memory = {purpose: round(size / 1e9, 2) for purpose, size in needed.items()}
+    train = [task.type for task in tasks if task.split == "train"]
+    first = sum(type in config.curriculum.stages[0].types for type in train)
     outside = ", ".join(Players(Environments(), config).outside)
-    players = [f"{outside} by {_named(server)}" for server in operation.players or operation.endpoints]
-    return {
-        "run": {"folder": str(path), "exists": runfolder.exists(path), "sync": config.sync},
-        "tasks": {
-            "train": dict(sorted(Counter(task.type for task in train).items())),
-            "held_out": dict(sorted(Counter(task.split for task in tasks if task.split != "train").items())),
-            "environments": sorted({task.environment.name for task in tasks}),
-        },
-        "steps": {
-            "steps": training.steps,
-            "steps_in_the_first_epoch": epoch_steps(config, len(first)),
-            "drawn_tasks_a_step": training.batch_tasks - config.pool_slots,
-            "stages": [_stage(stage.model_dump()) for stage in config.curriculum.stages],
-            "rollouts_a_step": sequences,
-            "rollouts": sequences * training.steps,
-            **({"refilling_rollouts_at_most": refilling * training.steps} if refilling else {}),
-            "tokens_a_step_at_most": (sequences + refilling) * config.rollouts.max_context_tokens,
-            "sequences_a_backward_pass": micro_batch,
-        },
-        "policy": {"kind": policy.kind, "model": policy.model, "dialect": policy.dialect}
-        | ({"parameters": shape.parameters} if shape else {})
-        | ({"lora_rank": policy.lora_rank} if policy.lora_rank else {}),
-        "rollouts_by": _engine(config),
-        "processes": launch.processes,
+    author = _named(operation.endpoints) if config.pipeline.author == "llm" else "recipes and phrase books"
+    facts = {
+        "train": _counts(train),
+        "held out": _counts(task.split for task in tasks if task.split != "train"),
+        "environments": ", ".join(sorted({task.environment.name for task in tasks})),
+        "stages": "; ".join(_stage(stage.model_dump()) for stage in config.curriculum.stages),
+        "sync": config.sync,
+        "policy": f"{policy.kind} {policy.model}, dialect {policy.dialect}, LoRA rank {policy.lora_rank or 'none'}",
+        "rollouts by": f"vLLM beside each process, with {operation.colocated_memory:.0%} of its GPU"
+        if operation.colocated
+        else _named(operation.rollout_servers) or "the trainer",
+        "processes": f"{launch.processes}, {launch.processes // launch.nodes} a node",
         "sharding": launch.sharding,
-        "memory_gb_a_process": memory,
-        "variants_by": _writers(config),
-        **({"played_by": players} if outside else {}),
-        "disk_gb": _disk(config, shape),
-        "warnings": list(warnings),
+        "variants by": author if writes(config) else "nobody: static data",
+        "played by": f"{outside} by {_named(operation.players or operation.endpoints)}" if outside else "",
     }
+    figures = Figures()
+    figures.add("steps", training.steps)
+    figures.add("steps in the first epoch", epoch_steps(config, first), tasks=first)
+    figures.add("drawn tasks a step", training.batch_tasks - config.pool_slots)
+    figures.add("rollouts a step", sequences, tasks=training.batch_tasks, each=rules.rollouts_per_task)
+    figures.add("rollouts", sequences * training.steps)
+    figures.add("refilling rollouts at most", sequences * rules.refill * training.steps)
+    figures.add("tokens a step at most", sequences * (1 + rules.refill) * rules.max_context_tokens)
+    figures.add("sequences a backward pass", micro_batch)
+    figures.add("disk: traces", operation.trace_bytes / 1e9)
+    if policy.kind == "transformers" and (shape := model_shape(Path(policy.model), config_json)):
+        figures.add("parameters", shape.parameters)
+        for purpose, size in estimate_memory(config, shape, launch.processes, launch.sharding, gpu=launch.gpu).items():
+            figures.add(f"memory: {purpose}", size / 1e9)
+        _stored(figures, config, shape, launch)
+    _forecast(figures, config, launch.processes, launch.processes if launch.gpu else 0, rates)
+    return facts, figures
 
 
-def lines(plan: dict[str, Any]) -> list[str]:
-    """The plan for people."""
-    said = [f"{name.replace('_', ' ')}: {_said(value)}" for name, value in plan.items() if value not in (None, [])]
-    return [*said, "nothing was started, nothing was written"]
+def _counts(names: Iterable[str]) -> str:
+    return ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in sorted(Counter(names).items()))
+
+
+def _stored(figures: Figures, config: Config, shape: "ModelShape", launch: Launch) -> None:
+    """A checkpoint on the disk, and what a node's processes hold in its own memory: before their GPUs have the policy
+    (where it is shared twice: what is trained, and the whole copy), and later."""
+    rank, state, whole = config.policy.lora_rank, OPTIMIZER[config.training.optimizer], shape.parameters * FLOAT
+    trained = shape.adapters(rank) * (FLOAT + state) if rank else shape.parameters * state
+    figures.add("disk: checkpoints", (KEEP + 1) * (whole + trained) / 1e9, keep=KEEP)
+    each, shared = launch.processes // launch.nodes, launch.sharding != "whole"
+    kept = each * whole * (shared and bool(config.operation.rollout_servers or config.operation.colocated))
+    most = max(each * whole * (1 + shared), kept + whole + trained)
+    figures.add("host memory of a node", most / 1e9, each=each, twice=" × 2" * shared)
+
+
+def _forecast(figures: Figures, config: Config, processes: int, gpus: int, rates: Rates) -> None:
+    """Adds the figures of `config` trained by `processes` with `gpus` together."""
+    training, operation, rollouts, pool = config.training, config.operation, config.rollouts, config.pool
+    writers = operation.endpoints if writes(config) and config.pipeline.author == "llm" else ()
+    trains, hours, servers = config.policy.kind in ("nano", "transformers"), None, operation.rollout_servers
+    if trains:
+        learnt = training.batch_tasks * rollouts.rollouts_per_task
+        played = learnt * (1 + rollouts.refill)
+        read, _ = rates.get("rollout.read_tokens", NONE)
+        most = float(rollouts.max_context_tokens), ASSUMED.format("rollouts.max_context_tokens, all the policy's")
+        generated, known = rates.get("rollout.generated_tokens", most)
+        figures.add("tokens a rollout", read + generated, known=known)
+        figures.add("tokens of the policy", training.steps * played * (read + generated))
+        alone, terms, (units, of) = None, TABLE["seconds of an update"][2], (processes, "processes")
+        for server in servers:
+            (alone, terms), (units, of) = _seconds(server, read, generated, rates), _addresses(server)
+        speed, known = rates.get(f"{'served' if servers else 'own'}.generated_tokens_per_second", NONE)
+        if alone is None and speed:
+            alone, terms = generated / speed, f"generated tokens ÷ {speed:,.0f} a second, {known}"
+        rolling = alone and played * alone / units
+        figures.add("seconds of rollouts a step", rolling, terms=terms, units=units, of=of)
+        speed, known = rates.get("update.tokens_per_second", NONE)
+        update = learnt * (read + generated) * training.passes / speed / processes if speed else None
+        figures.add("seconds of an update", update, rate=speed, known=known, processes=processes)
+        hours = rolling and update and training.steps * (rolling + update) / 3600
+        figures.add("hours", hours)
+        if servers:
+            figures.add("rollout servers that keep up", rolling and update and math.ceil(rolling * units / update))
+    if writers:
+        picked = config.selection.seeds_per_step * config.pipeline.variants_per_seed
+        taken = pool.inject_fraction * config.pool_slots if pool.staging_epochs else math.inf
+        variants = pool.max_generated if pool.static else training.steps * min(picked, taken)
+        figures.add("variants at most", variants, picked=picked, taken=taken, static=pool.max_generated)
+        read, known = rates.get("variant.read_tokens", (VARIANT[0], ASSUMED.format("docs/yield.md")))
+        generated, known = rates.get("variant.generated_tokens", (VARIANT[1], known))
+        figures.add("tokens a variant", read + generated, known=known)
+        figures.add("tokens of writers", variants * (read + generated))
+        for writer in writers:
+            share = writer.weight / sum(other.weight for other in writers)
+            alone, terms = _seconds(writer, read, generated, rates)
+            enough = alone and hours and math.ceil(variants * share * alone / 3600 / hours)
+            figures.add("writing servers that keep up", enough, f", {writer.model}", share=share, terms=terms)
+    if trains:
+        count, parts = float(gpus), [f"{gpus} of the trainer"]
+        for server in (*servers, *writers):
+            (each, known), (units, of) = rates.get(f"{server.model}.gpus", GPUS), _addresses(server)
+            count += units * each
+            parts.append(f"{units} {of} × {each:g} of {server.model}, {known}")
+        figures.add("GPU-hours", hours and hours * count, terms=" + ".join(parts))
+
+
+def _addresses(server: Endpoint) -> tuple[int, str]:
+    """How many, and how that is known."""
+    return (len(server.urls), "urls") if server.urls else (1, f"address, assumed: {server.url_file} may name more")
+
+
+def _seconds(server: Endpoint, read: float, generated: float, rates: Rates) -> tuple[float | None, str]:
+    """For which one address is busy with so many tokens, and how that is known or could be."""
+    kinds = ("prompt", "generated")
+    (fast, _), (slow, known) = (rates.get(f"{server.model}.{kind}_tokens_per_second", NONE) for kind in kinds)
+    if not (fast and slow):
+        return None, MEASURE.format(server.urls[0] if server.urls else "URL", server.model, server.concurrency)
+    return read / fast + generated / slow, f"tokens read ÷ {fast:,.0f} + generated ÷ {slow:,.0f} a second, {known}"
 
 
 def _stage(rules: dict[str, Any]) -> str:
@@ -147,41 +244,8 @@ def _stage(rules: dict[str, Any]) -> str:
     return f"{rules['reward']} on {', '.join(rules['types'])}{also} until {until}"
 
 
-def _engine(config: Config) -> list[str]:
-    operation = config.operation
-    if operation.colocated:
-        return [f"vLLM beside each process, with {operation.colocated_memory:.0%} of its GPU"]
-    return [url for server in operation.rollout_servers for url in server.urls] or ["the trainer"]
-
-
-def _disk(config: Config, shape: "ModelShape | None") -> dict[str, float]:
-    needed = {"traces": config.operation.trace_bytes / 1e9}
-    if shape:
-        rank, state = config.policy.lora_rank, OPTIMIZER[config.training.optimizer]
-        trained = shape.adapters(rank) * (FLOAT + state) if rank else shape.parameters * state
-        checkpoint = shape.parameters * FLOAT + trained
-        needed[f"checkpoints (the first and the newest {KEEP})"] = (KEEP + 1) * checkpoint / 1e9
-    return {name: round(value, 2) for name, value in needed.items()}
-
-
-def _writers(config: Config) -> list[str]:
-    if not writes(config):
-        return ["nobody: static data"]
-    if config.pipeline.author == "procedural":
-        return ["recipes and phrase books"]
-    return [_named(server) for server in config.operation.endpoints]
-
-
-def _named(server: Endpoint) -> str:
-    return f"{server.model} at {', '.join(server.urls) or server.url_file}"
-
-
-def _said(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name.replace('_', ' ')} {_said(part)}" for name, part in value.items())
-    if isinstance(value, list):
-        return "; ".join(map(_said, value))
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+def _named(servers: Sequence[Endpoint]) -> str:
+    return "; ".join(f"{server.model} at {', '.join(server.urls) or server.url_file}" for server in servers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ from rods.rules.order import batch as slots_of_batch
 from rods.tasks import AnyTask
 from rods.trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
 
-LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
+LOG_SECONDS = 1.0  # at most one line about steps in so many seconds, but for the first of a start
+TRIAL = 5  # of these so many: `rods plan` takes rates from them
 PATIENCE = 5.0  # seconds that a merge waits for the daemon before the log says so
 DEAREST = 20  # a checkpoint that time asks for comes no sooner than so many times as long as the last one took
 
@@ -64,6 +65,8 @@ class TrainingRun:
         self._steps_here = 0
         self._logged = -math.inf
         self._due = math.inf  # when time asks for the next checkpoint
+        self._turned = 0.0  # when the last rollouts began, or ended
+        self._updating: float | None = None  # seconds that the last update took
         self._waits_since: float | None = None  # when the merge began to wait for the daemon
         self.tell("starting")
 
@@ -154,6 +157,7 @@ class TrainingRun:
             shown=self.log.state.shown(epoch.opened),
             sizes=sizes_of(self.log.state.folds, tasks, self.config),
         )
+        self._turned = time.monotonic()
         return self._outstanding
 
     def _slot(self, index: int, slot: EpochSlot) -> BatchSlot:
@@ -173,10 +177,13 @@ class TrainingRun:
             self._outstanding = batch = replace(batch, slots=batch.slots + added)
         return batch, refill.marked(groups, size)
 
-    def record(self, batch: Batch, groups: Sequence[Group], traces: Sequence[Mapping[str, Any]] = ()) -> None:
+    def record(
+        self, batch: Batch, groups: Sequence[Group], traces: Sequence[Mapping[str, Any]] = (), **spent: int
+    ) -> None:
         """Makes the groups of `batch` durable, one a slot in order, before the update that they cause. `traces` are
-        JSON objects, one a rollout, wanted when `batch.traced`. Raises ValueError when the groups are not those of the
-        batch."""
+        JSON objects, one a rollout, wanted when `batch.traced`; `spent` is what the log says of tokens. Raises
+        ValueError when the groups are not those of the batch."""
+        spans = {"rollout_seconds": round(time.monotonic() - self._turned, 3), "update_seconds": self._updating}
         if self._outstanding is not batch:
             raise ValueError(f"step {batch.step} is not the step that is due")
         if [group.task for group in groups] != [slot.task.id for slot in batch.slots]:
@@ -187,7 +194,8 @@ class TrainingRun:
         self._groups = [group.as_json() for group in groups]
         self.step, self._cursor = batch.step, self._cursor + 1
         self._steps_here += 1
-        self._log_step(batch, groups)
+        self._log_step(batch, groups, **spent, **spans)
+        self._turned = time.monotonic()
 
     def _keep_traces(self, step: int, traces: Sequence[Mapping[str, Any]]) -> None:
         """Writes one step's rollouts, an object a line, then deletes the oldest steps beyond `operation.trace_bytes`.
@@ -208,6 +216,7 @@ class TrainingRun:
         """To be called once every optimizer pass over the recorded batch is done: checkpoints when one is due and
         returns why the run stops here, if it does. `update`: what the passes have shown."""
         update = update or Update()
+        self._updating = round(time.monotonic() - self._turned, 3)
         self._course = self._course.stepped(update.gradient_norm)
         self.log.write_update(update)
         self.log.write_tracker()
@@ -364,15 +373,16 @@ class TrainingRun:
         known = checkpoint.position.curriculum
         return bool(known.get("finished")) and known.get("extensions", 0) == self.run.extensions
 
-    def _log_step(self, batch: Batch, groups: Sequence[Group]) -> None:
+    def _log_step(self, batch: Batch, groups: Sequence[Group], **spent: float | None) -> None:
         now = time.monotonic()
-        if now - self._logged < LOG_SECONDS:
+        if now - self._logged < LOG_SECONDS and self._steps_here > TRIAL:
             return
         self._logged = now
         rewards = [rollout.reward for group in groups for rollout in group.rollouts if rollout.reward is not None]
         informative = sum(group.varied for group in groups)
         mean = round(math.fsum(rewards) / len(rewards), 4) if rewards else None
-        log.info("step", step=batch.step, epoch=batch.epoch, reward=mean, informative=informative, groups=len(groups))
+        about = {"epoch": batch.epoch, "reward": mean, "informative": informative, "groups": len(groups)}
+        log.info("step", step=batch.step, **about, **spent)
 
 
 def _course(checkpoint: Checkpoint) -> Course:

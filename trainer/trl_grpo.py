@@ -217,7 +217,11 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         earned = advantages.reweighted(replace(estimate, rollouts=views), self.hook)
         if self.config.selection.order == "advantage":
             groups = advantages.with_advantages(groups, earned)
-        require_rank0(self.training).record(batch, groups, batches.traces(batch, samples) if batch.traced else ())
+        own = sum(sum(sample.env_mask) for sample in samples)
+        read = sum(len(sample.prompt_ids) + len(sample.env_mask) for sample in samples) - own
+        spent = {"rollouts": len(samples), "processes": self.ranks.count, "read_tokens": read, "generated_tokens": own}
+        kept = batches.traces(batch, samples) if batch.traced else ()
+        require_rank0(self.training).record(batch, groups, kept, **spent)
         return estimate.rows(estimate.rewards), earned
 
     def _groups(self, batch: Batch, samples: Sequence[Sample]) -> list[Group]:

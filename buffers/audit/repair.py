@@ -38,7 +38,7 @@ from rods.buffers.log.record_bytes import (
     parsed,
     record,
 )
-from rods.buffers.log.tail import read_raw
+from rods.buffers.log.tail import read, read_raw
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
 from rods.buffers.run.heartbeat import Heartbeat
@@ -126,6 +126,11 @@ def agree(run: Run, problems: Iterable[Mapping[str, str]]) -> None:
     """Puts on record what a repair that lost records has left, so that `rods verify` shows it apart from then on."""
     with buffer_lock(run.path), closing(LogWriter(run.path / runfolder.LOSSES)) as log:
         log.append(record("loss", where=left["where"], what=left["what"], time=time.time()) for left in problems)
+
+
+def losses(folder: Path) -> list[Record]:
+    """What `agree` has put on record in the run at `folder`."""
+    return list(read(folder / runfolder.LOSSES))
 
 
 def _broken(run: Run) -> list[Repair]:

@@ -108,9 +108,11 @@ def create_run(
     return Run(path, config, manifest, list(tasks), environments)
 
 
-def open_or_create(path: Path, config_file: Path) -> Run:
+def open_or_create(path: Path, config_file: Path | None) -> Run:
     """The run in `path`, created with the tasks that `config_file` names where there is none, joined where another
     process was faster. Raises UserError, and RefusedError where a run of another identity is there."""
+    if config_file is None:
+        return Run.open(path)
     config = read_config(config_file)
     if runfolder.exists(path):
         return Run.open(path, config)

@@ -8,12 +8,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rods.buffers.audit.rederivation import Findings
-from rods.buffers.audit.repair import agree, carry_out, examine
+from rods.buffers.audit.repair import agree, carry_out, examine, losses
 from rods.buffers.audit.verify import verify as check_logs
 from rods.buffers.checkpoints import Checkpoints, truncations
-from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import LOSSES
 from rods.buffers.state import read_state
 from rods.commands import Json
 from rods.console.output import RunFolder, print_checked, print_lines, print_result
@@ -55,7 +53,7 @@ def checked(path: Path, *, replay: bool = False) -> Findings:
                 report.problem(where, "is not the one that the trainer recorded")
             if folder not in recorded:
                 report.notes.append(f"{where}: no record names it, so only its own manifest vouches for it")
-        report.set_apart(read(path / LOSSES))
+        report.set_apart(losses(path))
     return report
 
 
@@ -81,7 +79,7 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
     outlook = _outlook(opened) if done and report is not None and not report.ok else ("", True)
     if report is not None and report.problems and outlook[1] and any(repair.loses for repair in repairs):
         agree(opened, report.problems)
-        report.set_apart(read(run / LOSSES))
+        report.set_apart(losses(run))
     lines = [] if aside is None else [f"done; what was moved aside or replaced lies in {aside}"]
     lines += [
         f"  checkpoint {name}: does not fit what the logs still say → moved to checkpoints/incomplete"

@@ -9,9 +9,10 @@ import asyncio
 import importlib.util
 import os
 import platform
+import random
 import resource
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -19,13 +20,15 @@ from typing import Annotated
 import aiohttp
 import jsonschema_rs
 import orjson
+import tomli_w
 from cyclopts import Parameter
+from cyclopts.types import PositiveInt
 
 import rods
 from rods import logs, model_json
 from rods.answers import obj
 from rods.commands import LIBRARIES, Json, installing
-from rods.config import Config, Endpoint, base_address, read_config
+from rods.config import Config, Endpoint, Operation, base_address, read_config
 from rods.console.output import ConfigFile, print_lines, print_result
 from rods.environments import registry
 from rods.environments.loading import Environments
@@ -41,6 +44,9 @@ ENOUGH_FILES = 4096
 LONGEST = 120.0  # seconds for an answer; a server that has just started takes long over the first one
 ENOUGH_CONTEXT = 16_384  # tokens; below, prompts need compact signatures: BFCL's are 21,000 characters long
 UNREACHED = (aiohttp.ClientError, OSError)
+RATED = 5.0  # for which calls are sent, of each kind; what is not answered after twice as long is not counted
+LONG, ANSWER = "one two three four five six seven eight nine ten " * 100, 256  # a prompt; tokens
+ENDLESS = "Count upwards from here in words, and never stop."
 COUNT = [{"role": "user", "content": "Count from one to ten."}]
 COLOUR = [{"role": "user", "content": "Name a colour and a count."}]  # in a SCHEMA
 SCHEMA = obj({"colour": {"enum": ["red", "green"]}, "count": {"type": "integer", "minimum": 1, "maximum": 9}})
@@ -56,6 +62,12 @@ Writer = Annotated[
         "models. Data, pipeline and the endpoint's settings are those of --config; without it BFCL and the defaults.",
     ),
 ]
+Rated = Annotated[
+    tuple[str, str, PositiveInt] | None,
+    Parameter(
+        negative=(), help="URL, MODEL, CALLS: how many tokens it reads and writes a second with so many in flight."
+    ),
+]
 Seeds = Annotated[int, Parameter(help="How many seeds --synthesis takes.")]
 Keep = Annotated[Path, Parameter(help="Where --synthesis keeps its run folder. The same command goes on after a stop.")]
 
@@ -68,6 +80,7 @@ def doctor(
     synthesis: Writer = None,
     seeds: Seeds = 60,
     keep: Keep = Path("runs"),
+    rate: Rated = None,
     as_json: Json = False,
 ) -> int:
     """Check the installation, the file system of a run folder and, with a configuration, its model servers.
@@ -75,8 +88,13 @@ def doctor(
     Exits 1 when something needs mending. With --synthesis a language model writes variants, which takes a while: exits
     1 when the model is not fit to be asked, or none of its variants was accepted.
     """
+    if rate is not None:
+        endpoint = _endpoint(*rate[:2], "--rate", config)
+        found = asyncio.run(_measured(endpoint, rate[2]))
+        print_result(as_json, found, tomli_w.dumps(found).splitlines())
+        return EXIT_OK
     if synthesis is not None:
-        return _synthesis(*synthesis, seeds, keep, config, as_json)
+        return _synthesis(_endpoint(*synthesis, "--synthesis", config), seeds, keep, config, as_json)
 
     parts = {"installation": installation()}
     if run is not None:
@@ -101,18 +119,57 @@ def doctor(
     return EXIT_OK if sound else EXIT_FAILED
 
 
-def _synthesis(url: str, model: str, seeds: int, keep: Path, file: Path | None, as_json: bool) -> int:
-    """What comes of `seeds` seeds of which `model` at `url` writes."""
-    from rods.family.trials import synthesis  # the daemon
-
-    config = read_config(file) if file is not None else None
+def _endpoint(url: str, model: str, option: str, file: Path | None) -> Endpoint:
+    """`model` at `url` as an endpoint, with the settings of the configuration in `file`."""
     try:
         asked = {"urls": (base_address(url),), "url_file": "", "model": model, "name": ""}
     except ValueError as error:
-        raise UserError(str(error), where="--synthesis", remedy="give URL and MODEL") from None
-    given = config.operation.endpoints if config else ()
+        raise UserError(str(error), where=option, remedy="give URL and MODEL") from None
+    operation = read_config(file).operation if file is not None else Operation()
+    given = (*operation.endpoints, *(operation.rollout_servers if option == "--rate" else ()))
     known = [*(same for same in given if same.model == model), *given][:1]
-    endpoint = known[0].model_copy(update=asked) if known else Endpoint.model_validate(asked)
+    return known[0].model_copy(update=asked) if known else Endpoint.model_validate(asked)
+
+
+async def _measured(endpoint: Endpoint, calls: int) -> dict[str, float]:
+    """What a file of rates says of the server, with so many calls in flight. Raises EndpointError for one that fails,
+    InfrastructureError where none is answered in time."""
+    logs.configure("rods", "error")
+    hurried = {"concurrency": calls, "retry_seconds": 0.0, "patience_seconds": 0.1}
+    async with Client([endpoint.model_copy(update=hurried)]) as client:
+        prompt = await _tokens_per_second(client, LONG, 1, lambda answer: answer.tokens_in)
+        generated = await _tokens_per_second(client, ENDLESS, ANSWER, lambda answer: answer.tokens_out)
+    rates = {"prompt_tokens_per_second": prompt, "generated_tokens_per_second": generated}
+    return {f"{endpoint.model}.{name}": value for name, value in {"gpus": 1, "concurrency": calls, **rates}.items()}
+
+
+async def _tokens_per_second(client: Client, text: str, most: int, count: Callable[[Completion], int]) -> float:
+    """Tokens a second until the last answer. No prompt begins as another does, so that nothing comes from a cache."""
+    began = last = time.monotonic()
+    tokens = 0
+
+    async def call() -> None:
+        nonlocal tokens, last
+        while time.monotonic() - began < RATED:
+            message = {"role": "user", "content": f"{random.getrandbits(64)} {text}"}
+            answer = await client.complete(Request("rate", [message], max_tokens=most, temperature=1.0))
+            tokens, last = tokens + count(answer), time.monotonic()
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(2 * RATED), asyncio.TaskGroup() as calls:
+            for _ in range(client.settings[0].concurrency):
+                calls.create_task(call())
+    if not tokens:
+        what = f"{client.settings[0].model}: no answer within {2 * RATED:g} s"
+        raise InfrastructureError(f"{what} → serve it with room for prompts of 2,000 tokens, or fewer calls in flight")
+    return round(tokens / (last - began), 1)
+
+
+def _synthesis(endpoint: Endpoint, seeds: int, keep: Path, file: Path | None, as_json: bool) -> int:
+    """What comes of `seeds` seeds of which the model at `endpoint` writes."""
+    from rods.family.trials import synthesis  # the daemon
+
+    config = read_config(file) if file is not None else None
     findings = asyncio.run(check_endpoint(endpoint))
     if any(finding.ok is False for finding in findings):
         print_lines(map(str, findings))
@@ -121,7 +178,7 @@ def _synthesis(url: str, model: str, seeds: int, keep: Path, file: Path | None, 
     say(f"kept in {made.path}: the same command goes on after a stop", aside=True)
     asyncio.run(synthesis.synthesise(made, watch=synthesis.telling()))
     figures = synthesis.SynthesisTrial(made).as_json()
-    print_result(as_json, figures, synthesis.yield_table({model: figures, **synthesis.REFERENCES}))
+    print_result(as_json, figures, synthesis.yield_table({endpoint.model: figures, **synthesis.REFERENCES}))
     return EXIT_OK if figures["accepted"] else EXIT_FAILED
 
 

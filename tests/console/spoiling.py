@@ -20,7 +20,7 @@ DEEP = 100_000
 Spoil = Callable[[Path], object]
 EVERY = frozenset(
     {"status", "status --json", "inspect", "cost", "report", "score", "verify", "recover", "fork", "observe", "merge"}
-    | {"new", "dry run", "train", "daemon"}
+    | {"new", "plan", "train", "daemon"}
 )
 TRAINERS = frozenset({"train", "observe"})  # they own the observations
 WRITERS = frozenset({*TRAINERS, "merge", "daemon"})
@@ -156,7 +156,7 @@ SPOILED: dict[str, Way] = {
     "manifest: environments a list": Way(manifest(environments=[1])),
     "manifest: environments of numbers": Way(manifest(environments={"desk": 7})),
     "manifest: environments of escapes": Way(
-        manifest(environments={ESCAPE: ESCAPE}), TRAINERS | {"dry run", "daemon", "score"}
+        manifest(environments={ESCAPE: ESCAPE}), TRAINERS | {"plan", "daemon", "score"}
     ),
     "manifest: no warnings": Way(manifest(warnings=...)),
     "manifest: warnings a number": Way(manifest(warnings=7)),

@@ -20,6 +20,7 @@ from tests.parts import GONE
 # verb: its positional arguments, then its options.
 EXPECTED = {
     "init": (["FOLDER"], []),
+    "plan": (["CONFIG"], ["--nodes", "--gpus", "--accelerate", "--config-json", "--rates", "--json"]),
     "up": (["RUN"], ["--config", "--steps", "--json"]),
     "status": (["RUNS"], ["--follow", "--log", "--level", "--process", "--text", "--json"]),
     "inspect": (["RUN", "TASK"], ["--interface", "--cost", "--episodes", "--step", "--json", "--skills"]),
@@ -35,7 +36,7 @@ EXPECTED = {
     "env feedback list": (["RUN"], ["--json"]),
     "env feedback show": (["RUN", "FAILURE"], ["--json"]),
     "env feedback drop": (["RUN", "FAILURE"], ["--why", "--json"]),
-    "doctor": (["RUN"], ["--config", "--synthesis", "--seeds", "--keep", "--json"]),
+    "doctor": (["RUN"], ["--config", "--synthesis", "--seeds", "--keep", "--rate", "--json"]),
     "data check": (["FILE"], ["--variants", "--against", "--trust", "--json"]),
     "data rehash": (["FILE"], ["--out", "--trust", "--json"]),
     "data draw": (["OUT"], ["--train", "--held-out", "--difficulty", "--random-seed", "--repository", "--json"]),
@@ -103,7 +104,7 @@ def test_no_verb_is_missing_from_the_agreed_list() -> None:
 
 
 HEADINGS = {  # what a person is about to do → the verbs and nouns that help shows there
-    "Start": ["init", "up"],
+    "Start": ["init", "plan", "up"],
     "Look": ["dash", "inspect", "status"],
     "A world of your own": ["data", "env"],
     "A trainer of your own": ["trainer"],

@@ -41,7 +41,7 @@ CHECKS = frozenset({"verify", "recover"})  # which end with 1 where they have fo
 OWN = ("locks", "heartbeat.", "logs", "report", "eval", "recovered", "snapshots")
 # Verbs that see no more of a run than others do: asked where they must refuse, on the run as it was, and where a text
 # could steer a terminal (but for the one that prints a path alone, and takes its time).
-ALIKE = frozenset({"status --json", "inspect", "cost", "report", "score", "new", "dry run"})
+ALIKE = frozenset({"status --json", "inspect", "cost", "report", "score", "new", "plan"})
 VERBS: dict[str, tuple[str, ...]] = {
     "status": ("console", "status", "RUN"),
     "status --json": ("console", "status", "RUN", "--json"),
@@ -55,7 +55,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "observe": ("console", "trainer", "observe", "RUN"),
     "merge": ("console", "trainer", "merge", "RUN", "--epoch", "0"),
     "new": ("console", "trainer", "new", "RUN", "--config", "CONFIG"),
-    "dry run": ("trainer", "RUN", "--dry-run"),
+    "plan": ("console", "plan", "RUN"),
     "train": ("trainer", "RUN"),
     "daemon": ("daemon", "RUN"),
 }

@@ -17,6 +17,7 @@ from rods.buffers.audit.verify import verify
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.config import read_config
+from rods.console.main import run as rods
 from rods.errors import EXIT_OK
 from rods.family.feedback.hints import VERSION
 from rods.trainer.main import run
@@ -55,15 +56,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
     ],
 )
-def test_a_dry_run_accepts_a_curriculum_on_the_papers_tasks(
+def test_a_plan_accepts_a_curriculum_on_the_papers_tasks(
     name: str, stages: list[str], model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
     config = tmp_path / "c.toml"
     config.write_text(re.sub(r'^model = "/shared/models.*"$', f'model = "{model}"', text, count=1, flags=re.M))
-    assert run([str(tmp_path / "run"), "--config", str(config), "--dry-run"]) == EXIT_OK
+    assert rods(["plan", str(config)]) == EXIT_OK
     said = capsys.readouterr().out
-    assert "train base 100, long context 100, miss func 100, miss param 100" in said
+    assert "train: base 100, long context 100, miss func 100, miss param 100" in said
     at = [said.index(stage) for stage in stages]
     assert at == sorted(at)
 

@@ -13,9 +13,9 @@ import tomli_w
 
 from rods.config import identity_diff, parse_config, read_config
 from rods.console.main import application
+from rods.console.main import run as rods
 from rods.errors import EXIT_OK
 from rods.trainer import plan
-from rods.trainer.main import run
 from rods.trainer.plan import launched
 from tests.experiments.test_training import FOLDER as TRAINING
 from tests.experiments.test_training import GPU, KEYS, ROOM
@@ -63,10 +63,10 @@ def test_a_recipe_and_each_row_is_a_configuration_whose_plan_prints_and_whose_me
     values["policy"]["model"], values["data"]["tasks"] = str(model), str(worlds / "tasks.jsonl")
     (tmp_path / "c.toml").write_text(tomli_w.dumps(values), encoding="utf-8")
     monkeypatch.chdir(worlds)
-    options = ["--dry-run", "--accelerate", str(TRAINING / "fsdp2.yaml")]
-    assert run([str(tmp_path / "run"), "--config", str(tmp_path / "c.toml"), *options]) == EXIT_OK
+    options = ["--accelerate", str(TRAINING / "fsdp2.yaml")]
+    assert rods(["plan", str(tmp_path / "c.toml"), *options]) == EXIT_OK
     said = capsys.readouterr().out
-    assert "rollouts a step 512" in said and "progress on base" in said
+    assert "rollouts a step: 512" in said and "progress on base" in said
     start, shape = launched(TRAINING / "fsdp2.yaml"), plan.model_shape(model)
     assert shape is not None
     needed = plan.estimate_memory(asked, shape, start.processes, start.sharding)["in all at most"]

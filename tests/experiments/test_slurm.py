@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,12 +12,16 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import torch
 
+from rods.buffers.audit.verify import verify
 from rods.buffers.run.heartbeat import read_heartbeat
 from rods.config import Endpoint, addresses
 from rods.console.main import run as rods
+from rods.errors import EXIT_OK
 from rods.trainer.engines.served import VllmServers
-from tests.trainer.runs import write_config
+from tests.trainer.runs import BRIEF, live_steps, write_config
+from tests.trainer.test_ranks import policy, ranks_of
 
 SCRIPTS = Path(__file__).parents[2] / "experiments" / "slurm"
 
@@ -78,17 +83,55 @@ def test_a_warned_launcher_s_first_process_is_told_and_the_job_is_requeued(
     slurm: dict[str, str], tmp_path: Path
 ) -> None:
     """The launcher would end its processes; what it says about their end is 1."""
-    launcher = tmp_path / "bin" / "launch"
-    launcher.write_text('#!/bin/sh\ntrap "exit 9" USR1 TERM\nrods-train "$@" &\nwait $! || exit 1\n')
+    launcher = tmp_path / "bin" / "accelerate"
+    started = 'while [ "$1" != rods.trainer ]; do shift; done\nshift'
+    launcher.write_text(f'#!/bin/sh\ntrap "exit 9" USR1 TERM\n{started}\nrods-train "$@" &\nwait $! || exit 1\n')
     launcher.chmod(0o755)
     run = tmp_path / "run"
-    job = start("trainer.sbatch", {**slurm, "LAUNCH": "launch"})
+    job = start("trainer.sbatch", {**slurm, "ACCELERATE": "fsdp2.yaml", "SLURM_GPUS_ON_NODE": "8"})
     until(job, run, "trainer", {"training"})
     job.send_signal(signal.SIGUSR1)
     said, _ = job.communicate(timeout=100)
     assert job.returncode == 1 and "code 1" in said
     assert (tmp_path / "scontrol.txt").read_text() == "requeue 4711\n"
     assert len(list((run / "checkpoints").iterdir())) > 1
+
+
+@pytest.mark.numeric
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_two_nodes_train_as_two_processes_of_one_would(slurm: dict[str, str], tmp_path: Path) -> None:
+    """A launcher of accelerate on each, over the loopback: `srun` starts the command once a node."""
+    program = f'exec "{sys.executable}" -m accelerate.commands.accelerate_cli "$@"'
+    for name, lines in {
+        "accelerate": f'echo "$@" >> "{tmp_path}/launched.txt"\n{program}',
+        "srun": 'while [ "$1" != bash ]; do shift; done\n'
+        'SLURM_NODEID=0 "$@" &\nSLURM_NODEID=1 "$@" &\nwait %2 && wait %1',
+    }.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{lines}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    how = tmp_path / "two.yaml"  # which knows of one machine: how many there are is the job's to say
+    how.write_text(
+        "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: 2\n"
+    )
+    config = write_config(tmp_path / "brief.toml", BRIEF | {"training.steps": 2})
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        meeting = {"HOST": "127.0.0.1", "PORT": str(free.getsockname()[1])}
+    job = {"SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "1", "ACCELERATE": str(how), "OMP_NUM_THREADS": "1"}
+    process = start("trainer.sbatch", {**slurm, **job, **meeting, "CONFIG": str(config)})
+    said, _ = process.communicate(timeout=800)
+    assert process.returncode == 0, said[-3000:]
+    launched = (tmp_path / "launched.txt").read_text().splitlines()
+    assert sorted(line.partition("--machine_rank ")[2][0] for line in launched) == ["0", "1"]
+    assert all("--num_machines 2" in line and "--num_processes 2" in line for line in launched)
+    both, one = tmp_path / "run", tmp_path / "one"
+    codes, said = ranks_of(one, config)
+    assert codes == {EXIT_OK}, said[-3000:]
+    assert live_steps(both) == live_steps(one) and len(live_steps(one)) == 2
+    start_weights, first, second = policy(one, 0), policy(one, 2), policy(both, 2)
+    assert any(not torch.equal(start_weights[name], first[name]) for name in first)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert verify(both).ok
 
 
 @pytest.mark.slow

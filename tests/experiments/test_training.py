@@ -12,12 +12,12 @@ import pytest
 import tomli_w
 
 from rods.config import identity_diff, parse_config, read_config
+from rods.console.main import run as rods
 from rods.errors import EXIT_OK, UserError
 from rods.family.seal import weights
 from rods.family.seal.settings import CUES
 from rods.trainer import plan
 from rods.trainer.advantages import load_hook
-from rods.trainer.main import run
 from rods.trainer.plan import launched
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "training"
@@ -92,7 +92,7 @@ def model_folder(tmp_path: Path, model: str) -> Path:
 
 
 @pytest.mark.parametrize("file", [needing(file.stem, file) for file in GRPO], ids=lambda file: file.stem)
-def test_a_dry_run_accepts_a_recipe_and_prints_its_plan(
+def test_a_recipe_is_accepted_and_its_plan_printed(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = read_config(file)
@@ -102,11 +102,11 @@ def test_a_dry_run_accepts_a_recipe_and_prints_its_plan(
     written.write_text(re.sub(r'^model = "[/~].*?"', f'model = "{folder}"', text, count=1, flags=re.M))
     how, _ = LAUNCHES.get(file.stem, ("", 0.0))
     options = ["--accelerate", str(FOLDER / f"{how}.yaml")] if how else []
-    assert run([str(tmp_path / "run"), "--config", str(written), "--dry-run", *options]) == EXIT_OK
+    assert rods(["plan", str(written), *options]) == EXIT_OK
     said = capsys.readouterr().out
-    assert all(word in said for word in ("steps in the first epoch", "rollouts a step", "tokens a step", "disk gb"))
+    assert all(word in said for word in ("steps in the first epoch", "rollouts a step", "tokens a step", "disk: "))
     assert "processes: 8" in said if how else "processes: 1" in said
-    assert re.search(r"memory gb a process: weights .*, in all at most \d", said)
+    assert re.search(r"memory: weights: \d.* GB \(.*\n(.*\n)*memory: in all at most: \d", said)
     assert str(folder) in said and not (tmp_path / "run").exists()
     for server in config.operation.rollout_servers:
         assert server.urls[0] in said
@@ -143,7 +143,7 @@ def test_a_row_of_the_readme_is_a_configuration_whose_plan_prints_and_whose_memo
     (tmp_path / "c.toml").write_text(tomli_w.dumps(values), encoding="utf-8")
     how, taken = LAUNCHES[name.removesuffix("-static")]
     options = ["--accelerate", str(FOLDER / f"{how}.yaml")] if how else []
-    assert run([str(tmp_path / "run"), "--config", str(tmp_path / "c.toml"), "--dry-run", *options]) == EXIT_OK
+    assert rods(["plan", str(tmp_path / "c.toml"), *options]) == EXIT_OK
     assert "steps in the first epoch" in capsys.readouterr().out
     start, model = launched(FOLDER / f"{how}.yaml") if how else None, plan.model_shape(folder)
     assert model is not None

@@ -19,6 +19,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import usage
 from rods.buffers.state import RunState
 from rods.config import identity_diff, parse_config, read_config
+from rods.console.main import run as rods
 from rods.errors import EXIT_OK
 from rods.family.simulation.settings import DRAWN
 from rods.trainer import plan
@@ -63,11 +64,11 @@ def test_the_recipe_and_each_ablation_is_a_configuration_whose_plan_prints_and_w
     (folder / "config.json").write_bytes(orjson.dumps(dict(zip(KEYS, SIZES[folder.name], strict=True))))
     values["policy"]["model"] = str(folder)
     (tmp_path / "c.toml").write_text(tomli_w.dumps(values), encoding="utf-8")
-    options = ["--dry-run", "--accelerate", str(TRAINING / "fsdp2.yaml")]
-    assert run([str(tmp_path / "run"), "--config", str(tmp_path / "c.toml"), *options]) == EXIT_OK
+    options = ["--accelerate", str(TRAINING / "fsdp2.yaml")]
+    assert rods(["plan", str(tmp_path / "c.toml"), *options]) == EXIT_OK
     said = capsys.readouterr().out
     drawn = asked.training.batch_tasks - asked.pool_slots
-    assert f"drawn tasks a step {drawn}" in said and drawn == (8 if "drawn" in keys else 16)
+    assert f"drawn tasks a step: {drawn} " in said and drawn == (8 if "drawn" in keys else 16)
     start, model = launched(TRAINING / "fsdp2.yaml"), plan.model_shape(folder)
     assert model is not None
     needed = plan.estimate_memory(asked, model, start.processes, start.sharding)["in all at most"]

@@ -1,39 +1,152 @@
-"""The plan of a run: what would be done, in numbers, without doing it."""
+"""The plan of a run: what would be done, in numbers, without doing it, each number with where it comes from."""
 
+import json
+import math
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tomli_w
 
 from rods.config import parse_config
-from rods.errors import EXIT_OK, EXIT_USER
-from rods.trainer.main import run
+from rods.console.main import run
+from rods.errors import EXIT_OK, EXIT_REQUEUE, EXIT_USER
+from rods.trainer.main import run as train_main
 from rods.trainer.nano import model as network
 from rods.trainer.plan import Launch, plan
 from rods.worlds.sources import load_tasks
 from tests.trainer.nano_parts import chat
-from tests.trainer.runs import write_config
+from tests.trainer.runs import BRIEF, train, write_config
+
+# Two processes and a server that roll out for 128 tasks of 4 rollouts in 100 steps, a model that writes.
+LARGE: dict[str, Any] = {
+    "policy.kind": "transformers",
+    "policy.model": "model",
+    "training.steps": 100,
+    "training.batch_tasks": 8,
+    "rollouts.max_context_tokens": 1000,
+    "selection.seeds_per_step": 2,
+    "pipeline.author": "llm",
+    "operation.rollout_servers": [{"model": "policy", "urls": ["http://a:1/v1", "http://b:1/v1"]}],
+    "operation.endpoints": [{"model": "writer", "urls": ["http://c:1/v1"]}],
+}
+RATES: dict[str, float] = {
+    "rollout.read_tokens": 600,
+    "rollout.generated_tokens": 200.0,
+    "update.tokens_per_second": 320.0,
+    "variant.read_tokens": 9000,
+    "variant.generated_tokens": 1000,
+    "policy.prompt_tokens_per_second": 1200,
+    "policy.generated_tokens_per_second": 100.0,
+    "policy.gpus": 2,
+    "writer.prompt_tokens_per_second": 100,
+    "writer.generated_tokens_per_second": 10,
+    "writer.gpus": 4,
+}
 
 
-def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    network.fresh(chat().tokenizer, 1).config.save_pretrained(tmp_path / "model")
+    return write_config(tmp_path / "c.toml", LARGE)
+
+
+def figures(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, dict[str, Any]]:
+    assert run(["plan", *map(str, arguments), "--json"]) == EXIT_OK
+    return {figure["name"]: figure for figure in json.loads(capsys.readouterr().out)["figures"]}
+
+
+def test_a_plan_prints_numbers_with_their_sources_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = write_config(tmp_path / "c.toml", {"training.steps": 40, "training.batch_tasks": 8})
     before = sorted(tmp_path.rglob("*"))
-    assert run([str(tmp_path / "run"), "--config", str(config), "--dry-run"]) == EXIT_OK
+    assert run(["plan", str(config)]) == EXIT_OK
     said = capsys.readouterr().out
-    assert "rollouts a step 32, rollouts 1,280" in said and "steps in the first epoch 3" in said
+    assert "rollouts a step: 32 (training.batch_tasks 8 × rollouts.rollouts_per_task 4)" in said
+    assert "rollouts: 1,280 (training.steps × " in said and "steps in the first epoch: 3 (24 tasks ÷ " in said
     assert "nothing was started" in said
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_dry_run_refuses_what_the_start_would_refuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hours_and_servers_come_from_measured_rates(
+    large: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rates = tmp_path / "rates.toml"
+    rates.write_text(tomli_w.dumps(RATES))
+    found = figures(capsys, large, "--nodes", 2, "--gpus", 2, "--rates", rates)
+    value = {name: figure["value"] for name, figure in found.items()}
+    assert value["tokens of the policy"] == 100 * 32 * 800
+    assert value["seconds of rollouts a step"] == 32 * (600 / 1200 + 200 / 100) / 2
+    assert value["seconds of an update"] == 32 * 800 / 320 / 4
+    assert value["hours"] == pytest.approx(hours := 100 * (40 + 20) / 3600, rel=1e-3)
+    assert value["rollout servers that keep up"] == 4  # 80 s of one, 20 s of an update
+    assert value["variants at most"] == round(100 * 0.2 * 8) == 160  # of 200 picks as many as may be injected
+    assert value["tokens of writers"] == 160 * 10_000
+    assert value["writing servers that keep up, writer"] == math.ceil(160 * (90 + 100) / 3600 / hours) == 6
+    assert value["GPU-hours"] == pytest.approx(hours * (4 + 2 * 2 + 1 * 4), rel=1e-3)
+    sources = {name: figure["source"] for name, figure in found.items()}
+    for name in ("tokens a rollout", "seconds of rollouts a step", "seconds of an update", "tokens a variant"):
+        assert str(rates) in sources[name], name
+    assert all(sources.values())
+    host = found["host memory of a node"]
+    assert host["value"] == pytest.approx(max(2 * 4, 12) * value["parameters"] / 1e9, rel=1e-3) and host[
+        "source"
+    ].startswith("2 proc")
+
+
+def test_without_rates_hours_are_not_known_and_what_measures_them_is_named(
+    large: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = figures(capsys, large)
+    for name in ("hours", "GPU-hours", "seconds of an update", "rollout servers that keep up"):
+        assert found[name]["value"] is None
+    assert "`rods doctor --rate http://a:1/v1 policy 64 > FILE`" in found["seconds of rollouts a step"]["source"]
+    assert "doctor --rate http://c:1/v1 writer" in found["writing servers that keep up, writer"]["source"]
+    for name, value in {"tokens a rollout": 1000, "tokens a variant": 13_254}.items():
+        assert found[name]["value"] == value and re.match("assumed: .*--rates RUN", found[name]["source"])
+    assert run(["plan", str(large)]) == EXIT_OK
+    assert "\nhours: not known (needs both of these times)\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ['"update.tokens_per_second" = 0', "[update]\ntokens_per_second = 1", 'rollout = "fast"', "a = [", "x = inf"],
+)
+def test_what_holds_no_rates_is_refused(
+    wrong: str, large: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rates.toml").write_text(wrong)
+    assert run(["plan", str(large), "--rates", str(tmp_path / "rates.toml")]) == EXIT_USER
+    assert "rates.toml" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_run_that_has_steps_says_how_fast_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changes = BRIEF | {"training.steps": 4000, "operation.step_limit": 4}
+    path, config = tmp_path / "run", write_config(tmp_path / "c.toml", changes)
+    assert train(path, config).returncode == EXIT_REQUEUE
+    said = figures(capsys, path)
+    other = figures(capsys, config, "--rates", path)
+    for found in (said, other):
+        assert 0 < found["hours"]["value"] < 4
+        assert f"{path}" in found["tokens a rollout"]["source"]
+        assert found["tokens a rollout"]["value"] < 640
+    bare = figures(capsys, config)
+    assert bare["hours"]["value"] is None and bare["tokens a rollout"]["value"] == 640
+
+
+def test_a_plan_refuses_what_the_start_would_refuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = write_config(tmp_path / "c.toml", {"training.batch_tasks": 500})
-    assert run([str(tmp_path / "run"), "--config", str(config), "--dry-run"]) == EXIT_USER
+    assert run(["plan", str(config)]) == EXIT_USER
     assert "a batch needs 500" in capsys.readouterr().err
     config = write_config(tmp_path / "c.toml", {"policy.kind": "transformers", "policy.model": "nowhere"})
-    assert run([str(tmp_path / "run"), "--config", str(config), "--dry-run"]) == EXIT_USER
+    assert run(["plan", str(config)]) == EXIT_USER
     assert "there is no model" in capsys.readouterr().err
 
 
-def test_a_dry_run_needs_no_weights_and_without_a_model_says_what_needs_none(
+def test_a_plan_needs_no_weights_and_without_a_model_says_what_needs_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`config.json` alone, in the policy's folder or anywhere, gives parameters and memory."""
@@ -41,26 +154,26 @@ def test_a_dry_run_needs_no_weights_and_without_a_model_says_what_needs_none(
     network.fresh(chat().tokenizer, 1).config.save_pretrained(folder)
     apart.write_bytes((folder / "config.json").read_bytes())
     config = write_config(tmp_path / "c.toml", {"policy.kind": "transformers", "policy.model": "model"})
-    command = [str(tmp_path / "run"), "--config", str(config), "--dry-run"]
+    command = ["plan", str(config)]
     assert run(command) == EXIT_OK
     whole = capsys.readouterr().out
-    assert ", parameters " in whole and "memory gb a process: weights" in whole
+    assert "\nparameters: " in whole and "memory: weights: " in whole
     (folder / "config.json").unlink()
     assert run([*command, "--config-json", str(apart)]) == EXIT_OK
     assert capsys.readouterr().out == whole
     assert run(command) == EXIT_USER
     said = capsys.readouterr()
-    assert "rollouts a step" in said.out and "memory gb" not in said.out
+    assert "rollouts a step" in said.out and "memory" not in said.out
     assert "there is no model → policy.model must be" in said.err
-    for wrong in ([*command, "--config-json", str(tmp_path / "none")], [*command[:-1], "--config-json", str(apart)]):
-        assert run(wrong) == EXIT_USER
-        assert "--dry-run" in capsys.readouterr().err
+    assert run([*command, "--config-json", str(tmp_path / "none")]) == EXIT_USER
+    assert f"{tmp_path / 'none'}: there is no model" in capsys.readouterr().err
 
 
 def test_a_name_on_a_hub_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = write_config(tmp_path / "c.toml", {"policy.kind": "transformers", "policy.model": "Qwen/Qwen3-4B"})
-    for more in (["--dry-run"], []):
-        assert run([str(tmp_path / "run"), "--config", str(config), *more]) == EXIT_USER
+    for start in (run, train_main):
+        arguments = ["plan", str(config)] if start is run else [str(tmp_path / "run"), "--config", str(config)]
+        assert start(arguments) == EXIT_USER
         said = capsys.readouterr().err
         assert f"{tmp_path / 'Qwen' / 'Qwen3-4B'}: there is no model → " in said and "not a name on a hub" in said
 
@@ -76,10 +189,14 @@ def test_memory_is_counted_from_the_model_itself(tmp_path: Path) -> None:
     }
     config = parse_config(values, where="test")
     tasks = load_tasks(config.data, tmp_path)
-    alone, shared = (plan(tmp_path / "run", config, tasks, [], Launch(processes)) for processes in (1, 2))
+
+    def of(config: Any, processes: int = 1) -> dict[str, Any]:
+        return {figure.name: figure.value for figure in plan(config, tasks, Launch(processes), None, {})[1]}
+
+    alone, shared = of(config), of(config, 2)
     stored = {id(parameter): parameter.numel() for parameter in made.parameters()}
-    assert alone["policy"]["parameters"] == sum(stored.values())
-    assert shared["memory_gb_a_process"]["in all at most"] < alone["memory_gb_a_process"]["in all at most"]
+    assert alone["parameters"] == sum(stored.values())
+    assert shared["memory: in all at most"] < alone["memory: in all at most"]
     with_reference = config.model_copy(update={"training": config.training.model_copy(update={"kl": 0.1})})
-    more = plan(tmp_path / "run", with_reference, tasks, [], Launch())["memory_gb_a_process"]
-    assert more["reference policy"] == more["weights"]
+    more = of(with_reference)
+    assert more["memory: reference policy"] == more["memory: weights"]

@@ -223,8 +223,8 @@ def test_a_checkpoint_is_due_by_time_but_no_dearer_than_a_share_of_it(
 def test_a_missed_lockstep_deadline_is_told_and_an_error_after_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(training_run, "PATIENCE", 0.3)
-    made = make(tmp_path, sync="lockstep", operation={"deadline_seconds": 1.0})
+    monkeypatch.setattr(training_run, "PATIENCE", 0.05)
+    made = make(tmp_path, sync="lockstep", operation={"deadline_seconds": 2.0})
     with TrainingRun(made) as run:
         policy = SimulatedPolicy(run.config)
         run.begin(policy)
@@ -232,7 +232,7 @@ def test_a_missed_lockstep_deadline_is_told_and_an_error_after_a_checkpoint(
         with pytest.raises(DeadlineError):
             run.next_batch()
     said = [line for line in "".join(capfd.readouterr()).splitlines() if "waiting for the daemon" in line]
-    assert len(said) == 1 and f"rods-daemon {made.path}" in said[0] and "1.0" in said[0]
+    assert len(said) == 1 and f"rods-daemon {made.path}" in said[0] and "2.0" in said[0]
     with TrainingRun(made) as run:
         assert run.resumed is not None and run.resumed.position.step == 3
 

@@ -112,9 +112,9 @@ def test_observations_are_durable_before_the_update_that_they_describe(home: Pat
     def now() -> torch.Tensor:
         return next(iter(trainers[0].engine.model.model.layers.parameters())).detach().clone()
 
-    def record(self, *given):
+    def record(self, *given, **spent):
         weights.append(now())
-        recorded(self, *given)
+        recorded(self, *given, **spent)
         assert len(live_steps(run.path)) == self.step
 
     def after_update(self, *given):

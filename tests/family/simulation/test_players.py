@@ -27,7 +27,6 @@ from rods.family.simulation.players import simulation_of
 from rods.tasks import task_lines
 from rods.trainer import batches
 from rods.trainer.batches import jobs
-from rods.trainer.main import run as rods_train
 from rods.trainer.simulated import SimulatedPolicy
 from rods.trainer.training_run import TrainingRun
 from tests.family.simulation.conversations import DONE, drawn, witness
@@ -147,9 +146,9 @@ def test_a_plan_says_who_plays_and_refuses_what_nobody_judges(
     rules = "[training]\nbatch_tasks = 1\n[data]\ntasks = 'tasks.jsonl'\n"
     config = tmp_path / "c.toml"
     config.write_text(rules)
-    assert rods_train([str(tmp_path / "run"), "--config", str(config), "--dry-run"]) == 2
+    assert rods(["plan", str(config)]) == 2
     assert "its criterion 'It is polite.' is none of intent" in capsys.readouterr().err
     player = "[simulation]\nverifier = 'model'\n[[operation.players]]\nmodel = 'm'\nurls = ['http://localhost:1/v1']\n"
     config.write_text(rules + player)
-    assert rods_train([str(tmp_path / "run"), "--config", str(config), "--dry-run"]) == 0
+    assert rods(["plan", str(config)]) == 0
     assert "played by: verifier by m at http://localhost:1/v1" in capsys.readouterr().out

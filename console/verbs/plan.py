@@ -1,0 +1,101 @@
+"""`rods plan`: what a run would do, need and cost, before it does anything."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.types import PositiveInt
+
+from rods.buffers.run.creation import check
+from rods.buffers.run.run import Run
+from rods.buffers.usage import costs
+from rods.commands import Json
+from rods.config import read_config
+from rods.console.events import Events
+from rods.console.output import print_result
+from rods.environments.loading import Environments
+from rods.errors import UserError
+from rods.files import read_toml
+from rods.players import Players
+from rods.trainer.plan import Launch, Rates, launched, no_model
+from rods.trainer.plan import plan as planned
+from rods.worlds.sources import beside, load_tasks
+
+# What a trainer of weights logs of a step, beside its rewards; tokens are those of all rollouts together.
+STEP = ("rollouts", "read_tokens", "generated_tokens", "processes", "rollout_seconds", "update_seconds")
+
+
+def plan(
+    config: Annotated[Path, Parameter(help="A configuration, or a run folder.")],
+    /,
+    *,
+    nodes: Annotated[PositiveInt | None, Parameter(help="Machines that train.")] = None,
+    gpus: Annotated[PositiveInt | None, Parameter(help="Processes on each of them, each with a GPU.")] = None,
+    accelerate: Annotated[Path | None, Parameter(help="The configuration for `accelerate launch`.")] = None,
+    config_json: Annotated[Path | None, Parameter(help="That of a model that is not here yet.")] = None,
+    rates: Annotated[
+        list[Path] | None, Parameter(negative="", help="What `rods doctor --rate` wrote, or a run that has steps.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check all that a start would check, and print what the run would do: rollouts, tokens, memory, disk, hours,
+    servers; each number with where it comes from. Starts and writes nothing."""
+    if config.is_dir():
+        run = Run.open(config)
+        run.check_environments()
+        settings, tasks, worlds, warnings = run.config, run.tasks, run.environments, run.manifest["warnings"]
+    else:
+        settings = read_config(config)
+        tasks = load_tasks(settings.data, config.parent, train_needed=settings.pool_slots > 0)
+        worlds = Environments(settings.operation.sandbox, beside(settings.data, config.parent))
+        warnings = check(settings, tasks, worlds)
+    if settings.policy.kind != "simulated":
+        players = Players(worlds, settings)
+        for task in tasks:
+            players.scored(task, settings)  # refuses what nobody here plays or judges
+    launch = launched(accelerate) if accelerate else Launch()
+    each, machines = gpus or launch.processes // launch.nodes or 1, nodes or launch.nodes
+    launch = replace(launch, nodes=machines, processes=machines * each)
+    sources = [*((config,) if config.is_dir() else ()), *(rates or ())]
+    facts, figures = planned(settings, tasks, launch, config_json, known_rates(sources))
+    print_result(
+        as_json,
+        {"facts": facts, "figures": [figure._asdict() for figure in figures], "warnings": warnings},
+        (f"{name}: {value}" for name, value in facts.items() if value),
+        map(str, figures),
+        (f"warning: {warning}" for warning in warnings),
+        "nothing was started, nothing was written",
+    )
+    if settings.policy.kind == "transformers" and all(figure.name != "parameters" for figure in figures):
+        raise no_model(config_json or Path(settings.policy.model))
+
+
+def known_rates(sources: Sequence[Path]) -> Rates:
+    """What files of rates and records of runs say; where several do, the last. Raises UserError for what is neither."""
+    known: dict[str, tuple[float, str]] = {}
+    for source in sources:
+        for name, value in (_measured(source) if source.is_dir() else read_toml(source)).items():
+            if not isinstance(value, int | float) or not 1e-6 < value < 1e12:
+                what = f"{name} is {value!r}; no rate is"
+                raise UserError(what, where=str(source), remedy="`rods doctor --rate` prints some (docs/plan.md)")
+            known[name] = (value, str(source))
+    return known
+
+
+def _measured(folder: Path) -> dict[str, float]:
+    """The means of the latest steps of a run, if its policy has weights, and of its variants."""
+    config, spent, found = Run.open(folder).config, costs(folder).as_json(), dict[str, float]()
+    said = [[event.get(name) for name in STEP] for event in Events(folder).poll() if event.get("event") == "step"]
+    steps = [step for step in said if all(isinstance(value, int | float) and value > 0 for value in step)]
+    if steps:
+        rollouts, read, generated, processes, rolling, update = map(sum, zip(*steps, strict=True))
+        servers, count = config.operation.rollout_servers, processes / len(steps)
+        units = len(servers[0].urls) or 1 if servers else count
+        found |= {"rollout.read_tokens": read / rollouts, "rollout.generated_tokens": generated / rollouts}
+        found[f"{'served' if servers else 'own'}.generated_tokens_per_second"] = generated / rolling / units
+        found["update.tokens_per_second"] = (read + generated) * config.training.passes / update / count
+    for kind, name in (("read", "tokens_in"), ("generated", "tokens_out")) if spent["accepted"] else ():
+        found[f"variant.{kind}_tokens"] = sum(stage["per_accepted"][name] for stage in spent["stages"].values())
+    return found
