@@ -217,8 +217,14 @@ class RunState(Observations):
 
     def zones(self) -> dict[str, int]:
         """Active tasks by the zone of their latest group; tasks without one are in none."""
-        counts: Counter[str | None] = Counter(map(self.tracker.zone, self.active))
-        return {zone: counts[zone] for zone in ZONES}
+        return {zone: sum(counts[zone] for counts in self.zones_by_type().values()) for zone in ZONES}
+
+    def zones_by_type(self) -> dict[str, Counter[str | None]]:
+        """The same for the tasks of each type; under None those without a group."""
+        counts: dict[str, Counter[str | None]] = {}
+        for task, member in self.active.items():
+            counts.setdefault(member.type, Counter())[self.tracker.zone(task)] += 1
+        return counts
 
     def gauges(self) -> dict[str, float]:
         """For dashboards, in tasks: `zone/<zone>`, `pool/originals`, `pool/generated`, `pool/retired`,

@@ -24,7 +24,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
 from rods.buffers.state import ClosedStep, RunState
 from rods.config import Config
-from rods.extension import extensions
+from rods.extension import aims_of, extensions
 from rods.observations import Dynamics, Update, dynamics, label_counts, shares
 from rods.rules.curriculum import stage_rules
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
@@ -219,6 +219,7 @@ class Progress:
         self.last_updates: dict[int, Update] = {}  # by step
         self.totals = DaemonTotals()
         self.zones: dict[str, int] = {}
+        self.by_type: dict[str, Counter[str | None]] = {}
         self._clock: deque[tuple[float, int]] = deque(maxlen=40)
 
     @property
@@ -246,7 +247,7 @@ class Progress:
                 self.recent.append((known_mean(means), label_counts(step.records), dynamics(step.records)))
         self._take_update()
         if latest or state.merged or state.rewound:
-            self.zones = state.zones()
+            self.zones, self.by_type = state.zones(), state.zones_by_type()
         if latest:
             self._clock.append((time.monotonic(), self.step))
         if daemon:
@@ -279,6 +280,15 @@ class Progress:
                 f"no active task is at the boundary (mean reward {zones.boundary_low} to {zones.boundary_high}), so "
                 "there is nothing to pick: give tasks that the policy sometimes solves, or widen [zones]"
             )
+        config = self.run.config
+        bound = config.selection.order != "random" and aims_of(config) is None  # seeds lie at the boundary alone
+        for type, counts in self.by_type.items() if bound and self.zones.get("boundary") else ():
+            seen = {zone: counts[zone] for zone in self.zones if counts[zone]}
+            if seen and "boundary" not in seen:
+                notes.append(
+                    f"no {type} task is at the boundary ({_counts(seen)}), so variants of this type cannot come: a "
+                    "variant keeps its seed's type"
+                )
         return notes
 
     def barren(self) -> str:

@@ -56,6 +56,7 @@ Gate = Literal[
     "leaks",
     "grounding",
     "requests",
+    "referents",
     "missing",
     "profile",
     "duplicates",
@@ -64,7 +65,7 @@ Gate = Literal[
 ]
 # Gates whose objections lie in the words of a turn, so that other words may mend them; the others blame calls or
 # neighbours.
-OF_WORDS: frozenset[str] = frozenset({"leaks", "grounding", "requests"})
+OF_WORDS: frozenset[str] = frozenset({"leaks", "grounding", "requests", "referents"})
 # A fault of a finished variant lies in the words of a turn, or in the calls (004 Appendix G).
 Verdict = Literal["query_fixable", "gt_unfixable"]
 ERROR_OF_VERDICT: Mapping[Verdict, ErrorType] = {

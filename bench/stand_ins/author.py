@@ -41,6 +41,7 @@ CHOICE = re.compile(r"^(\d+)\. \S+ of \S+: (.*)$", re.MULTILINE)
 TURN = re.compile(r"^Turn (\d+):\n?", re.MULTILINE)
 MUST_SAY = re.compile(r"^must say: (.*)$", re.MULTILINE)
 NEVER_SAY = re.compile(r"^never say: (.*)$", re.MULTILINE)
+REFER_TO = re.compile(r"^refer to: (.*)$", re.MULTILINE)
 SENTENCES = re.compile(r"(?<=[.!?]) (?=Please |What matters here )")
 LISTING = "What matters here is "
 NAMED = re.compile(r"[A-Z][^\W\d_]+|[^\W\d_]+(?:['’]?[^\W\d_]* [^\W\d_]+)+")  # a name, or several words
@@ -140,10 +141,11 @@ def _request(asked: Asked, part: str) -> str:
     """One turn's text: a sentence for each recipe that the calls in `part` make up, or for each call, and whatever
     of the values under "must say" is still unsaid."""
     calls: list[Shown] = [json.loads(line) for line in part.splitlines() if line.startswith('{"call"')]
-    must, never = MUST_SAY.search(part), NEVER_SAY.search(part)
+    must, never, refer = MUST_SAY.search(part), NEVER_SAY.search(part), REFER_TO.search(part)
+    pointed = json.loads(f"[{refer[1]}]") if refer is not None else []
     values = json.loads(f"[{must[1]}]") if must is not None and not must[1].startswith("(") else []
     hidden = json.loads(f"[{never[1]}]") if never is not None else []
-    does, sentences = dict(SIGNATURE.findall(asked.question)), []
+    does, sentences = dict(SIGNATURE.findall(asked.question)), list[str]()
     called = {call["call"] for call in calls}
     catalogue = next((catalogue for tools, catalogue in asked.lent.catalogues if called <= tools), None)
     while calls:
@@ -156,8 +158,13 @@ def _request(asked: Asked, part: str) -> str:
             given = {str(value) for value in own[0]["arguments"].values()}
             said = " and ".join(_words(value) for value in values if str(value) in given)
             clause = _imperative(does.get(own[0]["call"], "")) + (f", with {said}" if said else "")
+            taken = [name for name, value in own[0]["arguments"].items() if sentences and value in hidden]
+            for name in taken:
+                clause = _pointing(clause, f"that {name.removesuffix('_id')}")
         sentences.append(f"Please {clause[0].lower()}{clause[1:]}.")
     text = " ".join(sentences)
+    for words in pointed:
+        text = _pointing(text, words)
     unsaid = [_words(value) for value in values if not Text.of(text).contains_exact(value)]
     return text if not unsaid else f"{text} {LISTING}{'; and '.join(unsaid)}."
 
@@ -274,6 +281,13 @@ def _imperative(summary: str) -> str:
             verb = verb.removesuffix(ending) + instead
             break
     return f"{verb} {rest}".strip() or "see to the next thing"
+
+
+def _pointing(text: str, words: str) -> str:
+    """`text` with `words`, such as "that flight", in place of "a flight", or behind it."""
+    noun = words.split(" with ")[0].split(" ", 1)[1]
+    text, count = re.subn(rf"\b(?:an?|the|another|that) {noun}\b", lambda _: words, text, count=1)
+    return text if count else f"{text.rstrip('.')}, I mean {words}{'.' if text.endswith('.') else ''}"
 
 
 def _words(value: Any) -> str:

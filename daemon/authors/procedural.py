@@ -84,7 +84,9 @@ class ProceduralAuthor:
 
     async def rewrite(self, given: Assignment[Task], draft: Draft) -> Texts:
         narrative, rng = bool(draft.plan.narrative), given.rng("rewrite")
-        return await self._compute(lambda: wording.rewrite(self.catalogue, draft, narrative=narrative, rng=rng))
+        return await self._compute(
+            lambda: wording.rewrite(self.catalogue, draft, narrative=narrative, served=True, rng=rng)
+        )
 
     async def reword(self, given: Assignment[Task], draft: Draft, texts: Texts, defect: Defect) -> Texts:
         """The turn at fault in plain words: worded for itself, without story or back reference."""

@@ -118,6 +118,7 @@ class Recipe:
     unless: tuple[str, ...] = ()
     makes: tuple[str, ...] = ()
     short: bool = False
+    purpose: tuple[str, ...] = ()  # what a user wants by it, without values ("lend a book")
 
     @cached_property
     def tools(self) -> tuple[str, ...]:
@@ -237,6 +238,8 @@ class PhraseBook:
     vague: Mapping[str, tuple[str, ...]]  #: by family of domains: blurred forms of a value; with `supply` or not at all
     supply: Mapping[str, tuple[str, ...]]  #: by family: sentences with `{value}` that supply the value afterwards
     again: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  #: by family: words for a value said earlier
+    openings: tuple[str, ...] = ()  #: whole sentences with `{intent}`, what the user wants to get done
+    resumes: tuple[str, ...] = ()  #: sentences that lead into what an opening named last
     longest: int = 40  #: words a turn at most; longer wordings drop their lead
 
 

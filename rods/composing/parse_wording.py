@@ -72,7 +72,10 @@ class _Reader:
 
     def __init__(self, catalogue: Catalogue, environment: Environment, task: Task, results: Results) -> None:
         self.catalogue, self.environment, self.task, self.all_results = catalogue, environment, task, results
-        self.narrative: Mapping[str, str] = task.provenance.get("plan", {}).get("narrative", {})
+        plan = task.provenance.get("plan", {})
+        self.narrative: Mapping[str, str] = plan.get("narrative", {})
+        planned = (catalogue.recipes.get(name) for turn in plan.get("turns", ()) for name in turn["recipes"])
+        self.wanted = [text for recipe in planned if recipe for text in recipe.purpose]
         self.things: dict[str, Thing] = {}
         self.last: dict[str, Any] = {}
         self.sure = True
@@ -162,7 +165,7 @@ class _Reader:
         kept = list(self.text)
         for begin, end in spans:
             kept[begin:end] = " " * (end - begin)
-        story = (WORD.findall(plain(str(value))) for value in self.narrative.values())
+        story = (WORD.findall(plain(str(value))) for value in (*self.narrative.values(), *self.wanted))
         known = _common_words(self.catalogue).union(*story)
         return tuple(word for word in dict.fromkeys(WORD.findall("".join(kept))) if word not in known)
 
@@ -201,7 +204,12 @@ def _by_first_tool(catalogue: Catalogue) -> Mapping[str, tuple[Recipe, ...]]:
 def _common_words(catalogue: Catalogue) -> frozenset[str]:
     """The words of frames, links and stories: they ask for nothing."""
     book = catalogue.book
-    texts = [*book.links, *(frame for frames in book.frames.values() for frame in frames)]
+    texts = [
+        *book.links,
+        *book.openings,
+        *book.resumes,
+        *(frame for frames in book.frames.values() for frame in frames),
+    ]
     texts += [text for story in book.stories for part in (story.opening, story.later, story.closing) for text in part]
     return frozenset(word for text in texts for word in WORD.findall(re.sub(r"\{[^}]*\}", " ", plain(text))))
 

@@ -27,7 +27,7 @@ LONGEST = 40  # words of a turn, where no file says otherwise
 _ALTERNATIVES = re.compile(r"\(([^()]*\|[^()]*)\)")
 _SHARED = re.compile(r"@(\w+)")
 _MEMBER = re.compile(r"<(\w+)>")
-_FACTS = ("ends", "when", "unless", "makes")
+_FACTS = ("ends", "when", "unless", "makes", "purpose")
 _LISTS = ("steps", "phrases", *_FACTS)
 _RECIPE = (*_LISTS, "gives", "short", "each")
 _JSON = json.JSONDecoder()
@@ -47,6 +47,8 @@ class RecipeTables:
     pools: Mapping[str, Any] = field(default_factory=dict)
     frames: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     links: tuple[str, ...] = ()
+    openings: tuple[str, ...] = ()
+    resumes: tuple[str, ...] = ()
     stories: tuple[catalogue.Story, ...] = ()
     things: Mapping[str, catalogue.Words] = field(default_factory=dict)
     vague: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -159,13 +161,13 @@ class TableReader:
         names = ("lookups", "thematic", "ordinary", "silent", "common")
         lists: dict[str, Any] = {name: frozenset(self._texts(self.content.get(name, []), name)) for name in names}
         lists |= {name: self._each(name, self._texts) for name in ("vague", "supply", "again")}
+        lists |= {name: self._lines(self.content.get(name, []), name) for name in ("links", "openings", "resumes")}
         return RecipeTables(
             self.file,
             recipes=self._recipes(),
             domains=self._each("domains", self._values),
             pools=self._each("pools", lambda pool, key: tuple(pool) if isinstance(pool, list) else pool),
             frames={self._size(size): lines for size, lines in self._each("frames", self._lines).items()},
-            links=self._lines(self.content.get("links", []), "links"),
             stories=tuple(self._each("stories", self._story).values()),
             things=self._each("things", self._words),
             longest=self._longest(),

@@ -10,7 +10,7 @@ the following turn into it.
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rods.composing.catalogue import Catalogue, PhraseBook, Recipe, Slot, Story
 from rods.composing.records import BoundCall, ComposeError, Draft
@@ -48,11 +48,14 @@ def word(catalogue: Catalogue, draft: Draft, rng: random.Random) -> tuple[str, .
     return tuple(_turn(catalogue, requests(catalogue, turn), "", holistic=False, rng=rng) for turn in draft.turns)
 
 
-def rewrite(catalogue: Catalogue, draft: Draft, *, narrative: bool, rng: random.Random) -> tuple[str, ...]:
-    """All turns in one go: linked by the story (or by plain links without one), with back references. Raises
-    ComposeError("query_gen_failed") when a phrase lacks a field."""
+def rewrite(
+    catalogue: Catalogue, draft: Draft, *, narrative: bool, served: bool = False, rng: random.Random
+) -> tuple[str, ...]:
+    """All turns in one go: linked by the story (or by plain links without one), with back references. With `served`
+    nothing is told that the calls do not serve. Raises ComposeError("query_gen_failed") when a phrase lacks a field."""
     book = catalogue.book
     story = _story(book, draft) if narrative else None
+    story, resumed = _served(catalogue, draft, story, rng) if served and story is not None else (story, -1)
     spoken = [index for index, turn in enumerate(draft.turns) if turn]
     later = rng.sample(story.later, len(story.later)) if story is not None else []
     texts = []
@@ -62,6 +65,8 @@ def rewrite(catalogue: Catalogue, draft: Draft, *, narrative: bool, rng: random.
             pass
         elif story is None:
             lead = rng.choice(book.links) if index != spoken[0] and rng.random() < 0.5 else ""
+        elif index == resumed:
+            lead = rng.choice(book.resumes)
         elif index in (spoken[0], spoken[-1]):
             lead = rng.choice(story.opening if index == spoken[0] else story.closing)
         else:
@@ -69,6 +74,26 @@ def rewrite(catalogue: Catalogue, draft: Draft, *, narrative: bool, rng: random.
         lead = lead.format_map(draft.plan.narrative)
         texts.append(_turn(catalogue, requests(catalogue, turn), lead, holistic=True, rng=rng))
     return tuple(texts)
+
+
+def _served(catalogue: Catalogue, draft: Draft, story: Story, rng: random.Random) -> tuple[Story, int]:
+    """The story, opened by what the user wants to get done where the recipes say it, and without the lines about a
+    topic, of which nobody knows that the calls serve it; and the turn to which the opening comes back (-1: none)."""
+    book, wanted = catalogue.book, dict[str, int]()  # purpose → turn
+    for index, turn in enumerate(draft.turns):
+        for recipe in dict.fromkeys(catalogue.recipes[bound.recipe] for bound in turn):
+            if recipe.purpose:
+                wanted.setdefault(rng.choice(recipe.purpose), index)
+    first, *others = [*wanted] or [""]
+    last = rng.choice(others) if others else first
+    intent = f"{first} and {last}" if others else first
+    openings = tuple(line.replace("{intent}", intent) for line in book.openings if intent)
+    resumed = wanted[last] if openings and book.resumes and wanted[last] > wanted[first] else -1
+    opening, later, closing = (
+        tuple(line for line in lines if "{topic}" not in line) or ("",)
+        for lines in (openings or story.opening, story.later, story.closing)
+    )
+    return replace(story, opening=opening, later=later, closing=closing), resumed
 
 
 def parted(catalogue: Catalogue, draft: Draft, turn: int, text: str, rng: random.Random) -> tuple[str, str]:

@@ -258,6 +258,7 @@ class Gates(Section):
     leaks: bool = True  # no text names a function or parameter or holds raw JSON
     grounding: bool = True  # every value is said, shown, a default, or to be read with a visible tool
     requests: bool = True  # no call is unasked for, nothing asked for is left undone
+    referents: bool = True  # a value that a turn does not say is the only one that its words can mean
     missing: bool = True  # what miss_param and miss_func take away cannot be had otherwise
     fair_blanks: bool = True  # with `missing`: nothing that a turn without calls asks for can be done in it
     profile: bool = True  # same turns and API classes as the root, calls a turn ±1, within the four limits below

@@ -14,11 +14,12 @@ from rods.gates.grounding import grounding
 from rods.gates.leaks import leaks
 from rods.gates.missing import missing
 from rods.gates.records import Checked, GateRejection, Reason
+from rods.gates.referents import referents
 from rods.gates.requests import requests
 from rods.gates.similarity import SimilarityIndex, contamination, duplicates
 from rods.tasks import AnyTask, Task
 
-__all__ = ["check", "grounding", "leaks", "missing", "requests", "varied"]
+__all__ = ["check", "grounding", "leaks", "missing", "referents", "requests", "varied"]
 
 
 def check(
@@ -52,6 +53,7 @@ def check(
             ("replay", [Reason(why, turn, at) for turn, at, why in misjudged]),
             ("grounding", grounding(environment, task, results) if gates.grounding else []),
             ("requests", requests(environment, task, results) if gates.requests else []),
+            ("referents", referents(environment, task, results) if gates.referents else []),
             ("missing", missing(environment, task, results, fair=fair) if gates.missing else []),
         ]
     unlike = ["its ground truth does not run here, so it has no profile"]

@@ -8,10 +8,15 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.buffers.log.tail import read
+from rods.buffers.run.creation import create_run
+from rods.buffers.trainer_log import TrainerLog
 from rods.calls import Call
-from rods.console.progress import BARREN
+from rods.config import parse_config
+from rods.console.progress import BARREN, Progress
 from rods.environments.base import reference
-from rods.tasks import Task, task_lines
+from rods.observations import Group, Rollout
+from rods.tasks import AnyTask, Task, task_lines
+from rods.worlds import desk
 from tests.console.conftest import CONFIG, rods
 from tests.environments import load
 
@@ -28,6 +33,30 @@ def test_steps_without_a_boundary_task_are_considered_without_picks_and_status_s
     assert {record["picks"] for record in records} == {0}
     note = next(line for line in rods("status", tmp_path / "run").stdout.splitlines() if "note" in line)
     assert "no active task is at the boundary (mean reward 0.2 to 0.85)" in note and "[zones]" in note
+
+
+def test_a_type_none_of_whose_tasks_is_at_the_boundary_is_named(tmp_path: Path) -> None:
+    """The groups of base tasks disagree, those of miss_param never solve a turn."""
+    tasks = [task for task in desk.generate(3, 8, 0) if task.type in ("base", "miss_param")]
+    settings = {"policy": {"kind": "simulated"}, "training": {"batch_tasks": len(tasks)}}
+    run = create_run(tmp_path / "run", parse_config(settings, where="test"), tasks)
+
+    def group(task: AnyTask) -> Group:
+        turns, solved = task.expected, (0, 1, 0, 1) if task.type == "base" else (0,) * 4
+        rollouts = (Rollout(done * turns, turns, done, 0.0, float(done), "finished") for done in solved)
+        return Group(task.id, 1, "identity", "progress", (0.0, 1.0), tuple(rollouts))
+
+    with TrainerLog(run) as trainer:
+        trainer.start()
+        slots = trainer.merge(0, 1).slots
+        trainer.write_step(1, 0, [group(trainer.task(slot.task_id)) for slot in slots])
+    progress = Progress(run.path)
+    progress.poll()
+    few = sum(task.type == "miss_param" for task in tasks)
+    (note,) = [note for note in progress.notes() if "at the boundary" in note]
+    assert (
+        note.startswith(f"no miss_param task is at the boundary ({few} too hard)") and "keeps its seed's type" in note
+    )
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
-from rods.analysis.flows import Flow, infer
+from rods.analysis.flows import Flow, infer, value_of
 from rods.analysis.profile import Position, chains
 from rods.composing.bind import Choice, Chooser, realise, spoken
 from rods.composing.catalogue import Catalogue, Scene
@@ -19,6 +19,7 @@ from rods.daemon.authors.base import Assignment, with_calls
 from rods.daemon.authors.catalogue_free import is_single_tool
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.environments.base import Parameter, reference
+from rods.gates.referents import is_amount, keys_of
 from rods.tasks import Task
 
 TRIALS = 4
@@ -144,12 +145,14 @@ def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Dr
     calls = tuple(tuple(bound.call for bound in bounds) for bounds in draft.turns)
     used = tuple(dict.fromkeys(call.name for turn in calls for call in turn))
     results = [[bound.result for bound in bounds] for bounds in draft.turns]
+    keys = keys_of([draft.state, *(value_of(result) for each in results for result in each)])
     wanted, starts = feeding(given), list(accumulate((len(turn) for turn in calls), initial=0))
 
-    def kept(flow: Flow, place: Position) -> Flow:
+    def kept(flow: Flow, place: Position, name: str, value: Any) -> Flow:
         """What only the state knows, the user has to say: nothing else tells it. The user says as well what a call
-        happens to show that feeds nothing in the root."""
-        if flow.origin is not None and starts[flow.origin[0]] + flow.origin[1] in wanted.get(place, ()):
+        happens to show that feeds nothing in the root, and how much is meant."""
+        fed = flow.origin is not None and starts[flow.origin[0]] + flow.origin[1] in wanted.get(place, ())
+        if fed and not is_amount(name, value, keys):
             return flow
         return Flow("user") if flow.source in ("state", "result") else flow
 
@@ -158,7 +161,10 @@ def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Dr
         task = Task(reference(given.environment), "base", tuple(said), calls, used, state=draft.state)
         row = infer(given.environment.tools(), task, results)[turn]
         flows.append(
-            [{name: kept(flow, (turn, place)) for name, flow in each.items()} for place, each in enumerate(row)]
+            [
+                {name: kept(flow, (turn, place), name, call.arguments[name]) for name, flow in each.items()}
+                for place, (call, each) in enumerate(zip(made, row, strict=True))
+            ]
         )
         of_user = [
             (call.arguments[name], flow)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rods.analysis.flows import value_of
 from rods.analysis.profile import Position
 from rods.calls import Call
 from rods.canonical import canonical
@@ -15,6 +16,7 @@ from rods.composing.catalogue import LEFT_OUT, Catalogue, Scene
 from rods.daemon.authors.catalogue_free import fitting_values, returned_values
 from rods.environments.base import Environment, Result
 from rods.errors import InfrastructureError
+from rods.gates.referents import is_amount, keys_of
 
 PROBES = (40, 400)  # calls that are tried for one place: of the values listed, then of all that fit
 SLOW_PROBES = (8, 8)  # where each waits for another process
@@ -55,11 +57,14 @@ class Prober:
             domains = {each.name: self.catalogue.domains[f"{tool}.{each.name}"] for each in parameters}
             listed = {name: list(domain(scene)) for name, domain in domains.items()}
             wide = {each.name: [*listed[each.name], *fitting_values(each, scene)] for each in parameters}
+            keys = keys_of([scene.state, *(value_of(result) for _, result in scene.calls)])
             made, fed = [scene.calls[number] for number in feeders], dict[str, list[Any]]()
             for each in parameters if feeders else ():
                 invented = domains[each.name](Scene({}, {}, {}, {}))
                 known = [value for value in listed[each.name] if value not in invented]
-                fed[each.name] = returned_values(document, each, known, wide[each.name], made)
+                returned = returned_values(document, each, known, wide[each.name], made)
+                # how much is meant a user says: that a result has the number does not tell
+                fed[each.name] = [value for value in returned if not is_amount(each.name, value, keys)]
             rng, tried = random.Random(tool), Probed()
             for slot in (slot for slot, values in fed.items() if values and not tried.working):
                 tried = self._tried(tool, scene, listed | {slot: fed[slot]}, wide | {slot: fed[slot]}, rng)

@@ -12,7 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from rods.analysis.containment import Text, is_small
+from rods.analysis.containment import Text, is_small, key_of, leaves
+from rods.analysis.flows import value_of
 from rods.answers import AnswerForm, Unreadable
 from rods.canonical import canonical, content_id
 from rods.composing.catalogue import LEFT_OUT, Slot
@@ -23,6 +24,7 @@ from rods.daemon.authors.llm.asking import Context
 from rods.environments.base import Environment, Tool, reference
 from rods.gates import leaks
 from rods.gates.drafts import unnatural
+from rods.gates.referents import Mention, keys_of, mentions, referent, referents
 from rods.prompts import load
 from rods.tasks import Task
 
@@ -60,8 +62,9 @@ async def rewrite(context: Context, given: Assignment[Task], draft: Draft, worde
         return texts
 
     turns = [
-        f"Turn {turn + 1}:\n{with_values(tools, calls)}" + (f"\nworded for itself: {worded[turn]}" if worded else "")
-        for turn, calls in enumerate(short.turns)
+        f"Turn {turn + 1}:\n{with_values(tools, short, draft, turn)}"
+        + (f"\nworded for itself: {worded[turn]}" if worded else "")
+        for turn in range(count)
     ]
     fields = {
         "narrative": showing.narrative(draft.plan.narrative),
@@ -94,7 +97,7 @@ async def reword(context: Context, given: Assignment[Task], draft: Draft, texts:
         "issue": defect.reason,
         "functions": showing.functions(tools, draft, shown),
         "voices": _query_templates(context, given.environment, draft.turns[turn : turn + 1]),
-        "calls": with_values(tools, short.turns[turn]),
+        "calls": with_values(tools, short, draft, turn),
         "longest": str(LONGEST),
     }
     form, functions = AnswerForm({"query": TEXT}), draft.functions([turn])
@@ -152,7 +155,7 @@ async def _written(
         "story": showing.narrative(draft.plan.narrative),
         "voices": _query_templates(context, given.environment, calls),
         "earlier": "\n".join(earlier) or "(nothing)",
-        "turns": "\n\n".join(f"Turn {turn + 1}:\n{with_values(tools, short.turns[turn])}" for turn in turns),
+        "turns": "\n\n".join(f"Turn {turn + 1}:\n{with_values(tools, short, draft, turn)}" for turn in turns),
         "count": str(len(turns)),
         "problem": problem,
     }
@@ -240,12 +243,33 @@ def looked_up(calls: Sequence[BoundCall]) -> list[Any]:
     return [by_text[key] for key in sorted(by_text)]
 
 
-def with_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> str:
-    """The calls of a turn as prompts show them; what must be said, and what must not because calls find it out."""
+def references(draft: Draft, turn: int) -> list[str]:
+    """How the words of `turn` may refer to what was met before and its calls take up, each once; nothing of what is
+    looked up in this very turn and stands alone."""
+    met, told, keys = list[Mention](), dict[str, None](), keys_of(draft.state)
+    for number, calls in enumerate(draft.turns[: turn + 1]):
+        for bound in calls:
+            for argument, flow in bound.flows.items() if number == turn else ():
+                values = [leaf for _, leaf in leaves(bound.call.arguments[argument])]
+                for value in values if flow.source in ("result", "earlier") else ():
+                    meant = referent(argument, value, set(map(key_of, values)), met, keys)
+                    if meant is not None and (meant.latest < turn or meant.rival is not None) and meant.words:
+                        told[meant.words] = None
+            met += mentions(number, bound.call, bound.result)
+            keys |= keys_of(value_of(bound.result))
+    return list(told)
+
+
+def with_values(tools: Mapping[str, Tool], short: Draft, draft: Draft, turn: int) -> str:
+    """The calls of a turn as prompts show them (`short` of the draft); what must be said, what must not because calls
+    find it out, and how it may be referred to."""
+    calls = short.turns[turn]
     values = ", ".join(showing.compact(value.slot.text) for value in user_values(tools, calls))
     hidden = ", ".join(map(showing.compact, looked_up(calls)))
     lines = [showing.turn_lines(calls), f"must say: {values or '(nothing in particular)'}"]
-    return "\n".join([*lines, *([f"never say: {hidden}"] if hidden else [])])
+    lines += [f"never say: {hidden}"] if hidden else []
+    pointed = ", ".join(map(showing.compact, references(draft, turn)))
+    return "\n".join([*lines, *([f"refer to: {pointed}"] if pointed else [])])
 
 
 def form_faults(environment: Environment, calls: Sequence[BoundCall], text: str) -> list[str]:
@@ -258,7 +282,8 @@ def form_faults(environment: Environment, calls: Sequence[BoundCall], text: str)
 
 def faults(given: Assignment[Task], draft: Draft, texts: Sequence[str], turn: int) -> tuple[list[str], list[str]]:
     """What the model should put right in the text of `turn`, in its form and in its values: those of its calls that
-    neither it nor an earlier text says, and those that its calls are to find out and that it says."""
+    neither it nor an earlier text says, those that its calls are to find out and that it says, and those that its
+    words leave open."""
     tools, calls, now = given.environment.tools(), draft.turns[turn], Text.of(texts[turn])
     missing = [
         f"turn {turn + 1} must say {showing.compact(value.slot.text)}"
@@ -271,7 +296,12 @@ def faults(given: Assignment[Task], draft: Draft, texts: Sequence[str], turn: in
         for value in looked_up(calls)
         if not is_small(value) and now.contains_any_form(value) and not any(said.value == value for said in own)
     ]
-    return form_faults(given.environment, calls, texts[turn]), missing + revealed
+    made = draft.turns[: turn + 1]
+    truth = tuple(tuple(bound.call for bound in calls) for calls in made)
+    so_far = Task(reference(given.environment), "base", (*texts[: turn + 1],), truth, (*tools,), state=draft.state)
+    open_ones = referents(given.environment, so_far, [[bound.result for bound in calls] for calls in made])
+    unclear = [f"turn {turn + 1}: {reason.text}" for reason in open_ones if reason.turn == turn]
+    return form_faults(given.environment, calls, texts[turn]), missing + revealed + unclear
 
 
 def _check(given: Assignment[Task], draft: Draft, texts: Texts, turns: Iterable[int]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
+from rods.composing.recipes import read
 from rods.config.identity import PolicySettings
 from rods.family.new_world.verbs import TEMPLATE
 from tests.conftest import WHOLE
@@ -76,3 +77,9 @@ def test_a_folder_that_is_in_use_is_left_alone(tmp_path, there):
         "mine",
         ["mine"],
     )
+
+
+def test_every_recipe_of_the_template_has_a_purpose_that_opens_conversations():
+    tables = read(TEMPLATE / "catalogue.toml")
+    assert all(recipe.purpose and "{" not in recipe.purpose[0] for recipe in tables.recipes.values())
+    assert tables.resumes and all("{intent}" in line for line in tables.openings)

@@ -110,3 +110,25 @@ def test_no_lead_comes_twice_in_a_conversation() -> None:
         texts = " ".join(_rewrite(draft, 4))
         for lead in leads:
             assert texts.count(lead.format(**draft.plan.narrative)) <= 1
+
+
+def test_an_opening_says_what_the_calls_serve_and_no_topic_is_told() -> None:
+    """As variants are worded: the recipes' own purposes open the conversation, and a later turn comes back to them."""
+    catalogue, opened, resumed = desk(), [], 0
+    for number, draft in enumerate(FRESH):
+        first, *later = wording.rewrite(catalogue, draft, narrative=True, served=True, rng=random.Random(number))
+        purposes = {text for turn in draft.turns for bound in turn for text in catalogue.recipes[bound.recipe].purpose}
+        for line in catalogue.book.openings:
+            before, after = line.split("{intent}")
+            if first.startswith(before) and (end := first.find(after)) > 0:
+                parts = first[len(before) : end]
+                if any(parts == one or parts == f"{one} and {two}" for one in purposes for two in purposes - {one}):
+                    opened.append(first[: end + 1])
+        told = [text for text in (first, *later) for line in catalogue.book.resumes if text.startswith(line)]
+        assert len(told) <= 1 and not first.startswith(catalogue.book.resumes)
+        resumed += len(told)
+        leads = [lead for story in catalogue.book.stories for part in (story.opening, story.later) for lead in part]
+        leads = [lead.format(**draft.plan.narrative) for lead in leads]
+        assert not any(text.startswith(lead) for text in (first, *later) for lead in leads if len(lead.split()) > 3)
+    assert len(opened) > 0.3 * len(FRESH) and resumed > 10  # a lead is dropped where its turn would grow too long
+    assert len(set(opened)) >= 0.8 * len(opened)

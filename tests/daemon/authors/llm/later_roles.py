@@ -38,9 +38,10 @@ def question(request: dict[str, Any]) -> str:
 
 
 def must_say(text: str) -> list[list[Any]]:
-    """The values of every "must say" line in a prompt."""
-    lines = re.findall(r"^must say: (.*)$", text, re.MULTILINE)
-    return [[] if line.startswith("(") else json.loads(f"[{line}]") for line in lines]
+    """What must be said or referred to in each turn of a prompt."""
+    lines = re.findall(r"^must say: (.*)(?:\nnever say: .*)?(?:\nrefer to: (.*))?$", text, re.MULTILINE)
+    values = [([] if said.startswith("(") else json.loads(f"[{said}]"), json.loads(f"[{to}]")) for said, to in lines]
+    return [[*said, *to] for said, to in values]
 
 
 def spoken(value: Any) -> str:

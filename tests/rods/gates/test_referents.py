@@ -1,0 +1,161 @@
+"""Which arguments a turn's words determine, and which they leave open."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rods.analysis.profile import profile
+from rods.calls import Call
+from rods.composing.catalogue import (
+    Catalogue,
+    FromEarlierRecipe,
+    FromResult,
+    FromUser,
+    PhraseBook,
+    ProducedEntity,
+    Recipe,
+    RecipeStep,
+    Story,
+    Words,
+)
+from rods.config import Gates
+from rods.faults import verdict_of_gate
+from rods.gates import check, referents
+from rods.gates.ground_truth import run
+from rods.gates.similarity import SimilarityIndex
+from tests.daemon.authors.catalogue_free import airline_environment as airline
+
+FIND, SEE = Call("find_flights", {"origin": "Oslo"}), Call("see_flight", {"flight_id": "RA101"})
+OTHER = Call("see_flight", {"flight_id": "RA118"})
+REBOOK = Call("rebook", {"booking_id": 537, "flight_id": "RA118"})
+ACCOUNT, REDEEM = (
+    Call("find_account", {"member": "Maren Oduya"}),
+    Call("redeem_points", {"account_id": 318, "points": 9000}),
+)
+BOOKED = Call("find_booking", {"passenger": "Tobias Lind"})
+BAGS = Call("add_bags", {"booking_id": 537, "bags": 2})
+
+
+def told(*turns: tuple[str, tuple[Call, ...]], environment: Any = airline.WORLD) -> list[str]:
+    """What the gate says of a conversation."""
+    script, calls = tuple(text for text, _ in turns), tuple(made for _, made in turns)
+    task = replace(airline.seed(), script=script, calls=calls, id="")
+    return [reason.text for reason in referents(environment, task, run(environment, task))]
+
+
+ASKED = ("What is in the account of Maren Oduya?", (ACCOUNT,))
+
+
+def test_values_that_stand_in_an_earlier_result_and_that_nobody_asks_for_are_refused() -> None:
+    refused = told(ASKED, ("Please take points off a loyalty account.", (REDEEM,)))
+    assert [reason.split(":")[1].strip() for reason in refused] == ["account_id=318", "points=9000"]
+    assert '"that account" would' in refused[0] and "nobody says how much" in refused[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Take 9000 points off that account.",
+        "Take all the points off it.",
+        "Take 9,000 points off Maren Oduya's account.",
+    ],
+)
+def test_words_that_say_a_value_or_refer_to_the_one_that_was_shown_determine_it(text: str) -> None:
+    assert told(ASKED, (text, (REDEEM,))) == []
+
+
+def test_a_look_up_of_the_same_turn_needs_no_word_but_how_much_is_meant_does() -> None:
+    for text in ("Take 9000 points off for Maren Oduya.", "Take the points of Maren Oduya."):
+        assert told((text, (ACCOUNT, REDEEM))) == []
+    assert "how much" in told(("Take points off for Maren Oduya.", (ACCOUNT, REDEEM)))[0]
+
+
+SHOWN = ("Which flights leave Oslo?", (FIND,))
+
+
+@pytest.mark.parametrize(
+    ("text", "clear"),
+    [
+        ("Move booking 537 to that flight.", False),
+        ("Move booking 537 to the flight at 18:05.", True),
+        ("Move booking 537 to the second flight.", True),
+        ("Move booking 537 to the first flight.", False),
+        ("Move booking 537 to RA118.", True),
+    ],
+)
+def test_of_two_results_the_words_must_tell_which_one_is_meant(text: str, clear: bool) -> None:
+    refused = told(SHOWN, (text, (REBOOK,)))
+    assert (refused == []) is clear
+    assert clear or "'RA101' fits the words as well" in refused[0]
+
+
+def test_that_one_means_the_last_and_the_only_one_of_its_turn() -> None:
+    onto = ("Move booking 537 to that flight.", (REBOOK,))
+    see, other = ("Show me RA101.", (SEE,)), ("Show me RA118.", (OTHER,))
+    assert told(see, other, onto) == []
+    assert "'RA101' fits" in told(other, see, onto)[0]
+    assert "fits the words as well" in told(("Show me RA101 and RA118.", (SEE, OTHER)), onto)[0]
+
+
+def test_an_indefinite_phrase_or_the_noun_of_another_thing_does_not_refer() -> None:
+    found = ("Which booking has Tobias Lind?", (BOOKED,))
+    assert told(found, ("Add 2 bags to that booking.", (BAGS,))) == []
+    assert told(found, ("Add 2 bags to it.", (BAGS,))) == []
+    for text in ("Add 2 bags to a booking.", "Add 2 bags for that passenger.", "Add 2 bags."):
+        assert "do not refer to it" in told(found, (text, (BAGS,)))[0]
+    assert (
+        "do not refer to it" in told(("Find the booking of Tobias Lind. Add 2 bags to a booking.", (BOOKED, BAGS)))[0]
+    )
+
+
+def with_phrase_book() -> Any:
+    """The airline, with recipes of which one gives a flight out of a list."""
+    search = RecipeStep("find_flights", {"origin": FromUser("city", "city")})
+    move = RecipeStep(
+        "rebook", {"booking_id": FromUser("booking", "booking"), "flight_id": FromEarlierRecipe("flight")}
+    )
+    gift = {"flight": ProducedEntity(FromResult(0, (1, "flight_id")), "")}
+    recipes = {
+        "search": Recipe("search", (search,), ("list the flights from {city}",), gift),
+        "move": Recipe("move", (move,), ("move booking {booking} to {flight}",)),
+    }
+    story = (Story("plain", ("Hello.",), ("Next.",), ("Last.",)),)
+    things = {"flight": Words(("the second flight",), ("that flight",))}
+    made = Catalogue(
+        airline.NAME,
+        recipes,
+        {"city": lambda scene: ["Oslo"], "booking": lambda scene: [537]},
+        PhraseBook({1: ("Please {0}.",)}, (), story, things, {}, {}),
+        lambda *given: {},
+        lambda *given: {},
+        lambda *given: {},
+        lambda *given: {},
+    )
+    environment: Any = copy.copy(airline.WORLD)
+    environment.catalogue = lambda: made
+    return environment
+
+
+def test_what_the_phrase_book_explains_refers_to_no_one_of_several_either() -> None:
+    shown, environment = ("Please list the flights from Oslo.", (FIND,)), with_phrase_book()
+    vague = told(shown, ("Please move booking 537 to that flight.", (REBOOK,)), environment=environment)
+    assert "'RA101' fits the words as well" in vague[0]
+    clear = ("Please move booking 537 to the second flight.", (REBOOK,))
+    assert told(shown, clear, environment=environment) == []
+
+
+def test_the_gate_has_a_switch_and_its_objections_may_be_mended_by_other_words() -> None:
+    task = replace(airline.seed(1), script=("Which booking has Tobias Lind?", "Add 2 bags to a booking."), id="")
+    world: Any = airline.WORLD
+    index, shape = SimilarityIndex(), profile(world, task)
+
+    def refused(gates: Gates) -> list[tuple[str, str]]:
+        checked = check(world, task, shape, gates, pool=index, held_out=index)
+        return [(rejection.gate, verdict_of_gate(rejection.gate)) for rejection in checked.rejections]
+
+    assert refused(Gates()) == [("referents", "query_fixable")]
+    assert refused(Gates(referents=False)) == []
