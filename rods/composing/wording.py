@@ -30,8 +30,7 @@ class RecipeRequest:
 
 def requests(catalogue: Catalogue, turn: Sequence[BoundCall]) -> list[RecipeRequest]:
     """The recipes of a turn in order. Raises ComposeError("conversation_construct_failed") for calls of no recipe."""
-    asked = []
-    start = 0
+    asked, start = list[RecipeRequest](), 0
     while start < len(turn):
         recipe = catalogue.recipes[turn[start].recipe]
         end = start + len(recipe.steps)
@@ -45,7 +44,8 @@ def requests(catalogue: Catalogue, turn: Sequence[BoundCall]) -> list[RecipeRequ
 def word(catalogue: Catalogue, draft: Draft, rng: random.Random) -> tuple[str, ...]:
     """One text a turn, each by itself: no story and no back references. Raises ComposeError("query_gen_failed") when a
     phrase lacks a field."""
-    return tuple(_turn(catalogue, requests(catalogue, turn), "", holistic=False, rng=rng) for turn in draft.turns)
+    turns = (requests(catalogue, turn) for turn in draft.turns)
+    return tuple(_turn(catalogue, asked, "", holistic=False, fit=False, rng=rng) for asked in turns)
 
 
 def rewrite(
@@ -60,11 +60,8 @@ def rewrite(
     later = rng.sample(story.later, len(story.later)) if story is not None else []
     texts = []
     for index, turn in enumerate(draft.turns):
-        lead = ""
-        if index not in spoken:
-            pass
-        elif story is None:
-            lead = rng.choice(book.links) if index != spoken[0] and rng.random() < 0.5 else ""
+        if story is None or index not in spoken:
+            lead = rng.choice(book.links) if index in spoken[1:] and rng.random() < 0.5 else ""
         elif index == resumed:
             lead = rng.choice(book.resumes)
         elif index in (spoken[0], spoken[-1]):
@@ -72,7 +69,9 @@ def rewrite(
         else:
             lead = later[index % len(later)]  # none twice in a row
         lead = lead.format_map(draft.plan.narrative)
-        texts.append(_turn(catalogue, requests(catalogue, turn), lead, holistic=True, rng=rng))
+        texts.append(_turn(catalogue, requests(catalogue, turn), lead, holistic=True, fit=served, rng=rng))
+        if index in spoken[:1] and not texts[-1][1:].startswith(lead[1:]):
+            resumed = -1  # nothing was told to which a turn could come back
     return tuple(texts)
 
 
@@ -103,29 +102,30 @@ def parted(catalogue: Catalogue, draft: Draft, turn: int, text: str, rng: random
     if len(asked) == 1:
         return text, ""
     story = _story(catalogue.book, draft)
-    leads = [*catalogue.book.links, *(() if story is None else (*story.opening, *story.later, *story.closing))]
-    told = [lead.format_map(draft.plan.narrative) for lead in leads]
-    lead = max((lead for lead in told if text.casefold().startswith(lead.casefold())), key=len, default="")
-    first = _turn(catalogue, asked[:1], lead, holistic=False, rng=rng)
-    return first, _turn(catalogue, asked[1:], "", holistic=False, rng=rng)
+    book, narrative = catalogue.book, {**draft.plan.narrative, "intent": "@"}
+    told = () if story is None else (*book.openings, *book.resumes, *story.opening, *story.later, *story.closing)
+    leads = (re.escape(line.format_map(narrative)).replace("@", "[^.!?]+") for line in (*book.links, *told))
+    lead = max((found[0] for one in leads if (found := re.match(one, text, re.I))), key=len, default="")
+    first = _turn(catalogue, asked[:1], lead, holistic=False, fit=False, rng=rng)
+    return first, _turn(catalogue, asked[1:], "", holistic=False, fit=False, rng=rng)
 
 
 def _story(book: PhraseBook, draft: Draft) -> Story | None:
-    wanted = draft.plan.narrative.get("story")
-    return next((story for story in book.stories if story.name == wanted), None)
+    return next((story for story in book.stories if story.name == draft.plan.narrative.get("story")), None)
 
 
 def _turn(
-    catalogue: Catalogue, asked: Sequence[RecipeRequest], lead: str, *, holistic: bool, rng: random.Random
+    catalogue: Catalogue, asked: Sequence[RecipeRequest], lead: str, *, holistic: bool, fit: bool, rng: random.Random
 ) -> str:
+    """The text of a turn; with `fit` in words that leave room for `lead` where there are such."""
     if not asked:
         return ""
-    text = ""
-    for _ in range(SHORTER):
-        text = _request(catalogue, asked, holistic=holistic, rng=rng)
-        if len(text.split()) <= catalogue.book.longest:
-            break
-    if lead and len(lead.split()) + len(text.split()) <= catalogue.book.longest:
+    longest, tries = catalogue.book.longest, list[str]()
+    room = longest - len(lead.split()) if fit else longest
+    while not tries or (len(tries) < SHORTER and len(tries[-1].split()) > room):
+        tries.append(_request(catalogue, asked, holistic=holistic, rng=rng))
+    text = min(tries, key=lambda text: len(text.split())) if fit else tries[-1]
+    if lead and len(lead.split()) + len(text.split()) <= longest:
         running_on = text if re.match(r"I\b", text) else text[0].lower() + text[1:]  # as the rest of a sentence
         text = f"{_sentence(lead)} {text}" if lead[-1] in ".!?" else _sentence(f"{lead} {running_on}")
     return text
@@ -139,8 +139,7 @@ def _request(catalogue: Catalogue, asked: Sequence[RecipeRequest], *, holistic: 
 
 
 def _clause(catalogue: Catalogue, request: RecipeRequest, *, holistic: bool, rng: random.Random) -> str:
-    fields = {}
-    book = catalogue.book
+    fields, book = dict[str, str](), catalogue.book
     for name, slot in request.slots.items():
         family = catalogue.family(slot.domain)
         back = holistic and slot.repeats and (slot.thing or family in book.again) and rng.random() < BACK

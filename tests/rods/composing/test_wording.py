@@ -130,5 +130,30 @@ def test_an_opening_says_what_the_calls_serve_and_no_topic_is_told() -> None:
         leads = [lead for story in catalogue.book.stories for part in (story.opening, story.later) for lead in part]
         leads = [lead.format(**draft.plan.narrative) for lead in leads]
         assert not any(text.startswith(lead) for text in (first, *later) for lead in leads if len(lead.split()) > 3)
-    assert len(opened) > 0.3 * len(FRESH) and resumed > 10  # a lead is dropped where its turn would grow too long
+    assert len(opened) > 0.6 * len(FRESH) and resumed > 10  # a lead is dropped where its turn would grow too long
     assert len(set(opened)) >= 0.8 * len(opened)
+
+
+def test_where_no_opening_was_told_no_turn_comes_back_to_it() -> None:
+    book, dropped = desk().book, 0
+    openings = tuple(line.split("{")[0] for line in book.openings)
+    for number, draft in enumerate(FRESH):
+        first, *later = wording.rewrite(desk(), draft, narrative=True, served=True, rng=random.Random(number))
+        if draft.turns[0] and not first.startswith(openings):
+            dropped += 1
+            assert not any(text.startswith(book.resumes) for text in later)
+    assert dropped > 3
+
+
+def test_the_part_of_a_divided_turn_that_comes_first_keeps_its_opening() -> None:
+    catalogue, kept = desk(), 0
+    openings = tuple(line.split("{")[0] for line in catalogue.book.openings)
+    for number, draft in enumerate(FRESH):
+        text = wording.rewrite(catalogue, draft, narrative=True, served=True, rng=random.Random(number))[0]
+        if not draft.turns[0] or not text.startswith(openings):
+            continue
+        opening = text[: text.find(". ") + 1]
+        first, rest = wording.parted(catalogue, draft, 0, text, random.Random(number))
+        assert first.startswith(opening) and not rest.startswith(openings)
+        kept += bool(rest)
+    assert kept > 5

@@ -28,6 +28,13 @@ def test_it_holds_together(book: Catalogue) -> None:
     assert faults(book, load("bfcl")) == []
 
 
+def test_every_recipe_has_a_purpose_that_can_be_told_before_anything_is_known(book: Catalogue) -> None:
+    purposes = {text: recipe.name for recipe in book.recipes.values() for text in recipe.purpose}
+    assert all(recipe.purpose for recipe in book.recipes.values())
+    assert [text for text in purposes if re.search(r"[{<_]|\b(that (?!my)|the same )", text)] == []
+    assert len(set(purposes)) > len(book.recipes)
+
+
 def test_every_tool_that_can_succeed_is_in_a_recipe(book: Catalogue) -> None:
     used = {tool for each in book.recipes.values() for tool in each.tools}
     assert load("bfcl").tools().keys() - used == {"get_outside_temperature_from_weather_com"}
