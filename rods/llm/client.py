@@ -135,8 +135,6 @@ class Client:
             raise
         finally:
             self.budget.settle(reserved, completion.tokens_in + completion.tokens_out if completion else 0)
-            if request.account is not None and completion is not None:
-                request.account.book(completion.model, completion.tokens_in, completion.tokens_out, completion.seconds)
             if self.sink is not None and (call.sent or call.requests):
                 self.sink(call.usage(request, completion, outcome))
         return completion

@@ -76,29 +76,17 @@ class Budget:
 
 @dataclass(slots=True)
 class Account:
-    """What one variant has cost so far, and the limit on its calls (0: none)."""
+    """The calls of one variant so far, and the limit on them (0: none)."""
 
     name: str
     limit: int = 0
     calls: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    seconds: float = 0.0
-    models: list[str] = field(default_factory=list)  # that answered, each once, in order
 
     def open_call(self) -> None:
         """Books one call, however often it is then tried. Raises BudgetSpent instead of booking one too many."""
         if self.limit and self.calls >= self.limit:
             raise BudgetSpent(f"{self.name}: {self.limit} calls are all that one variant may make")
         self.calls += 1
-
-    def book(self, model: str, tokens_in: int, tokens_out: int, seconds: float) -> None:
-        """Adds what one answer of `model` cost."""
-        self.tokens_in += tokens_in
-        self.tokens_out += tokens_out
-        self.seconds += seconds
-        if model not in self.models:
-            self.models.append(model)
 
 
 @dataclass(frozen=True, slots=True)

