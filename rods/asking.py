@@ -9,7 +9,8 @@ after a few tries, as `Unanswered`, with what the model had written. What the ma
 `BudgetSpent`) passes through: it is nobody's failure.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -148,6 +149,17 @@ class Questioner:
         loaded = load(name)
         self.hashes[name] = loaded.hash
         return loaded
+
+
+async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of all `work`, done at the same time. Raises what the first that fails raises, by itself; what the
+    machinery did wrong before what a model did."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(coroutine) for coroutine in work]
+    except BaseExceptionGroup as several:
+        raise min(several.exceptions, key=lambda error: isinstance(error, Unanswered)) from None
+    return [task.result() for task in tasks]
 
 
 def _fields(completion: Completion, form: AnswerForm, *, constrained: bool) -> dict[str, Any]:

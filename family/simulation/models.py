@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from rods.analysis.containment import Text
 from rods.answers import Unreadable
-from rods.asking import NoRoom, Question, Questioner, Unanswered
+from rods.asking import NoRoom, Question, Questioner, Unanswered, together
 from rods.calls import Call
 from rods.canonical import content_id, keyed_random
 from rods.config import Roles
@@ -227,15 +227,7 @@ class ModelGenerator:
 
     def __call__(self, wanted: Sequence[Wanted]) -> list[OpenTask]:
         """Raises InfrastructureError where a task cannot be had."""
-
-        async def every(client: Client) -> list[OpenTask]:
-            made = await asyncio.gather(*(self._task(client, asked) for asked in wanted), return_exceptions=True)
-            for failed in made:
-                if isinstance(failed, BaseException):
-                    raise failed
-            return [task for task in made if isinstance(task, OpenTask)]
-
-        return self.models.put(every)
+        return self.models.put(lambda client: together([self._task(client, asked) for asked in wanted]))
 
     async def _task(self, client: Client, asked: Wanted) -> OpenTask:
         """Over other tools where the model finds nothing for these."""

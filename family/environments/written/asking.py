@@ -7,10 +7,9 @@ asked and answered, one JSON object a line, synced as it happens, so that writin
 - `finished`: a topic by its `key`, and its `tasks`;
 - `usage`: what a call cost (`rods.llm.Usage`)."""
 
-import asyncio
 import fcntl
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -99,17 +98,6 @@ class CachedQuestioner:
             raise
         self.record.append("asked", **asked, answer=answers[-1])
         return meant
-
-
-async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of all `work`, done at the same time. Raises what the first that fails raises, by itself; what the
-    machinery did wrong before what a model did."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(coroutine) for coroutine in work]
-    except BaseExceptionGroup as several:
-        raise min(several.exceptions, key=lambda error: isinstance(error, Unanswered)) from None
-    return [task.result() for task in tasks]
 
 
 NAME = "written.jsonl"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rods.answers import AnswerForm
-from rods.asking import Unanswered
+from rods.asking import Unanswered, together
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.daemon.authors.llm.showing import compact
@@ -16,7 +16,7 @@ from rods.environments.base import Environment, Instance
 from rods.environments.workers.worker import Overrun
 from rods.errors import InfrastructureError
 from rods.family.environments.checking.scenarios import carried_out
-from rods.family.environments.written.asking import CachedQuestioner, Question, beginning, together
+from rods.family.environments.written.asking import CachedQuestioner, Question, beginning
 from rods.family.environments.written.building import BuiltWorld, Dropped
 
 WANTED = ("one that ought to succeed", "one that ought to be refused, though its arguments have the right types")

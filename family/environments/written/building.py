@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from rods.answers import AnswerForm, Unreadable
-from rods.asking import Unanswered
+from rods.asking import Unanswered, together
 from rods.canonical import keyed_random
 from rods.config import Sandbox
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
 from rods.family.environments.checking.worlds import ALLOWED, TOLD_IMPORTS, check_world, program_faults
 from rods.family.environments.programs import STATE_PART, PlannedTool, WorldPlan, WorldProgram, placed
-from rods.family.environments.written.asking import FORMS, Asking, CachedQuestioner, Question, together
+from rods.family.environments.written.asking import FORMS, Asking, CachedQuestioner, Question
 from rods.worlds.checking import CheckReport, Fault
 
 STATES = 2  # in which a world is controlled, beside the empty one

@@ -10,7 +10,7 @@ from typing import Any
 
 from rods.analysis.containment import Text, leaves
 from rods.answers import AnswerForm, Schema, Unreadable
-from rods.asking import Unanswered
+from rods.asking import Unanswered, together
 from rods.calls import Call
 from rods.conversations import Persona, Script
 from rods.daemon.authors.llm.showing import compact
@@ -23,7 +23,7 @@ from rods.family.environments.checking.worlds import TOLD_IMPORTS
 from rods.family.environments.procedural.scenarios import Mode
 from rods.family.environments.programs import WorldProgram
 from rods.family.environments.written import building
-from rods.family.environments.written.asking import Asking, Question, beginning, together
+from rods.family.environments.written.asking import Asking, Question, beginning
 from rods.prompts import load
 from rods.tasks import OpenTask, Split
 

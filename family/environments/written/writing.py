@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.answers import Unreadable
-from rods.asking import Unanswered
+from rods.asking import Unanswered, together
 from rods.canonical import content_id
 from rods.config import Sandbox
 from rods.conversations import Rubric, Script
@@ -21,7 +21,7 @@ from rods.environments.loading import Environments
 from rods.family.environments.checking.worlds import LONGEST_FILE
 from rods.family.environments.procedural.scenarios import CONFINED, Mode
 from rods.family.environments.programs import WorldProgram, placed
-from rods.family.environments.written.asking import CachedQuestioner, Question, T, beginning, together
+from rods.family.environments.written.asking import CachedQuestioner, Question, T, beginning
 from rods.family.environments.written.assessing import assess
 from rods.family.environments.written.building import BuiltWorld, Dropped, build
 from rods.family.environments.written.scenarios import (
