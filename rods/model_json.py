@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import orjson
@@ -62,13 +62,25 @@ def valid_unicode(text: str) -> str:
     return text
 
 
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A JSON value with what `change` makes of each of its leaves, and of the keys of its objects."""
+    if isinstance(value, Mapping):
+        return {change(key): mapped(item, change) for key, item in value.items()}
+    return [mapped(item, change) for item in value] if isinstance(value, (list, tuple)) else change(value)
+
+
 def all_valid(value: Any) -> Any:
     """A JSON value with all of its texts as `valid_unicode` makes them: decoders give lone surrogates too."""
-    if isinstance(value, str):
-        return valid_unicode(value)
-    if isinstance(value, Mapping):
-        return {all_valid(key): all_valid(item) for key, item in value.items()}
-    return [all_valid(item) for item in value] if isinstance(value, (list, tuple)) else value
+    return mapped(value, lambda leaf: valid_unicode(leaf) if isinstance(leaf, str) else leaf)
+
+
+def is_json(text: str) -> bool:
+    """Whether orjson reads `text`."""
+    try:
+        orjson.loads(text)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return False
+    return True
 
 
 def _read(text: str) -> Any:

@@ -21,6 +21,7 @@ from rods.console.task_history import TaskHistory, task_episodes, task_history, 
 from rods.conversations import Checks, Persona
 from rods.errors import UserError
 from rods.extension import aim_words, extensions
+from rods.model_json import mapped
 from rods.observations import Dynamics, shares
 from rods.tasks import OpenTask, Task
 
@@ -163,7 +164,8 @@ def _lines(known: TaskHistory) -> list[str]:
             f"trend {window.trend:+.3f}"
         )
     for event in known.history:
-        facts = ", ".join(f"{key} {_brief(value)}" for key, value in event.items() if key not in ("step", "event"))
+        said = mapped({key: value for key, value in event.items() if key not in ("step", "event")}, _brief)
+        facts = ", ".join(f"{key} {value}" for key, value in said.items())
         lines.append(f"step {event['step']:<5} {event['event']}" + (f" ({facts})" if facts else ""))
     if not known.windows and not known.history:
         lines.append("never rolled out, never picked")
@@ -171,11 +173,7 @@ def _lines(known: TaskHistory) -> list[str]:
 
 
 def _brief(value: Any) -> Any:
-    """What a record says of an event, its fractions to four digits."""
-    if isinstance(value, dict):
-        return {name: _brief(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_brief(part) for part in value]
+    """Fractions to four digits."""
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 

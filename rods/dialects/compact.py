@@ -19,7 +19,7 @@ import orjson
 from rods.calls import MAX_CALL_TEXT, MAX_CALLS, Call
 from rods.dialects import Parsed, RoleAndText
 from rods.environments.base import Parameter, Result, Tool
-from rods.model_json import read_exact
+from rods.model_json import is_json, read_exact
 
 KEY = re.compile(r"(?:^|(?<= ))([A-Za-z_][A-Za-z_0-9]*)=(?= |$)")
 
@@ -104,14 +104,5 @@ def _value(text: str) -> Any:
 
 def _text(value: Any) -> str:
     """The shortest text that `_value` reads back as `value`, on one line and free of anything like ` key= `."""
-    if isinstance(value, str) and value and value == value.strip() and not set(value) & set('\n="') and _plain(value):
-        return value
-    return json.dumps(value).replace("=", "\\u003d")
-
-
-def _plain(text: str) -> bool:
-    try:
-        orjson.loads(text)
-    except (orjson.JSONDecodeError, UnicodeEncodeError):
-        return True
-    return False
+    bare = isinstance(value, str) and value and value == value.strip() and not set(value) & set('\n="')
+    return str(value) if bare and not is_json(value) else json.dumps(value).replace("=", "\\u003d")

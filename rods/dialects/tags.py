@@ -11,7 +11,7 @@ import orjson
 from rods.calls import MAX_CALL_TEXT, MAX_CALLS, Call
 from rods.dialects import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
-from rods.model_json import read_exact
+from rods.model_json import is_json, read_exact
 from rods.prompts import load
 
 TEMPLATES = {"plain": "policy_tags", "resourceful": "policy_tags_resourceful"}
@@ -162,8 +162,4 @@ def _json_calls(text: str, place: str) -> Parsed:
 
 
 def _as_json(text: str) -> str:
-    try:
-        orjson.loads(text)
-    except (orjson.JSONDecodeError, UnicodeEncodeError):
-        return orjson.dumps(text.encode("utf-8", "replace").decode()).decode()
-    return text
+    return text if is_json(text) else orjson.dumps(text.encode("utf-8", "replace").decode()).decode()

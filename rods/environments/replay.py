@@ -28,6 +28,7 @@ from rods.canonical import canonical, content_id
 from rods.environments.base import Environment, Instance, Result, Tool, checks, parameters
 from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported
 from rods.faults import BREAKS_DOCUMENT
+from rods.model_json import mapped
 
 T = TypeVar("T")
 BEHAVIOUR = 1  # of this module; part of an environment's hash
@@ -155,15 +156,14 @@ def _in_text(text: str, names: Mapping[str, str]) -> str:
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     """A JSON value with every text and whole number replaced that has a name, inside of texts too."""
-    if isinstance(value, str):
-        return _in_text(value, names)
-    if isinstance(value, Mapping):
-        return {_in_text(key, names): _renamed(item, names) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_renamed(item, names) for item in value]
-    if isinstance(value, int) and not isinstance(value, bool) and (name := names.get(str(value))):
-        return int(name) if name.isdecimal() else name
-    return value
+
+    def renamed(leaf: Any) -> Any:
+        if isinstance(leaf, str):
+            return _in_text(leaf, names)
+        name = names.get(str(leaf)) if type(leaf) is int else None
+        return leaf if name is None else int(name) if name.isdecimal() else name
+
+    return mapped(value, renamed)
 
 
 @dataclass(slots=True)

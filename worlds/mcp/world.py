@@ -19,6 +19,7 @@ from rods.environments.base import Features, Result, Tool
 from rods.environments.replay import Replayed
 from rods.errors import UserError
 from rods.llm.connections import MOST_FAILED, Key
+from rods.model_json import mapped
 from rods.worlds.mcp.description import FOLDER, Description, asked
 from rods.worlds.mcp.sessions import Answer, Pool, Refusal, Session
 from rods.worlds.pinned import OnlyCalled, closed, json_value, tool_of
@@ -110,7 +111,7 @@ class McpWorld(OnlyCalled):
         arguments = dict(call.arguments)
         if what := checker.fault(arguments):
             return Result(f"Error: {what}", None, "bad_arguments")
-        answer = self._session.call(call.name, self._inside(arguments))
+        answer = self._session.call(call.name, mapped(arguments, self._inside))
         if isinstance(answer, Refusal):
             error = "bad_arguments" if answer.code == _INVALID_PARAMS else "tool"
             return Result(self._outside(f"Error: {Key().heard(answer.message, MOST_FAILED)}"), None, error)
@@ -129,12 +130,8 @@ class McpWorld(OnlyCalled):
             for path in sorted(places)
         }
 
-    def _inside(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self._inward.sub(lambda _: self._outward, value) if FOLDER in value else value
-        if isinstance(value, Mapping):
-            return {key: self._inside(item) for key, item in value.items()}
-        return [self._inside(item) for item in value] if isinstance(value, (list, tuple)) else value
+    def _inside(self, leaf: Any) -> Any:
+        return self._inward.sub(lambda _: self._outward, leaf) if isinstance(leaf, str) and FOLDER in leaf else leaf
 
     def _outside(self, text: str) -> str:
         return text.replace(self._outward, FOLDER)
