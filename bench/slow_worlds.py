@@ -38,7 +38,7 @@ from rods.family.simulation.models import ModelThread
 from rods.family.simulation.players import simulation_of
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.settings import DifficultyRules
-from rods.family.simulation.variants import witness
+from rods.family.simulation.variants import witnesses
 from rods.llm import Client, Request
 from rods.players import Players
 from rods.tasks import OpenTask
@@ -132,7 +132,7 @@ def _longest(stub: Stub, way: Driver) -> float:
     drawn = [draw_task(shipped(), levels(DifficultyRules(), 60, 1, 0, slot), 1, 0, slot) for slot in range(EPISODES)]
     tasks = [open_task(one, reference(world)) for one in drawn]
     plain = Players(environments)
-    known = [witness(plain.job(task, TAGS, max_steps=8), task.goal_calls) for task in tasks]
+    known = witnesses([(plain.job(task, TAGS, max_steps=8), task.goal_calls) for task in tasks])
     replies = [[step.text for turn in trace.turns for step in turn.steps] for trace in known]
     used: Counter[str] = Counter()
     endpoint = Endpoint(model="stub", urls=(stub.url,), concurrency=EPISODES)

@@ -59,15 +59,8 @@ class Rollout:
         return self.end not in INVALID_ENDS
 
     def as_json(self) -> dict[str, Any]:
-        record: dict[str, Any] = {
-            "resolved": self.resolved,
-            "expected": self.expected,
-            "binary": self.binary,
-            "format": self.format,
-            "reward": self.reward,
-            "end": self.end,
-            **self.added,
-        }
+        always = ("resolved", "expected", "binary", "format", "reward", "end")
+        record: dict[str, Any] = {name: getattr(self, name) for name in always} | dict(self.added)
         for name in ("advantage", "labels", "calling", "replies"):
             if (value := getattr(self, name)) is not None and value != ():
                 record[name] = list(value) if name == "labels" else value

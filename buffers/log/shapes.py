@@ -58,10 +58,7 @@ def _of_items(item: Fault) -> Fault:
     def fault(value: Any) -> str:
         if type(value) is not list:
             return " is no list"
-        for place, each in enumerate(value):
-            if what := item(each):
-                return f"[{place}]{what}"
-        return ""
+        return next((f"[{place}]{what}" for place, each in enumerate(value) if (what := item(each))), "")
 
     return fault
 

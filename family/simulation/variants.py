@@ -71,7 +71,7 @@ class DrawnKind(TaskKind[OpenTask]):
         seen: tuple[Result, ...] = ()
         if not strange and not any(reasons for _, reasons in asked):
             if gates.replay or gates.witness:
-                trace = witness(self.playing(task), task.goal_calls)
+                (trace,) = witnesses([(self.playing(task), task.goal_calls)])
                 seen = results_of(trace)
             asked += [
                 ("replay", failed(task, seen) if gates.replay else []),
@@ -156,7 +156,7 @@ def replayed_drawn(environment: Environment, task: OpenTask, job: Job) -> list[R
     gives the results on record, and is approved of. Raises InfrastructureError where a player broke."""
     if strange := foreign(environment, task):
         return strange
-    trace = witness(job, task.goal_calls)
+    (trace,) = witnesses([(job, task.goal_calls)])
     refused = [] if trace.resolved == trace.expected else [Reason(f"its witness {_earned(trace)}")]
     return failed(task, results_of(trace)) or refused
 
@@ -213,11 +213,6 @@ def misjudged(tools: Mapping[str, Tool], task: OpenTask, playing: Playing, trace
 def _earned(trace: Trace) -> str:
     notes = "; ".join(trace.outcome.notes) if trace.outcome is not None else ""
     return f"earns {trace.resolved} of {trace.expected}{f' ({notes[:300]})' if notes else ''}"
-
-
-def witness(job: Job, calls: Sequence[Call]) -> Trace:
-    """The conversation in which `calls` are made. Raises InfrastructureError where one of its players broke."""
-    return witnesses([(job, calls)])[0]
 
 
 def witnesses(plays: Sequence[tuple[Job, Sequence[Call]]]) -> list[Trace]:

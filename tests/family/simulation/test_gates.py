@@ -22,7 +22,7 @@ from rods.errors import InfrastructureError
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.generating import DrawnTask, draw_task, open_task
 from rods.family.simulation.repository import shipped
-from rods.family.simulation.variants import DrawnKind, Playing, replayed_drawn, results_of, witness
+from rods.family.simulation.variants import DrawnKind, Playing, replayed_drawn, results_of, witnesses
 from rods.gates import varied
 from rods.gates.grounding import ungrounded
 from rods.gates.similarity import SimilarityIndex, duplicates
@@ -88,7 +88,7 @@ def test_tasks_of_the_generator_pass_every_gate() -> None:
 
 def test_a_witness_asks_calls_and_reports() -> None:
     vague = task(replace(HARD, ambiguity=2))
-    trace = witness(playing(vague), vague.goal_calls)
+    (trace,) = witnesses([(playing(vague), vague.goal_calls)])
     assert [step.calls[0] for turn in trace.turns for step in turn.steps if step.calls] == list(vague.goal_calls)
     assert len(results_of(trace)) == 3 and trace.end == "finished" and trace.resolved == 2
     said = [step.text for turn in trace.turns for step in turn.steps if not step.calls]
@@ -258,7 +258,7 @@ def test_players_that_break_are_no_fault_of_the_task() -> None:
 
 def test_a_witness_is_played_again_and_compared() -> None:
     made = task()
-    seen = [result.text for result in results_of(witness(playing(made), made.goal_calls))]
+    seen = [result.text for result in results_of(*witnesses([(playing(made), made.goal_calls)]))]
     kept = replace(made, provenance={**made.provenance, "results": [seen]})
     assert replayed_drawn(WORLD, kept, playing(kept)) == []
     edited = replace(made, provenance={**made.provenance, "results": [[*seen[:-1], "{}"]]})
