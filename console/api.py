@@ -7,7 +7,9 @@ function is awaited, many episodes at once. Nothing here needs torch.
 import asyncio
 import inspect
 import os
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -26,6 +28,7 @@ from rods.episode.rewards import score as scored
 from rods.evaluation.scoring import Estimate, rollout_scores, share
 from rods.observations import Group, Rollout
 from rods.players import Players
+from rods.signals import StopRequest
 from rods.tasks import AnyTask, read_tasks
 from rods.trainer.batches import by_slot, jobs
 from rods.trainer.batches import groups as groups_of
@@ -102,13 +105,16 @@ class Training:
     policy: PolicyFunction
     save: Callable[[Path], None]
     load: Callable[[Path], None]
+    signals: AbstractContextManager[Any]
 
     def __enter__(self) -> Self:
+        self.signals.__enter__()
         self.run.__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
         self.run.__exit__(*error)
+        self.signals.__exit__(*error)
 
     def __iter__(self) -> Iterator[Batch]:
         self.run.begin(self)
@@ -153,19 +159,21 @@ def open_training(
     config: Path | str | None = None,
     save: Callable[[Path], None] | None = None,
     load: Callable[[Path], None] | None = None,
-    asked_to_stop: Callable[[], bool] = lambda: False,
+    asked_to_stop: Callable[[], bool] | None = None,
 ) -> Training:
     """Takes the trainer's part in the run in `folder`, made from the file `config` where there is none.
 
     `save` writes the policy's state into an empty folder at each checkpoint, `load` restores it when a run goes on;
-    without them a run can go on only with a policy that does not change. Raises UserError, and RefusedError where
-    another trainer owns the run, or where its steps are refilled.
+    without them a run can go on only with a policy that does not change. Without `asked_to_stop`, SIGTERM and Ctrl-C
+    ask, once the training is entered in the main thread: the loop ends behind its step, with a checkpoint. Raises
+    UserError, and RefusedError where another trainer owns the run, or where its steps are refilled.
     """
     run = open_run(folder, config)
     check_unrefilled(run)
-    return Training(
-        TrainingRun(run, asked_to_stop), policy, save or (lambda folder: None), load or (lambda folder: None)
-    )
+    request, main = StopRequest(), threading.current_thread() is threading.main_thread()
+    own = TrainingRun(run, asked_to_stop or (lambda: request.asked))
+    signals: AbstractContextManager[Any] = request if main and asked_to_stop is None else nullcontext()
+    return Training(own, policy, save or (lambda folder: None), load or (lambda folder: None), signals)
 
 
 def open_run(folder: Path | str, config: Path | str | None = None) -> Run:

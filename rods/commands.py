@@ -114,7 +114,13 @@ def installing() -> str:
 
 
 def check_libraries(kind: str) -> None:
-    """Raises UserError where a policy of this kind has weights, and what trains them is not installed."""
+    """Raises UserError where a policy of this kind has weights, and what trains them is not installed, or where another
+    program trains it."""
+    if kind == "external":
+        remedy = (
+            "start it, and `rods-daemon RUN` beside it (rods.open_training, or `rods trainer observe`: docs/api.md)"
+        )
+        raise UserError("another program trains the policy of this run", where="policy.kind", remedy=remedy)
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     if missing and kind != "simulated":
         what = f'"{kind}" has weights, and {missing[0]}, which trains them, is not installed'

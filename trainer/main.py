@@ -75,9 +75,6 @@ def _start(
 
 
 def _train(run: Run, request: StopRequest) -> int:
-    if run.config.policy.kind == "external":
-        remedy = "that program reports with `rods trainer observe`, or takes part in Python (rods.open_training)"
-        raise UserError("another program trains the policy of this run", where=str(run.path), remedy=remedy)
     for name in DASHBOARDS.intersection(run.config.operation.report_to):
         if find_spec(name) is None:
             what, remedy = f"the package {name} is not installed", f"install it (`pip install {name}`) or leave it out"

@@ -172,8 +172,8 @@ def _told(name: str, path: Path) -> dict[str, Any]:
         "condition": state,
         **{"step": now.step, "steps": now.steps, "reward": now.recent if now.reward is not None else None},
         **{figure: getattr(now, figure) for figure in ("originals", "generated", "injected")},
-        "simulated": progress.run.config.policy.kind == "simulated",
         "policy": progress.run.config.policy.kind,
+        "model": progress.run.config.policy.model,
         "heldout": heldout,
     }
 
@@ -188,8 +188,8 @@ def _table(runs: list[dict[str, Any]]) -> Iterator[str]:
         reward = "–" if run["reward"] is None else f"{run['reward']:.3f}"
         step, pool = f"{run['step']}/{run['steps']}", f"{run['originals']}+{run['generated']}"
         figures = f"{step:>11}  {reward:>6}  {pool:>9}  {run['injected']:8}"
-        ending = f"  {run['policy']} policy" if run["policy"] in ("simulated", "external") else ""
-        yield f"{run['name']:{wide}}  {run['condition']:13}  {figures}{ending}"
+        ending = f"  {run['policy']} policy {run['model']}" if run["policy"] in ("simulated", "external") else ""
+        yield f"{run['name']:{wide}}  {run['condition']:13}  {figures}{ending}".rstrip()
         if run["heldout"]:
             start, end, difference = (run["heldout"][name]["progress"] for name in ("start", "end", "difference"))
             told = f"{estimated(start)} to {estimated(end)}, difference {estimated(difference, '+')}"

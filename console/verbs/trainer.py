@@ -45,9 +45,14 @@ def new(run: RunFolder, /, *, config: Required, as_json: Json = False) -> None:
     print_result(
         as_json,
         {"run": str(run), "originals": len(made.training), "held_out": len(made.held_out), "manifest": made.manifest},
-        f"{run}: {len(made.training)} original tasks, {len(made.held_out)} held out; start it with `rods up {run}`",
+        f"{run}: {len(made.training)} original tasks, {len(made.held_out)} held out; {_started(made)}",
         (f"  note: {note}" for note in _notes(made)),
     )
+
+
+def _started(run: Run) -> str:
+    external = run.config.policy.kind == "external"
+    return "a program of your own trains it" if external else f"start it with `rods up {run.path}`"
 
 
 def _notes(run: Run) -> Iterator[str]:
@@ -75,7 +80,7 @@ def fork(
     step = newest.position.step if newest else None
     policy, tasks = "" if step is None else f" and the policy of step {step}", len(made.training)
     result = {"run": str(new), "parent": made.manifest["parent"], "tasks": tasks, "weights_of_step": step}
-    print_result(as_json, result, f"{new}: {tasks} training tasks{policy} from {run}; start it with `rods up {new}`")
+    print_result(as_json, result, f"{new}: {tasks} training tasks{policy} from {run}; {_started(made)}")
 
 
 def extend(run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None, as_json: Json = False) -> None:

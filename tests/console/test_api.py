@@ -3,7 +3,9 @@
 import contextlib
 import inspect
 import io
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -100,6 +102,21 @@ def test_a_run_goes_on_with_what_was_saved(library):
     train(12)
     assert seen == list(range(1, 13)) and state["skill"] == 12
     assert rods.read_state("runs/own").last_step == 12
+
+
+@pytest.mark.needs("new_world")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_trainer_of_one_s_own_behind_its_step(library, number):
+    (library / "run.toml").write_text((library / "run.toml").read_text().replace('sync = "lockstep"', ""))
+    before, steps = signal.getsignal(number), []
+    with rods.open_training("runs/own", lambda messages: "No.", config="run.toml") as training:
+        for batch in training:
+            os.kill(os.getpid(), number)
+            training.record(batch, training.play(batch))
+            steps.append(batch.step)
+    assert steps == [1] and signal.getsignal(number) == before
+    with rods.open_training("runs/own", lambda messages: "No.") as training:
+        assert training.run.resumed is not None and training.run.resumed.position.step == 1
 
 
 @pytest.mark.needs("new_world")

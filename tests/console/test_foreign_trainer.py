@@ -361,12 +361,12 @@ def test_a_policy_that_another_program_trains_is_called_that(tmp_path: Path) -> 
     slot = tasks(path, 0)[0]
     list(observe(path, [group(slot, *[slot[1]] * config.rollouts.rollouts_per_task), {"end_step": 1}]))
     (listed,) = json.loads(rods("status", path.parent, "--json").stdout)["runs"]
-    assert (listed["simulated"], listed["policy"], listed["step"]) == (False, "external", 1)
-    assert rods("status", path.parent).stdout.splitlines()[1].endswith("  external policy")
+    assert (listed["policy"], listed["model"], listed["step"]) == ("external", "lab/policy-7b", 1)
+    assert rods("status", path.parent).stdout.splitlines()[1].endswith("  external policy lab/policy-7b")
     report = rods("dash", "--report", path)
     assert report.returncode == 0 and "simulated" not in report.stdout.lower()
     refused = {
-        "another program trains the policy of this run → that program reports with `rods trainer observe`": train(path),
+        "another program trains the policy of this run → start it, and `rods-daemon RUN` beside it": train(path),
         "the policy's weights are with the program that trains it → serve them and score": rods(
             "trainer", "score", path
         ),

@@ -47,7 +47,10 @@ def added(path: Path, kind: str, fields: Mapping[str, Any], own: Mapping[str, An
 
 
 def _from_here(part: str, files: str, *, program: bool) -> str:
-    here = "/" in part and "{folder}" not in part if program else Path(part).is_file()
+    try:
+        here = "/" in part and "{folder}" not in part if program else Path(part).is_file()
+    except OSError:  # a program's text, longer than a name may be
+        here = False
     return str(Path.cwd() / part) if here and not (files and (Path(files) / part).exists()) else part
 
 
