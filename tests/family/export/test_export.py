@@ -42,8 +42,9 @@ def test_the_rows_are_what_the_run_has_on_record(finished_run: Path, exported: P
     assert sum(row["state"] == "active" for row in variants) == len(state.pool.generated)
     assert sum(row["state"] == "staged" for row in variants) == len(state.staging)
     assert sum(row["injected"] is not None for row in variants) == len(state.pool.injected)
-    left = {record["task"]: record["rule"] for record in state.decisions() if record["kind"] == "retired"}
-    assert left and {row["task"]: row["why"] for row in variants if row["state"] == "retired"} == left
+    last = {record["task"]: record for record in state.decisions() if record["kind"] in ("retired", "revived")}
+    left = {task: record["rule"] for task, record in last.items() if record["kind"] == "retired"}
+    assert last and {row["task"]: row["why"] for row in variants if row["state"] == "retired"} == left
     live = [record for step in RunState(run).steps() for record in step.records]
     assert [row["record"] for row in groups] == live and len(live) == 14 * 8
     held_out = {task.id for task in run.tasks if task.split != "train"}

@@ -84,7 +84,7 @@ def test_the_card_stands_in_the_report_in_its_json_and_before_the_episodes(
     assert card == next(read(folder / EPISODES))["card"] and found["cards_differ"] == []
     assert card["split"]["name"] == "held-out" and card["split"]["tasks"] == 9
     assert "2026.3.23" in card["data"][0] and card["history"] == "messages" and card["random_seeds"] == {"rollouts": 0}
-    assert run(["dash", "--report", str(folder)]) == 0
+    assert run(["report", str(folder)]) == 0
     text = capsys.readouterr().out
     for part in (card["prompts"], card["split"]["hash"], "interval 95 % over tasks", "too few to tell policies apart"):
         assert part in text
