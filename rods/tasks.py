@@ -337,7 +337,8 @@ def read_tasks(path: Path) -> Iterator[AnyTask]:
             try:
                 task = AnyTask.from_json(orjson.loads(line))
             except ValueError as error:  # orjson.JSONDecodeError is one
-                raise UserError(str(error), where=where, remedy="run `rods data check` on the file") from error
+                remedy = "run `rods data check` on it, or `rods data rehash FILE --trust` where a hash is lacking"
+                raise UserError(str(error), where=where, remedy=remedy) from error
             if task.id in seen:
                 what = f"task {task.id} repeats line {seen[task.id]}"
                 raise UserError(what, where=where, remedy="remove one of the two lines")

@@ -82,8 +82,9 @@ def told(history: History) -> dict[str, Any]:
 
 def _subtitle(history: History) -> str:
     config = history.config
+    name = f" {config.policy.model}" if config.policy.kind == "external" else ""  # of others it is a folder
     return (
-        f"policy {config.policy.kind} · {config.data.tasks}: {history.originals} original tasks, "
+        f"policy {config.policy.kind}{name} · {config.data.tasks}: {history.originals} original tasks, "
         f"{history.held_out} held out · "
         f"{config.training.batch_tasks} tasks × {config.rollouts.rollouts_per_task} rollouts a step"
         + (f", refilled in {config.rollouts.refill} rounds at most" if config.rollouts.refill else "")

@@ -97,7 +97,9 @@ def extend(run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None,
 def lengthened(run: Path, config: Path | None, steps: int | None) -> list[str]:
     """Lets `run` end as a configuration says, or after so many steps; what is different (rods.buffers.lifecycle)."""
     if (config is None) == (steps is None):
-        raise UserError("nothing or too much says how long", remedy="give either --config FILE or --steps NUMBER")
+        given = "neither --config nor --steps says" if steps is None else "both --config and --steps say"
+        remedy = "give --steps NUMBER for a run that is there; a new one has training.steps in its --config FILE"
+        raise UserError(f"{given} how long the run is to be", remedy=remedy)
     opened = Run.open(run)
     if config is not None:
         return lengthen(opened, read_config(config))

@@ -365,6 +365,7 @@ def test_a_policy_that_another_program_trains_is_called_that(tmp_path: Path) -> 
     assert rods("status", path.parent).stdout.splitlines()[1].endswith("  external policy lab/policy-7b")
     report = rods("dash", "--report", path)
     assert report.returncode == 0 and "simulated" not in report.stdout.lower()
+    assert "policy external lab/policy-7b" in (path / "report" / "index.html").read_text()
     refused = {
         "another program trains the policy of this run → start it, and `rods-daemon RUN` beside it": train(path),
         "the policy's weights are with the program that trains it → serve them and score": rods(
