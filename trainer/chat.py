@@ -82,9 +82,10 @@ def _loaded(what: str, kind: Any, folder: Path, **options: Any) -> Any:
     try:
         check_texts(folder)
         return kind.from_pretrained(folder, local_files_only=True, **options)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        why = "weights of another shape than config.json says" if isinstance(error, RuntimeError) else str(error)
         raise UserError(
-            f"no {what} that transformers can load ({str(error).splitlines()[0]})",
+            f"no {what} that transformers can load ({why.splitlines()[0]})",
             where=str(folder),
             remedy="policy.model must be a folder with weights, config.json and tokenizer files",
         ) from error

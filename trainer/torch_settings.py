@@ -1,5 +1,6 @@
 """How torch computes and learns, in training, warm-up and scoring: number format, threads, optimizer."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -27,8 +28,14 @@ def make_optimizer(name: Literal["adamw", "muon"], model: Any, learning_rate: fl
     """An optimizer over all trainable parameters of `model`, without weight decay: AdamW, or Muon for the matrices and
     AdamW for the rest at `rest` times the learning rate."""
     if name == "adamw":
-        return AdamW([p for p in model.parameters() if p.requires_grad], lr=learning_rate, weight_decay=0.0)
+        trained = [p for p in model.parameters() if p.requires_grad]
+        return AdamW(trained, lr=learning_rate, weight_decay=0.0, fused=_fused(trained))
     return MuonWithAdamW(model, learning_rate, rest)
+
+
+def _fused(parameters: Sequence[torch.Tensor]) -> bool | None:
+    """Whether AdamW takes a step in one kernel: otherwise it makes, on a GPU, a copy as large as all that it moves."""
+    return all(parameter.is_cuda for parameter in parameters) or None
 
 
 _in_bfloat16 = _muon._zeropower_via_newtonschulz
@@ -67,7 +74,8 @@ class MuonWithAdamW(Optimizer):
         rest = [parameter for parameter in trained if id(parameter) not in inside]
         self.parts: list[Optimizer] = [Muon(matrices, lr=learning_rate, weight_decay=0.0)]
         if rest:  # nothing with LoRA, whose parameters are all matrices
-            self.parts.append(AdamW(rest, lr=learning_rate * rest_share, weight_decay=0.0, betas=(0.9, 0.95)))
+            rate, fused = learning_rate * rest_share, _fused(rest)
+            self.parts.append(AdamW(rest, lr=rate, weight_decay=0.0, betas=(0.9, 0.95), fused=fused))
         super().__init__([group for part in self.parts for group in part.param_groups], {})
         self._share()
 

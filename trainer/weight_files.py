@@ -70,8 +70,9 @@ def _unpartitioned() -> Iterator[None]:
 
 
 def _plain(model: Any) -> tuple[Any, dict[str, torch.Tensor]]:
-    """The model under its adapter, and its weights with what was learnt added. peft puts itself around what it adapts:
-    a linear layer, or a module of which it adapts a parameter (experts of a mixture), once for each of these."""
+    """The model under its adapter, and its weights with what was learnt added, these on the CPU, where there is room.
+    peft puts itself around what it adapts: a linear layer, or a module of which it adapts a parameter (experts of a
+    mixture), once for each of these."""
     from peft.tuners.lora import LoraLayer
 
     base = model.get_base_model()
@@ -85,7 +86,7 @@ def _plain(model: Any) -> tuple[Any, dict[str, torch.Tensor]]:
             continue
         name = _unwrapped(key)
         if name in layers:
-            value = (value.float() + layers[name].get_delta_weight("default").float()).to(value.dtype)
+            value = (value.float() + layers[name].get_delta_weight("default").float()).to("cpu", value.dtype)
         plain[name] = value
     return base, plain
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 import torch
 
@@ -41,3 +43,30 @@ def moved() -> dict[str, torch.Tensor]:
         for name, each in model.named_parameters()
         if each.ndim == 2 and "embed" not in name
     }
+
+
+class OnGpu(torch.nn.Parameter):
+    """Numbers on the CPU that pass for a GPU's."""
+
+    is_cuda = True
+
+
+class Model(torch.nn.Module):
+    """A vector and a matrix to learn."""
+
+    def __init__(self, kind: type[torch.nn.Parameter]) -> None:
+        super().__init__()
+        self.vector, self.matrix = kind(torch.ones(2)), kind(torch.ones(2, 2))
+
+    def get_input_embeddings(self) -> None:
+        """It has none."""
+
+    get_output_embeddings = get_input_embeddings
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_adamw_is_fused_on_a_gpu_where_it_would_make_a_copy_of_what_it_moves(name: Literal["adamw", "muon"]) -> None:
+    for kind, fused in ((OnGpu, True), (torch.nn.Parameter, None)):
+        made = make_optimizer(name, Model(kind), 0.01)
+        parts = [part for part in getattr(made, "parts", [made]) if isinstance(part, torch.optim.AdamW)]
+        assert [part.defaults["fused"] for part in parts] == [fused]

@@ -1,5 +1,6 @@
 """Rollouts are token in, token out; the cache changes nothing; every rollout has draws of its own."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -128,6 +129,15 @@ def test_a_tokenizer_without_a_chat_template_is_refused_with_a_remedy():
 def test_a_folder_without_a_model_is_refused_with_its_path(tmp_path: Path):
     with pytest.raises(UserError, match=str(tmp_path)):
         Chat.load(tmp_path)
+
+
+def test_weights_that_do_not_fit_their_config_are_refused_with_their_path(tmp_path: Path):
+    nano_parts.saved(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"intermediate_size": 8}))
+    with pytest.raises(UserError, match="weights of another shape than config") as refused:
+        Chat.load(tmp_path).load_model()
+    assert refused.value.where == str(tmp_path)
 
 
 class OnGpu(torch.Tensor):
