@@ -29,7 +29,7 @@ for _extension in extensions():
     SHAPES |= _extension.record_shapes
     SHAPES["step"] |= {f"{name}?": shape for name, shape in _extension.step_fields.items()}
     SHAPES["epoch"] |= {f"{name}?": shape for name, shape in _extension.epoch_fields.items()}
-GROUP = ("attempt", "step", "index", "task")
+GROUP = ("attempt", "step", "index", "stage", "task", "role", "interface")
 FAULTS: dict[str, Fault] = {kind: fault_of(shape) for kind, shape in SHAPES.items()}
 CLOSED_BY: dict[str, str] = {kind: told["closed_by"] for kind, told in KINDS.items() if "closed_by" in told}
 CLOSING = frozenset(CLOSED_BY.values())
@@ -141,8 +141,9 @@ def checked(content: Any) -> Record:
         raise ValueError("no record, though its checksum matches")
     known: Record = content
     if kind == "group":  # there are many, and a call for every field would take a fifth of folding them
-        attempt, step, index, task = map(known.get, GROUP)
-        if type(attempt) is type(step) is type(index) is int and type(task) is str:
+        attempt, step, index, stage, task, role, interface = map(known.get, GROUP)
+        counts = type(attempt) is type(step) is type(index) is type(stage) is int
+        if counts and type(task) is type(role) is type(interface) is str:
             return known
     if (fault := FAULTS.get(kind)) is not None and (what := fault(known)):
         raise ValueError(f"{kind}{what}, though its checksum matches")
