@@ -1,8 +1,9 @@
 """What the fields of records hold (shapes.toml): a record that says another thing was written by nobody here.
 
 A shape is the name of a type (`text`, `count`: a whole number from 0 on, `positive`: from 1 on, `number`, `flag`,
-`object`, `list`, `id`, `end`: of a rollout; `count?`: or null); a table of shapes by field (`step?` may be missing, and
-what it does not name is not looked at); `{"*" = shape}` for all values of an object; `[shape]` for all items of a list.
+`object`, `list`, `id`, `end`: of a rollout, `any`; `count?`: or null); a table of shapes by field (`step?` may be
+missing, and what it does not name is not looked at); `{"*" = shape}` for all values of an object; `[shape]` for all
+items of a list.
 """
 
 import re
@@ -48,7 +49,7 @@ def _of_word(name: str) -> Fault:
     test = TESTS.get(word)
 
     def fault(value: Any) -> str:
-        sound = type(value) in types and (test is None or value is None or test(value))
+        sound = word == "any" or (type(value) in types and (test is None or value is None or test(value)))
         return "" if sound else f" is no {word}"
 
     return fault

@@ -4,16 +4,17 @@ A row of JSON lines has plain columns for filters and joins, and `record`, the t
 record: as an object the free form of states and arguments would break one column's type.
 """
 
-import math
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any
 
 import orjson
 from cyclopts import Parameter
 
+from rods.buffers.log.record_bytes import believed
 from rods.buffers.run.creation import bring
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, trace_file
@@ -105,14 +106,15 @@ class _Tables:
     def groups(self) -> Iterator[Row]:
         for step in RunState(self.run, strict=True).steps():
             for record in step.records:
-                known = (rollout["reward"] for rollout in record["rollouts"])
-                rewards = [reward for reward in known if reward is not None]
+                with believed((record,)):
+                    known = (rollout["reward"] for rollout in record["rollouts"])
+                    mean = fmean(rewards) if (rewards := [each for each in known if each is not None]) else None
                 yield {
                     **{name: record[name] for name in ("attempt", "step", "stage", "task", "role")},
                     "epoch": step.epoch,
                     "rollouts": len(record["rollouts"]),
                     "kind": record["reward"]["kind"],
-                    "reward": math.fsum(rewards) / len(rewards) if rewards else None,
+                    "reward": mean,
                     "record": record,
                 }
 
