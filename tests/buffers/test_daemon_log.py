@@ -17,11 +17,11 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, REJECTED, SEEDS, operation
 from rods.errors import RefusedError, UserError
 from rods.tasks import Task
-from tests.buffers.world import SyncDaemonLog, make_run, variants
+from tests.buffers.world import PICKED, SyncDaemonLog, make_run, variants
 
 
 def pick(run: Run, log: SyncDaemonLog, step: int, *tasks: str) -> list[str]:
-    log.picked(step, 0, [{"task": task, "score": 1.0, "type": "base", "why": {}} for task in tasks])
+    log.picked(step, 0, [{"task": task} | PICKED for task in tasks])
     return [f"{step}-{task}" for task in tasks]
 
 
@@ -168,7 +168,7 @@ async def test_what_many_workers_write_shares_syncs_and_none_is_made_on_the_even
         await log.finished(pick, [variant.id], 0)
 
     made = variants(20)
-    await log.picked(1, 0, [{"task": f"t{number}"} for number in range(20)])
+    await log.picked(1, 0, [{"task": f"t{number}"} | PICKED for number in range(20)])
     await asyncio.gather(*(work(f"1-t{number}", variant) for number, variant in enumerate(made)))
     log.close()
     assert threading.main_thread() not in threads

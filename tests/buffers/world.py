@@ -89,6 +89,9 @@ def by_chance(step: int, slot: EpochSlot, expected: int) -> list[int]:
     return [rng.randint(0, expected) for _ in range(4)]
 
 
+PICKED = {"type": "base", "score": 1.0, "why": {"generation": 0}}  # a pick, but for its task
+
+
 class SyncDaemonLog:
     """DaemonLog for tests without an event loop: whatever is written has been acknowledged when the call returns."""
 
@@ -179,7 +182,7 @@ class Players:
             self.daemon.picked(step, epoch, [])
             return
         task = next(self._fresh)
-        self.daemon.picked(step, epoch, [{"task": seed.task_id, "type": "base", "score": 1.0, "why": {}}])
+        self.daemon.picked(step, epoch, [{"task": seed.task_id} | PICKED])
         pick = f"{step}-{seed.task_id}"
         self.daemon.expanded(pick, 0, task, {"generation": generation, "seed": seed.task_id})
         self.daemon.finished(pick, [task.id], 0)

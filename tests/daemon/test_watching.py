@@ -138,7 +138,7 @@ def test_staging_and_the_active_variants_follow_the_merges(tmp_path: Path) -> No
     with Trainer(run) as trainer, SyncDaemonLog(run) as log:
         trainer.play(3)
         picks: list[dict[str, Any]] = [
-            {"task": task, "type": "base", "score": 1.0, "why": {}} for task in list(run.training)[:6]
+            {"task": task, "type": "base", "score": 1.0, "why": {"generation": 0}} for task in list(run.training)[:6]
         ]
         log.picked(3, 0, picks)
         for pick, task in zip(picks, fresh, strict=True):
@@ -160,7 +160,7 @@ def test_variants_that_damage_took_do_not_wait(tmp_path: Path) -> None:
     with Trainer(run) as trainer, SyncDaemonLog(run) as log:
         trainer.play(3)
         tasks = list(run.training)[:3]
-        log.picked(3, 0, [{"task": task, "type": "base", "score": 1.0, "why": {}} for task in tasks])
+        log.picked(3, 0, [{"task": task, "type": "base", "score": 1.0, "why": {"generation": 0}} for task in tasks])
         for task, variant in zip(tasks, desk.generate(8, 3, 0), strict=True):
             log.expanded(f"3-{task}", 0, variant, {"seed": task, "root": task, "generation": 1})
     part = run.path / expanded_segment(0)

@@ -241,7 +241,9 @@ class RunMachine(RuleBasedStateMachine):
             return
         task: Task = next(one for one in variants() if one.id == self.written[0]) if repeated else self.fresh.pop()
         self.daemon.read_epoch(self.opened.number)
-        self.daemon.picked(step, self.opened.number, [{"task": seed, "type": "base", "score": 1.0, "why": {}}])
+        self.daemon.picked(
+            step, self.opened.number, [{"task": seed, "type": "base", "score": 1.0, "why": {"generation": 0}}]
+        )
         pick = f"{step}-{seed}"
         self.daemon.expanded(pick, 0, task, {"generation": generation, "seed": seed})
         self.written.append(task.id)

@@ -25,7 +25,7 @@ from rods.calls import Call
 from rods.errors import DeadlineError, RefusedError
 from rods.rules.order import EpochSlot
 from rods.tasks import EnvironmentRef, Task
-from tests.buffers.world import Players, SyncDaemonLog, make_run, originals, variants
+from tests.buffers.world import PICKED, Players, SyncDaemonLog, make_run, originals, variants
 
 
 def play(path: Path, epochs: int, rewards: Any = None, **changes: Any) -> Players:
@@ -442,7 +442,7 @@ def test_lockstep_admits_in_the_order_of_picks(tmp_path: Path) -> None:
     players.epoch(0)
     tasks = list(run.training)
     for step in (1, 2, 3):
-        daemon.picked(step, 0, [{"task": tasks[step]}, {"task": tasks[0]}])
+        daemon.picked(step, 0, [{"task": task} | PICKED for task in (tasks[step], tasks[0])])
     wanted = []
     fresh = iter(variants())
     for step, rank in [(3, 1), (1, 1), (2, 0), (1, 0), (3, 0), (2, 1)]:
