@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds the wheel, installs it alone into an empty environment (no torch), carries out docs/tutorial.md with it, checks
-# the types of the world there as a user would, plans a launch, and begins the demo, for a minute at most:
+# the types of the world there as a user would, plans a launch, does what a new user does wrong (tests/first_day.py),
+# and begins the demo, for a minute at most:
 # `sh tests/package.sh`.
 set -eu
 cd "$(dirname "$0")/.."
@@ -20,6 +21,7 @@ cd "$empty"
 # PyTorch and TRL are borrowed for it from the tools' environment: as a plain path, so none of that one's links are followed.
 "$tools/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
     >"$("$empty/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/training.pth"
+"$tools/python" -m tests.first_day "$empty/venv/bin"
 # Folders of the user's that are called like rooms of the package, on the path, are nobody's business.
 mkdir own
 for room in buffers console daemon evaluation family prompts trainer worlds; do
