@@ -411,14 +411,18 @@ class Follower(Progress):
             if not isinstance(content, dict) or not isinstance(content.get("id"), str):
                 continue  # a merge refuses it with its reason
             seed, task = self.number(seed_of(record)), self.number(content["id"])
-            provenance = content.get("provenance", {})
+            said = content.get("provenance")
+            provenance = said if isinstance(said, dict) else {}
+            generation = provenance.get("generation", 1)
+            if generation not in range(1, 1 << 30):
+                generation = 1  # a merge refuses it, too
             kind = TASK_TYPES.index(content["type"]) if content.get("type") in TASK_TYPES else UNKNOWN
             if kind != UNKNOWN:
                 self.authors.add(str(provenance.get("model", "?")))
             if words := aim_words(provenance):
                 self.aims[task] = words
             self.newest_variant.set([task], [len(self.variants)])
-            self.variants.append(record["seq"], record["step"], task, seed, provenance.get("generation", 1), kind)
+            self.variants.append(record["seq"], record["step"], task, seed, generation, kind)
 
     def _spend(self, records: list[Record]) -> None:
         for call in records:
