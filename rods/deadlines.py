@@ -12,6 +12,7 @@ WORKER_CALL = 0.6  # a request to a worker of ours (BFCL's many digits), of its 
 WORKER_STALLED = 60.0  # by the clock: a worker that has not had that CPU time by then met a broken machine. Below HANGS
 ALL_CALLS = 10.0  # `rods env check` asks a tool no more whose calls took so long together. Above SLOW_CALL
 ALL_CALLS_WAITED = 60.0  # the same where calls wait for a server. Above ALL_CALLS
+WORLD_CHECKED = 900.0  # `rods env check` ends with what it has found (--seconds). Above ALL_CALLS_WAITED
 RUNAWAY_CALL = 3.0  # `rods env check` kills a process whose call goes on. Above SLOW_CALL
 
 # Worker processes of environments.

@@ -1,21 +1,23 @@
 """`rods data` and `rods env`: look over what runs are made from, task files and environments."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt
+from cyclopts.types import NonNegativeInt, PositiveFloat
 
 from rods.buffers.log.disk import replace as write_whole
 from rods.buffers.run.creation import admit
 from rods.buffers.run.run import Run
 from rods.commands import Json
 from rods.console.output import RunFolder, print_checked, print_result
+from rods.deadlines import WORLD_CHECKED
 from rods.environments import registry
 from rods.environments.loading import Environments
 from rods.environments.registry import having
-from rods.errors import UserError
+from rods.errors import UserError, complain
 from rods.functions import named_function
 from rods.tasks import AnyTask, Task, read_tasks, write_task_file
 from rods.worlds.checking.environments import check_environment as check
@@ -143,7 +145,14 @@ def admit_environment(
     print_result(as_json, facts, f"{made['name']} ({made['hash']}) may be named by tasks of {run} from now on")
 
 
-def check_environment(name: Name, /, *, tasks: Tasks = None, as_json: Json = False) -> int:
+def check_environment(
+    name: Name,
+    /,
+    *,
+    tasks: Tasks = None,
+    seconds: Annotated[PositiveFloat, Parameter(help="It ends then, with what it has found.")] = WORLD_CHECKED,
+    as_json: Json = False,
+) -> int:
     """Probe an environment: determinism, snapshot purity, schemas and timing. Exits 1 on faults."""
     given = [task for task in read_tasks(tasks) if isinstance(task, Task)] if tasks else ()
-    return print_checked(check(name, Environments(), given), as_json)
+    return print_checked(check(name, Environments(), given, seconds=seconds, tell=partial(complain, name)), as_json)

@@ -52,7 +52,7 @@ EXPECTED = {
         ],
     ),
     "env admit": (["RUN", "NAME"], ["--why", "--json"]),
-    "env check": (["NAME"], ["--tasks", "--json"]),
+    "env check": (["NAME"], ["--tasks", "--seconds", "--json"]),
     "env serve": (["NAME"], ["--port", "--sessions"]),
     "env generate": (
         ["FOLDER"],

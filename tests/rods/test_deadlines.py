@@ -25,13 +25,14 @@ from rods.deadlines import (
     WORKER_CALL,
     WORKER_STALLED,
     WORKER_START,
+    WORLD_CHECKED,
     WORLD_REMADE,
 )
 
 
 def test_a_call_ends_before_what_waits_for_it() -> None:
     assert WORKER_CALL < SLOW_CALL < RUNAWAY_CALL
-    assert SLOW_CALL < ALL_CALLS < ALL_CALLS_WAITED
+    assert SLOW_CALL < ALL_CALLS < ALL_CALLS_WAITED < WORLD_CHECKED
     assert Sandbox().seconds == SLOW_CALL < WORLD_REMADE
     assert WORKER_CALL < WORKER_STALLED < HANGS
     assert WORKER_START + WORLD_REMADE < HANGS

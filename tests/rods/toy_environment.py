@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import random
+import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -256,6 +257,16 @@ def twins() -> Environment:
 
 def lenient() -> Environment:
     return Toy("lenient", _Lenient)
+
+
+class _Alarmed(_Raising):
+    def call(self, call: Call) -> Result:
+        signal.raise_signal(signal.SIGALRM)  # as if time had passed
+        return super().call(call)
+
+
+def alarmed() -> Environment:
+    return Toy("alarmed", _Alarmed, features=Features(waits=True))
 
 
 def modest() -> Environment:

@@ -6,6 +6,7 @@ that a promise is broken, not that it always holds: the report says how many too
 """
 
 import copy
+import math
 import statistics
 import time
 from collections import Counter, defaultdict
@@ -26,12 +27,15 @@ from rods.environments.workers.worker import Overrun
 from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported, UserError
 from rods.faults import CALL_ERRORS
 from rods.gates.ground_truth import replay
+from rods.signals import Interrupted, every
 from rods.tasks import Task
 from rods.worlds.checking import CheckReport, Fault, soundness
 from rods.worlds.checking.runaway import run_python, runaways
 
 SOME = 8  # names that one note lists
 ROUNDS = 10  # sampled calls a tool in every state
+WORLDS = 14  # that all controls together make of a state, where a copy is a world of its own
+PROGRESS = 5.0  # seconds between two words about how far it is
 BREAKS = 3  # calls of a tool that end what serves it, before it is asked no more: each costs a start
 STATES = 4  # states borrowed from the given tasks, besides the empty one
 RETURN = "return a Result with an error instead"  # of raising
@@ -39,17 +43,63 @@ State = Mapping[str, Any] | None
 T = TypeVar("T")
 
 
+class TimeOver(Interrupted):
+    """The seconds that a check may take have passed."""
+
+
 def check_environment(
-    name: str, environments: Environments, tasks: Iterable[Task] = (), *, random_seed: int = 0
+    name: str,
+    environments: Environments,
+    tasks: Iterable[Task] = (),
+    *,
+    random_seed: int = 0,
+    seconds: float | None = None,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> CheckReport:
     """Probes the one of the `environments` called `name`. Raises UserError when there is none of that name, or its
     factory fails.
 
-    `tasks` must be tasks of this environment; their ground truth must hold, and its calls are probed with.
+    `tasks` must be tasks of this environment; their ground truth must hold, and its calls are probed with. With
+    `seconds` (only in the main thread) it ends with what it has found by then, and `tell` gets a line: before it
+    begins where calls wait for another process, and every few seconds.
     """
     environment = environments.load(name)
     probe = Probe(environment)
     tasks = list(tasks)
+    states: list[State] = [None]
+    for task in tasks:
+        if task.state not in states and len(states) <= STATES:
+            states.append(task.state)
+    if seconds is None:
+        _probe_all(probe, name, tasks, states, random_seed)
+        return _report(probe, name, tasks)
+    if environment.features.waits:
+        tools, calls = len(environment.tools()), ROUNDS + 1
+        together = f"{len(states) * WORLDS * tools * calls:,} calls that another process answers"
+        tell(
+            f"tasks to replay: {len(tasks)}; states to try: {len(states)}, each about {WORLDS} worlds × {tools} tools "
+            f"× {calls} calls, together {together}; ends within {seconds:g} s (--seconds)"
+        )
+    began = time.monotonic()
+
+    def tick() -> None:
+        passed = time.monotonic() - began
+        tell(f"{probe.place}{probe.asking}: calls {probe.calls:,}, faults {len(probe.faults)}, {passed:.0f} s")
+        if passed >= seconds:
+            raise TimeOver(0)
+
+    try:
+        with every(seconds / math.ceil(seconds / PROGRESS), tick):
+            _probe_all(probe, name, tasks, states, random_seed)
+    except TimeOver:
+        Interrupted.latest = None
+        what = f"cut short after {seconds:g} s in {probe.place}{probe.asking}: what comes behind that was not tried"
+        probe.fault(name, "", what, "give it longer (--seconds), or make its tools answer sooner")
+    return _report(probe, name, tasks)
+
+
+def _probe_all(probe: "Probe", name: str, tasks: list[Task], states: list[State], random_seed: int) -> None:
+    environment = probe.environment
     with probe.guarded(name, "tools"):
         _identity(probe, name)
         tools = environment.tools()
@@ -61,22 +111,19 @@ def check_environment(
         _catalogue(probe, name)
     for tool_name, argument, what in () if environment.features.waits else runaways(name):  # else nothing hangs here
         probe.fault(tool_name, argument, what, "bound the argument, or run the tool in a worker that can be killed")
-    for task in tasks:
+    for number, task in enumerate(tasks, 1):
+        probe.place = f"task {number} of {len(tasks)}"
         with probe.guarded(f"task {task.id}"):
             reasons = replay(environment, task)
             for reason in reasons:
                 probe.fault(f"task {task.id}", "goal.calls", str(reason), "mend the task or the environment")
             if not reasons:
                 probe.reached |= {call.name for turn in task.calls for call in turn}
-    states: list[State] = [None]
-    for task in tasks:
-        if task.state not in states and len(states) <= STATES:
-            states.append(task.state)
     for number, state in enumerate(states):
+        probe.place = f"state {number + 1} of {len(states)}"
         with probe.guarded(name, "reset" if number == 0 else "reset to a task's state"):
             calls = script(probe, state, [task for task in tasks if task.state == state], random_seed + number)
             probe_state(probe, state, calls)
-    return _report(probe, name, tasks)
 
 
 def probe_state(probe: "Probe", state: State, calls: list[Call]) -> None:
@@ -394,6 +441,7 @@ class Probe:
         self.tried = ""  # how many recipes of the catalogue ran
         self.comparable = False  # two runs of the same calls were seen to agree
         self.control = ""  # the one that asks now
+        self.place, self.asking = "the description", ""  # what is tried now, and by which control and tool
         self.hung: set[str] = set()  # tools that are asked no more: a call had to be cut off, or all took too long
         self.broke: Counter[str] = Counter()  # calls after which what serves the tool was gone
         self.spent: defaultdict[str, float] = defaultdict(float)  # seconds that the calls of a tool took together
@@ -461,6 +509,7 @@ class Probe:
         if call.name in self.hung:
             return Result("", error="infrastructure")
         self.calls += 1
+        self.asking = f", {self.control or 'calls'}, {call.name}"
         try:
             result = self.timed("call", lambda: instance.call(call))
         except Exception as error:

@@ -32,6 +32,7 @@ from rods.errors import InfrastructureError, UserError
 from rods.files import DOCUMENT, read_regular
 from rods.llm.connections import Key, handed_on
 from rods.logs import log
+from rods.signals import Interrupted
 from rods.worlds.mcp.description import Description
 
 try:
@@ -66,6 +67,7 @@ class Session:
         self._client: Client
         self._lock = threading.Lock()  # held by the thread that runs the loop
         self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(lambda loop, context: None)  # of tasks that nobody waits for any more
         self._ended = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
         self._leaving = False
@@ -121,8 +123,15 @@ class Session:
     def _run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:
         if asyncio._get_running_loop() is not None:  # no thread runs two
             return _threads(self._owner).submit(self._run, work, seconds).result()
+        before = Interrupted.latest
         with self._lock:
-            return self._loop.run_until_complete(asyncio.wait_for(work, seconds))
+            try:
+                return self._loop.run_until_complete(asyncio.wait_for(work, seconds))
+            finally:
+                stopped = Interrupted.latest
+                if stopped is not None and stopped is not before:  # asyncio may have given it to another task
+                    self.end()
+                    raise stopped
 
     def _start(self) -> None:
         with self._lock:

@@ -1,7 +1,11 @@
 """`rods env check` finds each broken promise of an environment."""
 
+import re
 import shutil
+import time
 from functools import cache
+from itertools import chain, repeat
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -113,6 +117,20 @@ def test_a_broken_promise_is_found(name, where, word):
     report = probed(NAME + name, ENVIRONMENTS)
     assert any(fault.where == where and word in fault.what for fault in report.faults), report.lines()
     assert all(fault.remedy for fault in report.faults)
+
+
+def test_a_check_says_what_it_will_do_and_how_far_it_is_and_ends_in_time(monkeypatch):
+    told: list[str] = []
+    passed = chain([0.0], repeat(3.0, 60), repeat(700.0))
+    clock = SimpleNamespace(monotonic=lambda: next(passed), perf_counter=time.perf_counter)
+    monkeypatch.setattr("rods.worlds.checking.environments.time", clock)
+    report = check_environment(NAME + "alarmed", ENVIRONMENTS, seconds=600.0, tell=told.append)
+    assert "states to try: 1, each about 14 worlds × 6 tools × 11 calls, together 924 calls" in told[0]
+    assert "ends within 600 s (--seconds)" in told[0]
+    assert re.fullmatch(r"state 1 of 1, calls, \w+: calls 2, faults \d+, 3 s", told[2]) and len(told) == 62
+    assert [fault.what for fault in report.faults if "raised LookupError" in fault.what], "what was found stands"
+    assert "cut short after 600 s in state 1 of 1, calls, " in report.faults[-1].what
+    assert report.facts["calls"] == 61
 
 
 def test_a_factory_that_fails_is_reported():

@@ -385,6 +385,33 @@ def test_tools_that_sleep_and_that_kill_the_server_end_a_probe_in_time(
     assert took < 300, took
 
 
+STOPS = """import os, signal, time
+from bench.fixtures.mcp_shop import *
+
+def stop():
+    os.kill(os.getppid(), signal.SIGTERM)
+    time.sleep(60)
+
+server.add_tool(read_marks, annotations=ToolAnnotations(read_only_hint=True))
+server.add_tool(stop)
+server.run()
+"""
+
+
+@pytest.mark.slow
+def test_a_signal_in_the_middle_of_a_call_ends_a_check_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "places").mkdir()
+    name = tmp_path / "stops.json"
+    assert add(name, "--probe", "read_marks()", command=(sys.executable, "-c", STOPS)) == 0
+    given = {**os.environ, "TMPDIR": str(tmp_path / "places"), "PYTHONPATH": HERE}
+    command = [sys.executable, "-m", "rods.console", "env", "check", str(name)]
+    ended = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
+    begins, *between, interrupted = ended.stderr.splitlines()
+    assert (ended.returncode, ended.stdout, interrupted) == (128 + signal.SIGTERM, "", "rods: interrupted")
+    assert "14 worlds × 2 tools × 11 calls" in begins and all(line.startswith(f"{name}: ") for line in between)
+    assert not list((tmp_path / "places").iterdir())
+
+
 SLOW = "import runpy, sys, time; time.sleep(4); runpy.run_module('bench.fixtures.mcp_shop', run_name='__main__')"
 ENDS = """import sys, time
 from rods.environments.loading import Environments
