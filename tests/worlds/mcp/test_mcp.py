@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -383,6 +384,21 @@ def test_tools_that_sleep_and_that_kill_the_server_end_a_probe_in_time(
     assert "sleep took" in said and "die: raised" in said, said
     assert not [tool for tool in ("open_basket", "put", "show", "read_marks") if f"{tool} took" in said], said
     assert took < 300, took
+
+
+def test_the_server_of_the_guide_says_why_it_refuses_and_formats_no_traceback(tmp_path: Path) -> None:
+    from rods.worlds.mcp.description import Description
+    from rods.worlds.mcp.sessions import Session
+
+    (snippet,) = re.findall(
+        r"^```python\n(.*?)^```$", (Path(HERE) / "docs/mcp.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    session = Session(Description(command=[sys.executable, "-c", snippet])).wait()
+    answers = [cast(Any, session.call(tool, {"ring": 2})) for tool in ("light", "light", "put_out", "put_out")]
+    assert [answer.is_error for answer in answers] == [False, True, False, True]
+    assert "ring 2 is lit already" in answers[1].content[0].text
+    assert not (session.place / "errors").read_text(), "of the last, which broke"
+    session.end()
 
 
 STOPS = """import os, signal, time
