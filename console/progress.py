@@ -326,7 +326,7 @@ class Progress:
             "last_heartbeat": beat.get("time"),
             "still": beat.get("still"),
             "state": beat.get("state", ""),
-            **{key: beat[key] for key in ("endpoints", "budget") if key in beat},
+            **{key: beat[key] for key in ("endpoints", "budget", "trying") if key in beat},
         }
 
     def _take_update(self) -> None:

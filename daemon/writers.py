@@ -4,6 +4,7 @@ With `pipeline.author = "llm"` this holds the client, the budget, and the log of
 one backbone (endpoint), drawn by weight under a key of its own, so that a restart draws the same one.
 """
 
+import time
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from functools import partial
@@ -23,6 +24,8 @@ from rods.llm import Budget, Client
 from rods.logs import log
 from rods.rules.curriculum import writes
 
+TOLD = 5.0  # seconds between two lines of the log about what is tried
+
 
 class Writers:
     """An async context manager: opens and closes client and log. Raises UserError when a language model is to write and
@@ -40,6 +43,8 @@ class Writers:
         self._open = AsyncExitStack()
         self._usage: UsageLog | None = None
         self._client: Client | None = None
+        self.trying: dict[str, str] = {}  # what is tried in worlds, by variant
+        self._tried, self._said = 0, -TOLD
         self.asking = Asking(self.config, threads, self.by_model, self._writing)
         self.kinds = kinds_of(run)
         for kind in self.kinds:
@@ -71,8 +76,8 @@ class Writers:
 
     @property
     def calls(self) -> int:
-        """Requests on record so far: a sign that things go on."""
-        return 0 if self._usage is None else self._usage.requests
+        """Requests on record so far, and what was tried between them: a sign that things go on."""
+        return self._tried + (0 if self._usage is None else self._usage.requests)
 
     @property
     def cut_off(self) -> bool:
@@ -80,7 +85,21 @@ class Writers:
         return self._client is not None and all(endpoint["why"] for endpoint in self._client.status())
 
     def _writing(self, pick: str, index: int) -> Asker:
-        return self.asker(pick, index, account=f"{pick}#{index}", tries=self.config.pipeline.answer_tries)
+        name = f"{pick}#{index}"
+        asker = self.asker(pick, index, account=name, tries=self.config.pipeline.answer_tries)
+        asker.tell = partial(self._told, name)
+        return asker
+
+    def _told(self, variant: str, line: str) -> None:
+        """Keeps what is done for a variant while no model is asked, and logs it now and then."""
+        if not line:
+            self.trying.pop(variant, None)
+            return
+        self._tried += 1
+        self.trying[variant] = line
+        if (now := time.monotonic()) - self._said >= TOLD:
+            self._said = now
+            log.info("before a model is asked", variant=variant, doing=line)
 
     def asker(self, *key: str | int, account: str = "", tries: int = 1) -> Asker:
         """Who asks questions under `account`, by default one question beside variants with an account of its own, of
@@ -115,4 +134,5 @@ class Writers:
         if self._client is None or self._usage is None:
             return {}
         self._usage.check()
-        return {"endpoints": self._client.status(), "budget": self._client.budget.status()}
+        trying = [f"variant {variant} {line}" for variant, line in list(self.trying.items())]
+        return {"endpoints": self._client.status(), "budget": self._client.budget.status(), "trying": trying}

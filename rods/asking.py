@@ -61,7 +61,8 @@ class Question(Generic[T]):
 class Questioner:
     """`backbone` names the endpoint that answers every call of this account. `hashes` holds the templates used so far,
     by name. `tries`: how often one question is asked until its answer can be read. `feedback`: whether the next try is
-    shown the failed answer and what was wrong with it; blind, the question is asked anew."""
+    shown the failed answer and what was wrong with it; blind, the question is asked anew. `tell` gets what is done
+    between questions where that takes long, and "" once it is done; from any thread."""
 
     client: Client
     backbone: str
@@ -70,6 +71,7 @@ class Questioner:
     feedback: bool = True
     roles: RoleTables = field(default_factory=Roles)
     hashes: dict[str, str] = field(default_factory=dict)
+    tell: Callable[[str], None] = lambda line: None
 
     async def ask(self, question: Question[T], random_seed: Callable[[int], int]) -> T:
         """What the question's `read` makes of the answer's fields; `random_seed` gives each try its own.

@@ -95,10 +95,12 @@ def _worlds(environments: list[dict[str, Any]]) -> str:
 
 
 def _process_lines(name: str, facts: dict[str, Any]) -> Iterator[str]:
-    """Whether trainer or daemon lives, where, since when; endpoints and budget of one that asks language models."""
+    """Whether trainer or daemon lives, where, since when; of one that asks language models what it does for variants
+    meanwhile, endpoints and budget."""
     yield f"{name:8} {_life(facts)}"
     if not facts["alive"]:
         return
+    yield from (f"{'':8} {line}" for line in facts.get("trying", ()))
     for endpoint in facts.get("endpoints", ()):
         calls = f"{endpoint['in_flight']} calls in flight (of at most {endpoint['limit']})"
         down = f", down for {endpoint['down_seconds']:.0f} s: {endpoint['why']}" if endpoint["why"] else ""

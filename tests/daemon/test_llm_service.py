@@ -12,16 +12,20 @@ from typing import Any
 
 import orjson
 import pytest
+import structlog
 import tomli_w
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.buffers.audit.verify import verify
+from rods.buffers.daemon_log import DaemonLog
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import usage
 from rods.console.main import run as rods
+from rods.daemon.writers import Writers
 from rods.worlds import desk
+from tests.daemon.pipelines import THREADS
 from tests.daemon.runs import VALUES, Daemon, Trainer, idle, make_run, rejected, seeds, until, variants
 
 ROLES = "tests.daemon.authors.llm.early_roles:good"
@@ -277,6 +281,26 @@ def test_a_planted_key_is_found_nowhere_in_the_run_folder(
 
 
 @pytest.mark.slow
+async def test_what_is_tried_before_a_model_is_asked_is_in_the_log_and_in_status(
+    tmp_path: Path, stub: Stub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = llm_run(tmp_path / "run", stub)
+    daemon = DaemonLog(run)
+    async with Writers(run, THREADS) as writers:
+        asker, before = writers.asking.writing("3-ab", 0), writers.calls
+        with structlog.testing.capture_logs() as logged:
+            asker.tell("tries calls in fresh worlds: values, put; 7 calls so far")
+        assert writers.calls == before + 1, "a daemon that tries calls is not stuck"
+        assert [event["doing"] for event in logged] == ["tries calls in fresh worlds: values, put; 7 calls so far"]
+        daemon.heartbeat.beat(state="working", **writers.status())
+        daemon.heartbeat._write()
+        assert rods(["status", str(run.path)]) == 0
+        assert "  variant 3-ab#0 tries calls in fresh worlds: values, put; 7 calls" in capsys.readouterr().out
+        asker.tell("")
+        assert not writers.status()["trying"]
+    daemon.close()
+
+
 @pytest.mark.parametrize(("budget", "full"), [({}, True), ({"requests": 60}, False)])
 def test_a_static_pool_is_filled_by_models_as_far_as_the_budget_goes(
     tmp_path: Path, stub: Stub, budget: dict[str, int], full: bool

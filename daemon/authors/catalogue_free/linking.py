@@ -90,7 +90,7 @@ def rehearse(prober: Prober, given: Assignment[Task], plan: Plan) -> Draft:
     root, `func_sample_failed` for a function that the world refuses in its place whatever the values."""
     fed, reached, played = set[Position](), set[Position](), list[Draft]()
     furthest: ComposeError | None = None
-    for number in range(TRIALS):
+    for number in prober.each("the plan that was written", range(TRIALS)):
         chance = prober.chooser(given.rng(f"trial {number}"))
 
         def choose(choice: Choice, chance: Chooser = chance) -> Any:
@@ -122,13 +122,14 @@ def rehearse(prober: Prober, given: Assignment[Task], plan: Plan) -> Draft:
 
 def refused(prober: Prober, tools: Iterable[str]) -> dict[str, str]:
     """Those tools that the prober's world refuses at the start, whatever is tried, with what it says."""
-    tried = {name: prober.at(name, Scene(prober.state, {}, {}, {})) for name in tools}
+    names = prober.each("functions that can come first", list(tools))
+    tried = {name: prober.at(name, Scene(prober.state, {}, {}, {})) for name in names}
     return {name: probed.refusal for name, probed in tried.items() if not probed.working}
 
 
 def pairs(prober: Prober, producers: Sequence[str], consumers: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The tools of which the second can take what the first returns, tried in the prober's world."""
-    for producer in producers:
+    for producer in prober.each("functions that feed others", producers):
         if working := prober.at(producer, Scene(prober.state, {}, {}, {})).working:
             after = Scene(prober.state, {}, {}, {}, working[:1])
             yield from ((producer, consumer) for consumer in consumers if prober.at(consumer, after, [0]).fed)

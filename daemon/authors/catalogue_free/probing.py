@@ -3,9 +3,9 @@ that. Calls are tried in copies of the world: reset, with the calls so far made 
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from rods.analysis.flows import value_of
 from rods.analysis.profile import Position
@@ -21,6 +21,7 @@ from rods.gates.referents import is_amount, keys_of
 PROBES = (40, 400)  # calls that are tried for one place: of the values listed, then of all that fit
 SLOW_PROBES = (8, 8)  # where each waits for another process
 FOUND = 4  # after so many that work no other is looked for
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,23 @@ class Probed:
 
 @dataclass(slots=True)
 class Prober:
-    """Tries calls from one state on. `feeding`: which calls, counted through, should feed a place of the plan."""
+    """Tries calls from one state on. `feeding`: which calls, counted through, should feed a place of the plan. Where
+    worlds wait for another process, `tell` gets a line before each tool is tried."""
 
     environment: Environment
     catalogue: Catalogue
     state: Mapping[str, Any]
     feeding: Mapping[Position, Sequence[int]] = field(default_factory=dict)
+    tell: Callable[[str], None] = lambda line: None
     known: dict[bytes, Probed] = field(default_factory=dict)
+    doing: str = "values"  # what it tries calls for
+    calls: int = 0  # so far
+
+    def each(self, what: str, items: Sequence[T]) -> Iterator[T]:
+        """The items, of which each is said to be what is tried from then on."""
+        for number, item in enumerate(items, 1):
+            self.doing = f"{what} ({number} of {len(items)})"
+            yield item
 
     def here(self, choice: Choice) -> Probed:
         """What the world takes at the place of a choice."""
@@ -52,6 +63,8 @@ class Prober:
         such calls, returned, where that works. Raises InfrastructureError when the machinery broke."""
         key = canonical([tool, list(feeders), [call.as_json() for call, _ in scene.calls]])
         if key not in self.known:
+            if self.environment.features.waits:
+                self.tell(f"tries calls in fresh worlds: {self.doing}, {tool}; {self.calls} calls so far")
             document = self.environment.tools()[tool]
             parameters = document.parameters
             domains = {each.name: self.catalogue.domains[f"{tool}.{each.name}"] for each in parameters}
@@ -106,6 +119,7 @@ class Prober:
                     instance = self.environment.reset(self.state)
                     for before, _ in scene.calls:
                         instance.call(before)
+                self.calls += 1
                 result = instance.call(call)
                 if result.error == "infrastructure":
                     raise InfrastructureError(f"while trying {call}: {result.text}")

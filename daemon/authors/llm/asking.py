@@ -92,6 +92,13 @@ class Context:
         """`function(*arguments)`, computed in a thread."""
         return in_thread(self.threads, function, *arguments)
 
+    async def tried(self, function: Callable[..., T], *arguments: Any) -> T:
+        """The same of what tries calls in worlds, and says so meanwhile."""
+        try:
+            return await self.compute(function, *arguments)
+        finally:
+            self.asker.tell("")
+
     async def ask(
         self,
         given: Assignment[Task],

@@ -208,7 +208,7 @@ async def execute(context: Context, given: Assignment[Task], plan: Plan, state: 
     as `check_form`."""
     answers = Answers(feedback=context.settings.feedback)
     while True:
-        made = await context.compute(_bound, context, given, plan, state, answers)
+        made = await context.tried(_bound, context, given, plan, state, answers)
         if isinstance(made, Draft):
             await check_form(context, given, made)
             return made
@@ -222,7 +222,7 @@ def _bound(
     """The draft, or what is still to be asked for it: the blanks, and the fields of the template."""
     catalogue, tools = context.catalogue, given.environment.tools()
     if answers.prober is None and linking.are_single_tools(catalogue, plan):
-        answers.prober = Prober(given.environment, catalogue, state, linking.feeding(given))
+        answers.prober = Prober(given.environment, catalogue, state, linking.feeding(given), context.asker.tell)
     while True:
         runs = []
         for number in range(SURVEYS):  # where chance fails on the way, another run may show more of what is to be asked

@@ -79,10 +79,9 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
     for group in given.profile.classes:
         wording.query_template(given.environment, group, fallback=context.settings.fallback_prompt)
     catalogue = context.catalogue
-    prober = Prober(
-        given.environment, catalogue, mended(context, given, given.seed.state or {}), linking.feeding(given)
-    )
-    wanted = await context.compute(pattern, prober, given, given.rng("pattern"))
+    world = mended(context, given, given.seed.state or {})
+    prober = Prober(given.environment, catalogue, world, linking.feeding(given), context.asker.tell)
+    wanted = await context.tried(pattern, prober, given, given.rng("pattern"))
     choice = any(len(options) > 1 for places in wanted.turns for options in places)
     if not given.same and not choice and (why := _repeats(catalogue, given, wanted.offered)):
         raise ComposeError("no_pattern", f"{why}, and no other functions fit its places")
@@ -120,13 +119,13 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
 
     async def check(made: Plan) -> None:
         try:
-            await check_form(context, given, await context.compute(linking.rehearse, prober, given, made))
+            await check_form(context, given, await context.tried(linking.rehearse, prober, given, made))
         except ComposeError as error:
             raise Unreadable(error.detail, error.type, error.functions) from None
 
     told, tools = load("guidance").sections, given.environment.tools()
     names = list(dict.fromkeys(name for turn in wanted.offered for name in turn))
-    refused = {} if wanted.depth is not None else await context.compute(linking.refused, prober, names)
+    refused = {} if wanted.depth is not None else await context.tried(linking.refused, prober, names)
     fields = {
         "functions": "\n".join(showing.purpose(catalogue, name) for name in names),
         "schemas": showing.schemas(tools[name] for name in sorted(set(_tools(catalogue, [names])))),

@@ -27,6 +27,17 @@ def environment() -> Environment:
     return Bare()
 
 
+class Slow(Bare):
+    """As if another process answered."""
+
+    name = NAME.replace(":environment", ":slow")
+    features = replace(Desk.features, waits=True)
+
+
+def slow() -> Environment:
+    return Slow()
+
+
 def moved(task: Task) -> Task:
     """A task of desk as one of this environment."""
     return replace(task, environment=reference(load(NAME)), id="")

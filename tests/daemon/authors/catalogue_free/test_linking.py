@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm.planning import pattern
+from rods.environments.base import reference
 from rods.tasks import TASK_TYPES, Task, TaskType
 from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.catalogue_free.test_own_environment import TOY, root
@@ -54,6 +57,26 @@ def test_a_place_is_left_to_the_seed_s_own_tools_where_all_others_are_blocked() 
     given = replace(given, blocked=frozenset(alike - own))
     turns, _ = linking.tool_options(prober(given), given, given.rng("pattern"))
     assert set(turns[node.turn][node.index]) == alike & own
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_before_a_plan_is_asked_for_it_is_said_what_is_tried_where_worlds_wait(stub: Stub, waits: bool) -> None:
+    name = bare_environment.Slow.name if waits else bare_environment.NAME
+    given = assignment(replace(seed("base"), environment=reference(load(name)), id=""), load(name))
+    told: list[tuple[str, int]] = []
+    async with early(stub, "good", name) as who:
+        author: Any = who.author
+        author.asker.tell = lambda line: told.append((line, len(who.calls)))
+        await author.plan(given)
+    lines = [line for line, calls in told if line and not calls]
+    if not waits:
+        assert not lines, "there it takes milliseconds"
+        return
+    assert re.match(
+        r"tries calls in fresh worlds: functions that can come first \(1 of \d+\), \w+; 0 calls so far", lines[0]
+    )
+    assert any("functions that feed others (1 of " in line for line in lines), "before the first request"
+    assert int(lines[-1].split("; ")[1].split()[0]) > 0 and told[-1][0] == "", "and that it is over"
 
 
 @pytest.mark.parametrize("type", TASK_TYPES)
