@@ -58,6 +58,7 @@ Gate = Literal[
     "requests",
     "referents",
     "missing",
+    "repeats",
     "profile",
     "duplicates",
     "contamination",

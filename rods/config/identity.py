@@ -261,6 +261,7 @@ class Gates(Section):
     referents: bool = True  # a value that a turn does not say is the only one that its words can mean
     missing: bool = True  # what miss_param and miss_func take away cannot be had otherwise
     fair_blanks: bool = True  # with `missing`: nothing that a turn without calls asks for can be done in it
+    repeats: bool = True  # no turn asks again, in the same words, for the very calls of an earlier one
     profile: bool = True  # same turns and API classes as the root, calls a turn ±1, within the four limits below
     profile_depth: int = Field(0, ge=0)  # of the longest chain of results, at most so many calls more or less
     profile_edges: int = Field(1, ge=0)  # from turn to turn, at most so many that only root or variant has

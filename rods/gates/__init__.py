@@ -16,10 +16,10 @@ from rods.gates.missing import missing
 from rods.gates.records import Checked, GateRejection, Reason
 from rods.gates.referents import referents
 from rods.gates.requests import requests
-from rods.gates.similarity import SimilarityIndex, contamination, duplicates
+from rods.gates.similarity import SimilarityIndex, contamination, duplicates, repeats
 from rods.tasks import AnyTask, Task
 
-__all__ = ["check", "grounding", "leaks", "missing", "referents", "requests", "varied"]
+__all__ = ["check", "grounding", "leaks", "missing", "referents", "repeats", "requests", "varied"]
 
 
 def check(
@@ -60,6 +60,7 @@ def check(
     if shape is not None:
         unlike = isomorphic(root, shape, gates)
     asked += [
+        ("repeats", repeats(task) if gates.repeats else []),
         ("profile", list(map(Reason, unlike)) if gates.profile else []),
         ("duplicates", duplicates(task, pool) if gates.duplicates else []),
         ("contamination", contamination(task, held_out) if gates.contamination else []),

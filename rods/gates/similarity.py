@@ -1,5 +1,5 @@
-"""When two tasks are near duplicates (docs/gates.md), an index that finds them, and the two gates that ask it:
-`duplicates` against pool and staging, `contamination` against held-out tasks.
+"""When two tasks are near duplicates (docs/gates.md), an index that finds them, and the gates that ask: `duplicates`
+against pool and staging, `contamination` against held-out tasks, `repeats` among the turns of one task.
 
 A query under 8 words has no 8-gram: it matches only an equal query (after normalisation) with equal calls in its turn,
 or an equal goal. What a played user says later is not known, so only its first query is compared. The index answers
@@ -112,8 +112,7 @@ class SimilarityIndex:
         own = set(grams)
         for candidate in candidates:
             owner, others = self._long[candidate]
-            shared = len(own.intersection(others))
-            if shared >= THRESHOLD * (len(own) + len(others) - shared):
+            if _near(own, others):
                 yield owner
 
 
@@ -199,6 +198,27 @@ def _holds(value: Any) -> bool:
     if isinstance(value, dict):
         return any(_holds(item) for item in value.values())
     return value is not None and value != []
+
+
+def repeats(task: Task) -> list[Reason]:
+    """Turns that ask again for what an earlier one had, by the words of a near duplicate and with equal calls."""
+    reasons: list[Reason] = []
+    had: list[tuple[int, int | array[int]]] = []
+    for turn, query in _queries(task):
+        for before, other in had if task.calls[turn] else ():
+            alike = query == other
+            if not isinstance(query, int) and not isinstance(other, int):
+                alike = _near(set(query), other)
+            if alike and task.calls[turn] == task.calls[before]:
+                reasons.append(Reason(f"asks again, in the words of turn {before}, for the calls that it had", turn))
+                break
+        had.append((turn, query))
+    return reasons
+
+
+def _near(own: set[int], others: array[int]) -> bool:
+    shared = len(own.intersection(others))
+    return shared >= THRESHOLD * (len(own) + len(others) - shared)
 
 
 def _queries(task: AnyTask) -> Iterator[tuple[int, int | array[int]]]:

@@ -110,12 +110,13 @@ def ask(variant, *, gates=None, pool=(), held_out=(), root=None):
 
 ORDER = [
     *("replay", "tools", "arguments", "leaks", "grounding", "requests", "missing"),
-    *("profile", "duplicates", "contamination"),
+    *("repeats", "profile", "duplicates", "contamination"),
 ]
+TOTAL = (Call("total"),)
 WRONG = {
     "type": "miss_func",
-    "script": ("one", "two {}", "Read it to me, please."),
-    "calls": ((Call("write", {"title": "a", "body": "x" * 79}),), (Call("read", {"note_id": 7}),), (Call("total"),)),
+    "script": ("one", "two {}", "Read it to me, please.", "Read it to me, please!"),
+    "calls": ((Call("write", {"title": "a", "body": "x" * 79}),), (Call("read", {"note_id": 7}),), TOTAL, TOTAL),
 }
 
 

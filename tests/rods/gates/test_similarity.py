@@ -8,7 +8,7 @@ import pytest
 
 from rods.calls import Call
 from rods.gates.records import Reason
-from rods.gates.similarity import Match, SimilarityIndex, contamination, duplicates, held_out_index, overlaps
+from rods.gates.similarity import Match, SimilarityIndex, contamination, duplicates, held_out_index, overlaps, repeats
 from rods.tasks import RETURN_SENTENCE, EnvironmentRef, Task
 
 LONG = "please move the quarterly report from the drafts folder into the archive before noon"
@@ -32,6 +32,18 @@ def test_equal_ground_truth_matches_whatever_is_said():
     assert found(known, asked) == Match("ground_truth", known.id)
     assert found(known, task(["x"], [(Call("count", {"name": "a", "amount": 2.0}),)])) is None
     assert found(task(["x", "y"], [(), ()]), task(["v", "w"], [(), ()])) is None  # nothing is called in either
+
+
+def test_a_turn_repeats_another_by_its_words_and_its_calls():
+    again, other = Call("count", {"name": "x"}), Call("count", {"name": "y"})
+    why = Reason("asks again, in the words of turn 0, for the calls that it had", 2)
+    for text, same in ((LONG, f"{LONG} and tell me"), ("Count x, please.", "count x please")):
+        assert repeats(task([text, "y", same], [(again,), (other,), (again,)])) == [why]
+        assert repeats(task([text, "y", same], [(again,), (other,), (other,)])) == [], "in the same words, for another"
+        assert repeats(task([text, "y", same], [(), (other,), ()])) == [], "twice in vain"
+    assert repeats(task([LONG, "y", "Is it still there?"], [(again,), (other,), (again,)])) == [], "in other words"
+    returns = (LONG, LONG, RETURN_SENTENCE)
+    assert repeats(task(returns, [(other,), (), (again,)])) == [], "what is asked in vain is asked anew"
 
 
 def test_equal_states_match_unless_empty():
