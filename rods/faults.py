@@ -31,7 +31,7 @@ BREAKS_DOCUMENT: frozenset[str] = WRONG_ARGUMENTS | {"unknown_tool", "hidden_too
 OVER_LIMIT: frozenset[str] = frozenset({"timeout", "too_large"})
 NOT_EXECUTED: frozenset[str] = frozenset({"infrastructure", "timeout"})  # says nothing of calls that have worked before
 
-# The twelve error types of 004 Appendix E, under the names they have there.
+# The twelve error types of 004 Appendix E, under the names they have there, and that of a plan which cannot be read.
 ErrorType = Literal[
     "param_gen_failed",
     "decompose_failed",
@@ -45,6 +45,7 @@ ErrorType = Literal[
     "no_prompts",
     "no_pattern",
     "pipeline_exception",
+    "plan_unreadable",
 ]
 # Failures in the environment, which a patch of the initial state may mend; the others lead to replanning (Appendix E).
 PATCHABLE: frozenset[str] = frozenset({"param_gen_failed", "decompose_failed", "func_sample_failed", "vm_exec_failed"})

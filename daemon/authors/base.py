@@ -5,7 +5,7 @@ A `TaskKind` says which tasks it is of, who writes a variant, and what the gates
 behind an endpoint fits as well as a pure function in a thread.
 
 An author decides nothing about order, retries or gates: that is `rods.daemon.pipeline`. What it cannot do it reports as
-a `ComposeError` of one of the twelve types (004 Appendix E); broken machinery (`InfrastructureError`, `EndpointError`,
+a `ComposeError` of one of the types of 004 Appendix E; broken machinery (`InfrastructureError`, `EndpointError`,
 `BudgetSpent`) passes through any method. Every random choice is keyed by the assignment.
 """
 

@@ -33,6 +33,7 @@ WHERE = {  # the author's method in which each error type is made to happen, and
     "conversation_construct_failed": ("form", "judge"),
     "no_prompts": ("plan", "plan"),
     "pipeline_exception": ("judge", "judge"),
+    "plan_unreadable": ("plan", "plan"),
 }
 
 
@@ -97,8 +98,8 @@ async def test_the_same_job_gives_the_same_variant_and_any_other_key_another() -
     assert len({first.id, *(other.id for other in others)}) == 4
 
 
-def test_the_table_below_covers_all_twelve_error_types() -> None:
-    assert set(WHERE) == set(get_args(ErrorType)) and len(WHERE) == 12
+def test_the_table_below_covers_all_error_types() -> None:
+    assert set(WHERE) == set(get_args(ErrorType)) and len(WHERE) == 13
 
 
 @pytest.mark.parametrize("type", WHERE)

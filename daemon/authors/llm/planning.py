@@ -73,9 +73,9 @@ def _repeats(catalogue: Catalogue, given: Assignment[Task], turns: Sequence[Sequ
 
 async def plan(context: Context, given: Assignment[Task]) -> Plan:
     """A plan of the pattern's functions. Raises ComposeError: `no_prompts` without a query template, `no_pattern`,
-    `func_sample_failed` for functions that are not to be had, `decompose_failed` for one whose calls do not fit its
-    place, `duplicate_func` for one that stands twice in a turn, `conversation_construct_failed` for a turn that needs a
-    later one, or for single tools that cannot feed each other as in the root."""
+    `plan_unreadable`, `func_sample_failed` for functions that are not to be had, `decompose_failed` for one whose calls
+    do not fit its place, `duplicate_func` for one that stands twice in a turn, `conversation_construct_failed` for a
+    turn that needs a later one, or for single tools that cannot feed each other as in the root."""
     for group in given.profile.classes:
         wording.query_template(given.environment, group, fallback=context.settings.fallback_prompt)
     catalogue = context.catalogue
@@ -105,15 +105,20 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
             raise Unreadable(
                 f"a function of your own cannot be called {taken[0]}, as a tool is", "decompose_failed", taken
             )
-        chosen = []
-        for number, places in enumerate(wanted.turns, 1):
-            names = answer[f"turn_{number}"] if places else []
+        told = [answer[f"turn_{number}"] if places else [] for number, places in enumerate(wanted.turns, 1)]
+        for number, names in enumerate(told, 1):
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise Unreadable(f"turn_{number} must be a list of names")
-            if alone and len(names) > 1:
-                raise Unreadable(f"turn_{number} must be one function, of its {len(places)} calls", functions=names)
-            chosen.append(_decomposed(composed, places, names, f"turn_{number}"))
-        _check(catalogue, given, wanted, chosen)
+        chosen = []
+        try:
+            for number, (places, names) in enumerate(zip(wanted.turns, told, strict=True), 1):
+                if alone and len(names) > 1:
+                    raise Unreadable(f"turn_{number} must be one function, of its {len(places)} calls", functions=names)
+                chosen.append(_decomposed(composed, places, names, f"turn_{number}"))
+            _check(catalogue, given, wanted, chosen)
+        except Unreadable as unfit:  # it could be read
+            unfit.error = unfit.error or "func_sample_failed"
+            raise
         turns = tuple(PlannedTurn(tuple(names), tuple(_tools(catalogue, [names]))) for names in chosen)
         return Plan(turns, {"story": answer["narrative"].strip()} if given.narrative else {}, composed)
 

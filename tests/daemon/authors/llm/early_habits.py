@@ -52,6 +52,12 @@ def inventive(request: dict[str, Any]) -> str:
     return written(request, fields | {name: ["solve_everything"] * len(fields[name]) for name in _turns(fields)})
 
 
+def mumbling(request: dict[str, Any]) -> str:
+    """Plans in no form, until it is told what failed."""
+    spoken = role(request) != "planner" or _told(request, "- plan_unreadable")
+    return good(request) if spoken else "I would rather not."
+
+
 def repetitive(request: dict[str, Any]) -> str:
     """The same values wherever they can stand."""
     fields = fields_of(request)

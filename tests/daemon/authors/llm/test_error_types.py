@@ -122,6 +122,16 @@ async def test_func_sample_failed_is_told_to_the_next_plan(stub: Stub) -> None:
         assert "patch" in who.stages()[: who.stages().index("parameters")], "the critic came first"
 
 
+async def test_a_plan_that_cannot_be_read_is_called_so_and_the_world_is_not_mended_for_it(stub: Stub) -> None:
+    async with early(stub, "mumbling", structured=False, attempts=1) as who:
+        await who.write(seed())
+        assert recorded(who, "plan_unreadable")["detail"].startswith("planner: ")
+        errors = [one.error for one in who.bench.rejections]
+        assert errors.count("plan_unreadable") == 1 and "func_sample_failed" not in errors
+        assert "parameters" in who.stages(), "once told, it planned"
+        assert "patch" not in who.stages()[: who.stages().index("parameters")], "no state is at fault"
+
+
 async def test_the_critic_mends_the_worlds_to_come_where_the_planner_found_no_functions(stub: Stub) -> None:
     name = bare_environment.NAME
     async with early(stub, "good", name) as who:
