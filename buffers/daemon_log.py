@@ -229,11 +229,11 @@ class DaemonTotals:
                 self.discards[record["why"]] += 1
             if not record.get("dropped_stale"):
                 self.barren = 0 if accepted else self.barren + 1
+            if accepted:
+                self.failed.clear()
         elif kind == "rejected":
             alike = self.failures.setdefault((record["stage"], record["error"]), Failures())
             alike.count, alike.latest = alike.count + 1, record["seq"]
             failure = f"{record['stage']}: {record['error']}"
             self.failed[failure] += 1
             self.example[failure] = record["evidence"]
-        if kind != "rejected" and not self.barren:
-            self.failed.clear()

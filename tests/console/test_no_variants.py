@@ -1,6 +1,7 @@
 """Why no variants come: a person is told, and the run goes on to its end."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from rods.environments.base import reference
 from rods.observations import Group, Rollout
 from rods.tasks import AnyTask, Task, task_lines
 from rods.worlds import desk
+from tests.buffers.world import SyncDaemonLog, make_run
 from tests.console.conftest import CONFIG, rods
 from tests.environments import load
 
@@ -57,6 +59,32 @@ def test_a_type_none_of_whose_tasks_is_at_the_boundary_is_named(tmp_path: Path) 
     assert (
         note.startswith(f"no miss_param task is at the boundary ({few} too hard)") and "keeps its seed's type" in note
     )
+
+
+def test_it_is_said_at_once_that_the_first_seeds_gave_no_variant(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    first, second = list(run.tasks)[:2]
+    progress = Progress(run.path)
+
+    def notes() -> list[str]:
+        progress.poll()
+        return [note for note in progress.notes() if "no variant" in note.lower()]
+
+    with TrainerLog(run) as trainer, closing(SyncDaemonLog(run)) as daemon:
+        trainer.start()
+        picks = [f"1-{task.id}" for task in (first, second)]
+        daemon.picked(1, 0, [{"task": task.id, "type": task.type, "score": 1.0, "why": {}} for task in (first, second)])
+        for error in ("no_pattern", "plan_unreadable", "plan_unreadable"):
+            daemon.rejected(picks[0], 0, stage="plan", error=error, evidence={"detail": "no JSON"}, raw="", attempt=1)
+        assert not notes(), "nothing is finished yet"
+        daemon.picked(2, 0, [])
+        daemon.finished(picks[0], [], 1, why="plan_unreadable")
+        (note,) = notes()
+        assert note.startswith(
+            "no variant yet: 1 finished seed gave none; 2 of 3 attempts failed in plan: plan_unreadable, the latest"
+        )
+        daemon.finished(picks[1], ["a"], 0)
+        assert not notes()
 
 
 @pytest.mark.slow
