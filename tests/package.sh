@@ -32,7 +32,7 @@ done
     cd own
     export PYTHONPATH=.
     for program in rods rods-train rods-daemon rods-eval; do "$empty/venv/bin/$program" --help >/dev/null; done
-    for program in console trainer daemon; do "$empty/venv/bin/python" -m rods.$program --help >/dev/null; done
+    for program in console trainer daemon daemon.stand_ins; do "$empty/venv/bin/python" -m rods.$program --help >/dev/null; done
     printf '[policy]\nkind = "simulated"\n[training]\nsteps = 4\n' >small.toml
     "$empty/venv/bin/rods" up run --config small.toml --json | grep -q '"event": *"progress"'
     "$empty/venv/bin/rods" verify run | grep -q 'everything agrees'

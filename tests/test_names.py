@@ -27,6 +27,9 @@ ROLES = {
     "asking": "how a model is asked: in general, by the author of variants, and by the writer of worlds",
     "planning": "stage I of synthesis (004): by rule, and by a model",
     "wording": "stages II and III of synthesis (004): by rule, and by a model",
+    "stand_in": "the roles of models that a feature asks, played by rule",
+    "roles": "the roles of models: what 001's are asked, and what plays a role by rule",
+    "model": "a language model: nano's, and what stands in for one",
     "plan": "the plan of a run: its figures, and the verb that prints them",
     "verify": "the check of a run against its logs, and its verb",
 }

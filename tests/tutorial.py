@@ -11,8 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-CHECKOUT = Path(__file__).absolute().parent.parent
-PAGE = CHECKOUT / "docs" / "tutorial.md"
+PAGE = Path(__file__).absolute().parent.parent / "docs" / "tutorial.md"
 
 
 def blocks(kind: str, page: Path = PAGE) -> list[str]:
@@ -22,8 +21,8 @@ def blocks(kind: str, page: Path = PAGE) -> list[str]:
 
 def carry_out(commands: Path, folder: Path, page: Path = PAGE) -> Path:
     """Runs every command of the page, those of `commands` first on the path, one after the other as a reader would; one
-    that ends in "&" runs until the page ends, and CHECKOUT in its variables is this one. Raises CalledProcessError for
-    the first that fails. Returns the folder in which the page ends."""
+    that ends in "&" runs until the page ends. Raises CalledProcessError for the first that fails. Returns the folder in
+    which the page ends."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment["PATH"] = f"{commands}:{environment['PATH']}"
     with contextlib.ExitStack() as ended:
@@ -33,11 +32,10 @@ def carry_out(commands: Path, folder: Path, page: Path = PAGE) -> Path:
                 continue
             print(f"$ {line}", flush=True)
             if line.endswith(" &"):
-                words, own = line.removesuffix(" &").split(), dict(environment)
-                while "=" in words[0]:
-                    name, _, value = words.pop(0).partition("=")
-                    own[name] = value.replace("CHECKOUT", str(CHECKOUT))
-                process = ended.enter_context(subprocess.Popen(words, cwd=folder, env=own, stdout=subprocess.PIPE))
+                words = line.removesuffix(" &").split()
+                process = ended.enter_context(
+                    subprocess.Popen(words, cwd=folder, env=environment, stdout=subprocess.PIPE)
+                )
                 ended.callback(process.terminate)
                 assert process.stdout is not None
                 print(process.stdout.readline().decode(), end="")  # it is up when it says something

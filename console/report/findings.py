@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from rods.console.report.history import History
+from rods.daemon.stand_ins import NAME
 from rods.evaluation.scoring import too_few
 from rods.observations import Dynamics, shares
 from rods.rules.zones import ZONES, zone_of
 
 TEXTS: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 RULE_NAMES = TEXTS["rules"]
-STUB = "stub-no-model"  # what the rules of bench/stand_ins call themselves
 
 
 def numbers(history: History) -> dict[str, Any]:
@@ -103,8 +103,8 @@ def heldout_sentence(heldout: dict[str, Any]) -> str:
 def limits(history: History) -> list[str]:
     """What must not be concluded from this run."""
     kind = history.config.policy.kind
-    holds = {"stub": STUB in history.authors, "one_run": True, "heldout": bool(history.heldout), "zones": True}
-    return [text.format(stub=STUB) for name, text in TEXTS["limits"].items() if holds.get(name, name == kind)]
+    holds = {"stub": NAME in history.authors, "one_run": True, "heldout": bool(history.heldout), "zones": True}
+    return [text.format(stub=NAME) for name, text in TEXTS["limits"].items() if holds.get(name, name == kind)]
 
 
 def signed(value: float) -> str:

@@ -20,7 +20,7 @@ from rods.errors import UserError
 from rods.files import explained
 from rods.llm.connections import allow_connections
 
-# The recorded run: that of `make demo`, but with bench/stand_ins as author, so that calls of models are on record too
+# The recorded run: that of `make demo`, but with daemon/stand_ins as author, so that calls of models are on record too
 # (docs/generate/recorded_run.py).
 ARCHIVE = files("rods.console.dash").joinpath("example.zip")
 STREAMS = 10_000  # pages that may be open at a time, where the process may open as many files

@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bench.stand_ins.model import StandIn
-from bench.stand_ins.roles import NAME
 from docs.generate.rehearsal import StandInClient, rehearse, title
 from rods.asking import Question
 from rods.config import Endpoint, parse_config
+from rods.daemon.stand_ins import NAME
+from rods.daemon.stand_ins.model import StandIn
 from rods.environments.base import Result
 from rods.environments.loading import Environments
 from rods.family.environments.written.asking import CachedQuestioner, WritingRecord

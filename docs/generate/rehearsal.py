@@ -1,7 +1,7 @@
 """Every question that a seed would bring, without a model, for the pages in docs/prompts/.
 
 The author goes through its stages over the seed, and each question is kept as it would be sent; a stand-in answers it
-(bench.stand_ins.model), again and again until a draft gets through all stages. Its judge finds fault with
+(rods.daemon.stand_ins.model), again and again until a draft gets through all stages. Its judge finds fault with
 every sample, and what is asked after a failure (patch, refine) is asked once too.
 """
 
@@ -12,8 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bench.stand_ins.model import StandIn, roles
-from bench.stand_ins.roles import NAME, Answer, Asked, Role
 from rods.analysis.profile import profile
 from rods.composing.records import ComposeError, Draft
 from rods.config import Config, Endpoint, Roles
@@ -23,6 +21,9 @@ from rods.daemon.authors.llm.asking import Asker
 from rods.daemon.authors.llm.judging import CRITERIA
 from rods.daemon.candidates import plain, with_blanks
 from rods.daemon.pipeline import PLAIN
+from rods.daemon.stand_ins import NAME
+from rods.daemon.stand_ins.model import StandIn, roles
+from rods.daemon.stand_ins.roles import Answer, Asked, Role
 from rods.environments.base import Environment
 from rods.family.feedback.correcting import judge, propose
 from rods.family.feedback.failures import MinedFailure, shape

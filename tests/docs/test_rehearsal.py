@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Stub
-from bench.stand_ins.author import STORY
 from docs.generate.rehearsal import Rehearsal, rehearse, when
 from rods.composing.records import ComposeError
 from rods.config import parse_config
 from rods.daemon.authors.llm import LLMAuthor
+from rods.daemon.stand_ins.author import STORY
 from rods.tasks import TASK_TYPES, Task, TaskType
 from rods.worlds import desk
 from tests.daemon.authors.catalogue_free import bare_environment

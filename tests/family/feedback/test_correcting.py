@@ -14,7 +14,6 @@ from typing import Any
 import orjson
 import pytest
 
-from bench.stand_ins import model as stand_in_model
 from rods import interfaces
 from rods.buffers.audit.verify import verify
 from rods.buffers.log.record_bytes import Record, line
@@ -22,6 +21,7 @@ from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import POOL, usage
 from rods.console.main import run as rods
+from rods.daemon.stand_ins import model as stand_in_model
 from rods.errors import RefusedError, UserError
 from rods.family.feedback import verbs
 from rods.family.feedback.hints import Approved

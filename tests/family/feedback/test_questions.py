@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from bench.stand_ins.model import StandIn
 from docs.generate.rehearsal import StandInClient
 from rods import interfaces
 from rods.calls import Call
 from rods.config import Endpoint, Stage
 from rods.daemon.authors.llm.asking import Asker
+from rods.daemon.stand_ins.model import StandIn
 from rods.environments.base import Result
 from rods.episode.engine import Trace
 from rods.family.feedback.correcting import propose

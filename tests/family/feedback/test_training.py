@@ -11,14 +11,14 @@ from typing import Any
 import orjson
 import pytest
 
-from bench.stand_ins import model as stand_in_model
-from bench.stand_ins.model import StandIn
 from rods.buffers.audit.verify import verify
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL
 from rods.buffers.state import RunState
+from rods.daemon.stand_ins import model as stand_in_model
+from rods.daemon.stand_ins.model import StandIn
 from rods.errors import EXIT_OK, EXIT_REQUEUE
 from rods.family.feedback.settings import FEEDBACK
 from tests.daemon.runs import Daemon, until

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bench.stand_ins import simulation as stand_ins
-from bench.stand_ins.model import read, written
-from bench.stand_ins.roles import Answer, Asked
+from rods.daemon.stand_ins.model import read, written
+from rods.daemon.stand_ins.roles import Answer, Asked
+from rods.family.simulation import stand_in as stand_ins
 
 READ = 24_000  # characters of a question, the last ones
 ORDERS = ("system:", "user:", "assistant:", "tool:", "intent: met", "severe: no", "--- ", "</", "{{")

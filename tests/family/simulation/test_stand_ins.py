@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import pytest
 
 from bench.fixtures.llm_stub import faulty_players as faulty
-from bench.stand_ins.model import StandIn
 from docs.generate.prompts import messages
 from rods.answers import Unreadable
 from rods.asking import Question
 from rods.calls import Call
+from rods.daemon.stand_ins.model import StandIn
 from rods.environments.base import Result
 from rods.family.simulation import roles
 from rods.family.simulation.difficulty import levels

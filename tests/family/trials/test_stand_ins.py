@@ -1,4 +1,4 @@
-"""`python -m bench.stand_ins`: a server that plays every role, whatever the environment (variants of an environment
+"""`python -m rods.daemon.stand_ins`: a server that plays every role, whatever the environment (of variants of one
 without a catalogue: tests/daemon/authors/catalogue_free/test_own_environment.py)."""
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from urllib.error import HTTPError
 
 import pytest
 
-from bench.stand_ins.model import StandIn, roles
 from rods import prompts
 from rods.console.main import run
+from rods.daemon.stand_ins.model import StandIn, roles
 from rods.family.trials.doctor import COLOUR, COUNT
 
-COMMAND = [sys.executable, "-m", "bench.stand_ins"]
+COMMAND = [sys.executable, "-m", "rods.daemon.stand_ins"]
 
 
 @contextmanager

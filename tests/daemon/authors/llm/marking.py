@@ -7,8 +7,8 @@ from typing import Any
 from zlib import crc32
 
 from bench.fixtures.llm_stub import roles
-from bench.stand_ins.author import CRITERIA
-from bench.stand_ins.model import read, written
+from rods.daemon.stand_ins.author import CRITERIA
+from rods.daemon.stand_ins.model import read, written
 
 MARK = "zzmark"
 

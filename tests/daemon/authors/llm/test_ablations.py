@@ -11,7 +11,7 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from bench.fixtures.synthesis import Ended, make_run, seeds, synthesise
-from bench.stand_ins.author import STORY
+from rods.daemon.stand_ins.author import STORY
 from rods.prompts import load
 from tests.daemon.authors.llm.marking import MARK
 

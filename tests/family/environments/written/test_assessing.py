@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from bench.stand_ins.model import read, written
 from rods.config import Endpoint, Operation, Sandbox
+from rods.daemon.stand_ins.model import read, written
 from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram

@@ -1,4 +1,4 @@
-"""`python -m bench.stand_ins`: serves the stand-in for a language model, with OpenAI's chat-completions protocol."""
+"""`python -m rods.daemon.stand_ins`: serves the stand-in for a language model by OpenAI's protocol."""
 
 import json
 import socket
@@ -9,18 +9,19 @@ from typing import IO, Annotated
 
 from aiohttp import web
 from cyclopts import Parameter
+from cyclopts.types import UInt16
 
-from bench.stand_ins.model import StandIn
-from bench.stand_ins.roles import NAME
 from rods import commands
 from rods.buffers.log.disk import replace
-from rods.console.output import Port
+from rods.daemon.stand_ins import NAME
+from rods.daemon.stand_ins.model import StandIn
 from rods.environments.loading import Environments
 from rods.errors import say
 from rods.files import explained
 
-APP = commands.application("python -m bench.stand_ins", "Play every role of a language model, by rule.")
+APP = commands.application("python -m rods.daemon.stand_ins", "Play every role of a language model, by rule.")
 LARGEST = 64 * 2**20  # bytes of a request
+Port = Annotated[UInt16, Parameter(help="The port; 0 takes a free one.")]
 Named = Annotated[
     list[str] | None,
     Parameter(

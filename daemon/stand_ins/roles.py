@@ -1,5 +1,5 @@
-"""The roles of models, played by rule: what a module of this folder is made of that is named as an extension is. It has
-`ROLES`, a `Role` for each template that it answers.
+"""The roles of models, played by rule: what the module `stand_in` of an extension's folder is made of, as `author` is
+here. It has `ROLES`, a `Role` for each template that it answers.
 """
 
 import json
@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rods.composing.catalogue import Catalogue
-from rods.console.report.findings import STUB
 
-NAME = STUB  # stands in the records of a run as what wrote its variants
 SIGNATURE = re.compile(r"^(\w+)\(.*\): (.+)$", re.MULTILINE)  # of a tool, and what it does
 
 Answer = dict[str, Any]  # an answer's fields

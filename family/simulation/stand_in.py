@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from bench.stand_ins.roles import Answer, Asked, Role
 from rods.analysis.containment import Text, leaves, read_json
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import fits
 from rods.calls import Call
 from rods.conversations import Persona
+from rods.daemon.stand_ins.roles import Answer, Asked, Role
 from rods.episode.users import procedural_user
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Levels

@@ -4,7 +4,7 @@ say, and whether that may be shown."""
 import json
 import re
 
-from bench.stand_ins.roles import SIGNATURE, Answer, Asked, Role
+from rods.daemon.stand_ins.roles import SIGNATURE, Answer, Asked, Role
 
 ABSENT = re.compile(r"\bno\b|not found|invalid|unknown|does not exist", re.IGNORECASE)  # a refusal of a value
 LOOKS = re.compile(r"(?:find|search|list|get|view|look)")  # names of tools that look something up

@@ -12,10 +12,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from bench.stand_ins.roles import Answer, Asked, Role
 from rods.analysis.sampling import Sampler
 from rods.calls import Call
 from rods.canonical import content_id
+from rods.daemon.stand_ins.roles import Answer, Asked, Role
 from rods.environments.base import Environment, Parameter, Tool
 from rods.family.environments.checking.scenarios import Scenario
 from rods.family.environments.procedural import operations, skeletons

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from bench.stand_ins.roles import SIGNATURE, Answer, Asked, Role
 from rods.analysis.containment import Text, leaves
 from rods.analysis.sampling import WORDS, Sampler
 from rods.analysis.schemas import Checker
 from rods.composing.catalogue import Catalogue, Constant, FromEarlierRecipe, FromUser, Recipe
 from rods.daemon.authors.state_shapes import leaves as state_leaves
 from rods.daemon.authors.state_shapes import nested
+from rods.daemon.stand_ins.roles import SIGNATURE, Answer, Asked, Role
 
 OBJECTS = 0.06  # share of samples that the judge rejects, so that the refinement has something to do
 FIXABLE = 0.7  # of these, whose fault lies in the words

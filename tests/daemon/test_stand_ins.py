@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.stand_ins import model as stand_in_model
+from rods.daemon.stand_ins import model as stand_in_model
 from rods.extension import extensions
 
 

@@ -4,7 +4,8 @@ It is no model. A request is read back into its template and fields, answered by
 written in the way that the request wants. Chance hangs on the request alone, so the same question has the same answer.
 So the path from prompt to variant can be tried without a model; what comes of it is evidence for nothing.
 
-The table of roles is joined from the author's and those of the extensions that are there, a module of this folder each.
+The table of roles is joined from the author's and those of the extensions that are there, each in its module
+`stand_in`.
 """
 
 import json
@@ -14,14 +15,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from string import Formatter
 from types import ModuleType
 from typing import Any
 
-from bench.stand_ins.roles import Answer, Asked, Lent, Role
 from rods.analysis.sampling import Sampler
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
+from rods.daemon.stand_ins import author
+from rods.daemon.stand_ins.roles import Answer, Asked, Lent, Role
 from rods.environments.base import Environment
 from rods.extension import extensions
 from rods.prompts import FOLDER, Template, load
@@ -98,10 +101,13 @@ def _section(text: str, seen: set[str]) -> str:
 
 
 def parts() -> list[ModuleType]:
-    """The modules with roles (bench.stand_ins.roles)."""
-    there = {extension.name for extension in extensions()}
-    names = ["author", *(name for name in ("environments", "feedback", "simulation") if name in there)]
-    return [import_module(f"bench.stand_ins.{name}") for name in names]
+    """The modules with roles (rods.daemon.stand_ins.roles)."""
+    folders = (type(extension).__module__.rpartition(".")[0] for extension in extensions())
+    return [author, *(import_module(f"{folder}.stand_in") for folder in folders if _brings(folder))]
+
+
+def _brings(folder: str) -> bool:
+    return bool(folder) and find_spec(f"{folder}.stand_in") is not None
 
 
 def roles() -> dict[str, Role]:
