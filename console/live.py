@@ -17,7 +17,7 @@ class LiveView:
         self._at = -LINE_SECONDS
         for note in progress.notes():
             self.say(f"note: {note}")
-        self._barren = _beginning(progress.barren())
+        self._barren = progress.barren()
 
     def look(self, *, finished: bool = False) -> ProgressSample:
         """Reads what is new and shows it where something has changed, at most once in `LINE_SECONDS`, and the last
@@ -27,15 +27,10 @@ class LiveView:
         if seen != self._last and (finished or time.monotonic() - self._at >= LINE_SECONDS):
             self._last, self._at = seen, time.monotonic()
             print_result(self._json, {"event": "progress", **vars(now)}, now.line())
-        why = self._progress.barren()
-        if why and _beginning(why) != self._barren:
+        if (why := self._progress.barren()) and not self._barren:
             self.say(f"note: {why}")
-        self._barren = _beginning(why)
+        self._barren = why
         return now
 
     def say(self, text: str) -> None:
         print_result(self._json, {"event": "said", "text": text}, f"  {text}")
-
-
-def _beginning(why: str) -> str:
-    return why.partition(":")[0]

@@ -33,7 +33,7 @@ CHUNK, STEPS = 100, 4  # records, and steps with all their groups, that are take
 News = Iterator[tuple[Callable[[list[Any]], None], list[Any]]]  # records, and what takes them
 RECENT = 10  # steps that the running mean of the reward covers
 EXAMPLE = 300  # characters of a failure that are shown
-BARREN = 5  # finished picks in a row without a variant that a person is told of; of the first ones each
+BARREN = 5  # finished picks in a row without a variant that a person is told of
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,7 @@ class Progress:
             )
         for extension in extensions():
             notes += extension.notes(self.state.folds.get(extension.name))
-        if why := self.barren():
+        if why := self.barren(BARREN if self.totals.accepted else 1):
             notes.append(why)
         if sum(self.zones.values()) and not self.zones["boundary"]:
             zones = self.run.config.zones
@@ -291,17 +291,12 @@ class Progress:
                 )
         return notes
 
-    def barren(self) -> str:
-        """Why the first seeds, or the last ones, gave no variant; empty while some do, or before enough of the
-        last ones are finished."""
+    def barren(self, enough: int = BARREN) -> str:
+        """Why the last seeds gave no variant; empty while some do, or before `enough` are finished to say so."""
         totals = self.totals
-        if totals.barren < (BARREN if totals.accepted else 1):
+        if totals.barren < enough:
             return ""
-        many = totals.barren >= BARREN
-        told = (
-            f"NO VARIANTS: the last {totals.barren} finished" if many else f"no variant yet: {totals.barren} finished"
-        )
-        told += " seeds gave none" if totals.barren > 1 else " seed gave none"
+        told = f"NO VARIANTS: the last {totals.barren} finished seed{'s' * (totals.barren > 1)} gave none"
         if totals.failed:
             (failure, count), *_ = totals.failed.most_common(1)
             evidence = totals.example[failure]

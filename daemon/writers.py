@@ -4,7 +4,6 @@ With `pipeline.author = "llm"` this holds the client, the budget, and the log of
 one backbone (endpoint), drawn by weight under a key of its own, so that a restart draws the same one.
 """
 
-import time
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from functools import partial
@@ -24,8 +23,6 @@ from rods.llm import Budget, Client
 from rods.logs import log
 from rods.rules.curriculum import writes
 
-TOLD = 5.0  # seconds between two lines of the log about what is tried
-
 
 class Writers:
     """An async context manager: opens and closes client and log. Raises UserError when a language model is to write and
@@ -44,7 +41,7 @@ class Writers:
         self._usage: UsageLog | None = None
         self._client: Client | None = None
         self.trying: dict[str, str] = {}  # what is tried in worlds, by variant
-        self._tried, self._said = 0, -TOLD
+        self._tried = 0
         self.asking = Asking(self.config, threads, self.by_model, self._writing)
         self.kinds = kinds_of(run)
         for kind in self.kinds:
@@ -85,21 +82,16 @@ class Writers:
         return self._client is not None and all(endpoint["why"] for endpoint in self._client.status())
 
     def _writing(self, pick: str, index: int) -> Asker:
-        name = f"{pick}#{index}"
-        asker = self.asker(pick, index, account=name, tries=self.config.pipeline.answer_tries)
-        asker.tell = partial(self._told, name)
-        return asker
+        return self.asker(pick, index, account=f"{pick}#{index}", tries=self.config.pipeline.answer_tries)
 
     def _told(self, variant: str, line: str) -> None:
         """Keeps what is done for a variant while no model is asked, and logs it now and then."""
-        if not line:
-            self.trying.pop(variant, None)
-            return
-        self._tried += 1
-        self.trying[variant] = line
-        if (now := time.monotonic()) - self._said >= TOLD:
-            self._said = now
-            log.info("before a model is asked", variant=variant, doing=line)
+        self.trying.pop(variant, None)
+        if line:
+            self.trying[variant] = line
+            if self._tried % 8 == 0:  # each takes a world's start, or many
+                log.info("before a model is asked", variant=variant, doing=line)
+            self._tried += 1
 
     def asker(self, *key: str | int, account: str = "", tries: int = 1) -> Asker:
         """Who asks questions under `account`, by default one question beside variants with an account of its own, of
@@ -108,7 +100,8 @@ class Writers:
         backbone = self._client.draw(keyed_random(self.config.random_seeds.daemon, "backbone", *key))
         feedback, roles = self.config.pipeline.feedback, self.config.roles
         paying = self._client.account(account or " ".join(map(str, key)))
-        return Asker(self._client, backbone, paying, tries, feedback=feedback, roles=roles)
+        told = partial(self._told, account)
+        return Asker(self._client, backbone, paying, tries, feedback=feedback, roles=roles, tell=told)
 
     def known(self) -> dict[str, Any]:
         """What the log of starts records: the synthesis model, and the prompt hashes of every environment that can be

@@ -7,8 +7,7 @@ that imports nothing heavy and calls `leave_at_once`; while it works it says wha
 
 import os
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 from typing import ClassVar
 
@@ -56,19 +55,6 @@ def leave_at_once(code: int | None) -> None:
 def interrupt(number: int) -> None:
     """An action for `on_signal`: raises Interrupted in whatever is being done."""
     raise Interrupted(number)
-
-
-@contextmanager
-def every(seconds: float, action: Callable[[], None]) -> Iterator[None]:
-    """Calls `action` whenever so many seconds of the body have passed, between two instructions of the main thread: an
-    Interrupted that it raises ends the body."""
-    before = signal.signal(signal.SIGALRM, lambda number, frame: action())
-    left = signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *left)
-        signal.signal(signal.SIGALRM, before)
 
 
 def ignore() -> None:

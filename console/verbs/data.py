@@ -31,6 +31,7 @@ KINDS = "; ".join(f"{kind}: {what}" for kinds in having("kinds").values() for ki
 Name = Annotated[str, Parameter(help=NAMES)]
 Several = Annotated[tuple[str, ...], Parameter(negative=())]
 Tasks = Annotated[Path | None, Parameter(help="A JSONL file of tasks of this environment; probes with their calls.")]
+Seconds = Annotated[PositiveFloat, Parameter(help="It ends then, with what it has found.")]
 TaskFile = Annotated[Path, Parameter(help="A JSONL file of tasks.")]
 Trust = Annotated[bool, Parameter(help="Run the code of worlds that the tasks name, whoever wrote it.", negative=())]
 Rewritten = Annotated[Path | None, Parameter(name="--out", help="Write here instead of into the file itself.")]
@@ -146,12 +147,7 @@ def admit_environment(
 
 
 def check_environment(
-    name: Name,
-    /,
-    *,
-    tasks: Tasks = None,
-    seconds: Annotated[PositiveFloat, Parameter(help="It ends then, with what it has found.")] = WORLD_CHECKED,
-    as_json: Json = False,
+    name: Name, /, *, tasks: Tasks = None, seconds: Seconds = WORLD_CHECKED, as_json: Json = False
 ) -> int:
     """Probe an environment: determinism, snapshot purity, schemas and timing. Exits 1 on faults."""
     given = [task for task in read_tasks(tasks) if isinstance(task, Task)] if tasks else ()

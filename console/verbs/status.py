@@ -95,8 +95,7 @@ def _worlds(environments: list[dict[str, Any]]) -> str:
 
 
 def _process_lines(name: str, facts: dict[str, Any]) -> Iterator[str]:
-    """Whether trainer or daemon lives, where, since when; of one that asks language models what it does for variants
-    meanwhile, endpoints and budget."""
+    """Whether trainer or daemon lives, where, since when; of one that asks models what it tries, endpoints, budget."""
     yield f"{name:8} {_life(facts)}"
     if not facts["alive"]:
         return

@@ -103,11 +103,8 @@ def _section(text: str, seen: set[str]) -> str:
 def parts() -> list[ModuleType]:
     """The modules with roles (rods.daemon.stand_ins.roles)."""
     folders = (type(extension).__module__.rpartition(".")[0] for extension in extensions())
-    return [author, *(import_module(f"{folder}.stand_in") for folder in folders if _brings(folder))]
-
-
-def _brings(folder: str) -> bool:
-    return bool(folder) and find_spec(f"{folder}.stand_in") is not None
+    named = [f"{folder}.stand_in" for folder in folders if folder]
+    return [author, *(import_module(name) for name in named if find_spec(name))]
 
 
 def roles() -> dict[str, Role]:

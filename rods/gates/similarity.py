@@ -13,6 +13,7 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal, TypeVar
 
 from rods.canonical import canonical
@@ -109,10 +110,9 @@ class SimilarityIndex:
     def _alike(self, grams: array[int]) -> Iterator[str]:
         rarest = sorted((_owners(self._grams, gram) for gram in grams), key=len)
         candidates = {query for owners in rarest[: len(grams) // 2 + 1] for query in owners}
-        own = set(grams)
         for candidate in candidates:
             owner, others = self._long[candidate]
-            if _near(own, others):
+            if _near(grams, others):
                 yield owner
 
 
@@ -202,22 +202,18 @@ def _holds(value: Any) -> bool:
 
 def repeats(task: Task) -> list[Reason]:
     """Turns that ask again for what an earlier one had, by the words of a near duplicate and with equal calls."""
-    reasons: list[Reason] = []
-    had: list[tuple[int, int | array[int]]] = []
-    for turn, query in _queries(task):
-        for before, other in had if task.calls[turn] else ():
-            alike = query == other
-            if not isinstance(query, int) and not isinstance(other, int):
-                alike = _near(set(query), other)
-            if alike and task.calls[turn] == task.calls[before]:
-                reasons.append(Reason(f"asks again, in the words of turn {before}, for the calls that it had", turn))
-                break
-        had.append((turn, query))
-    return reasons
+    served = [(turn, query) for turn, query in _queries(task) if task.calls[turn]]
+    return [
+        Reason(f"asks again, in the words of turn {before}, for the calls that it had", turn)
+        for (before, other), (turn, query) in combinations(served, 2)
+        if task.calls[turn] == task.calls[before] and _near(query, other)
+    ]
 
 
-def _near(own: set[int], others: array[int]) -> bool:
-    shared = len(own.intersection(others))
+def _near(own: int | array[int], others: int | array[int]) -> bool:
+    if isinstance(own, int) or isinstance(others, int):
+        return own == others
+    shared = len(set(own).intersection(others))
     return shared >= THRESHOLD * (len(own) + len(others) - shared)
 
 

@@ -68,12 +68,16 @@ def test_it_is_said_at_once_that_the_first_seeds_gave_no_variant(tmp_path: Path)
 
     def notes() -> list[str]:
         progress.poll()
-        return [note for note in progress.notes() if "no variant" in note.lower()]
+        return [note for note in progress.notes() if note.startswith("NO VARIANTS")]
 
     with TrainerLog(run) as trainer, closing(SyncDaemonLog(run)) as daemon:
         trainer.start()
         picks = [f"1-{task.id}" for task in (first, second)]
-        daemon.picked(1, 0, [{"task": task.id, "type": task.type, "score": 1.0, "why": {}} for task in (first, second)])
+        daemon.picked(
+            1,
+            0,
+            [{"task": task.id, "type": task.type, "score": 1.0, "why": {"generation": 0}} for task in (first, second)],
+        )
         for error in ("no_pattern", "plan_unreadable", "plan_unreadable"):
             daemon.rejected(picks[0], 0, stage="plan", error=error, evidence={"detail": "no JSON"}, raw="", attempt=1)
         assert not notes(), "nothing is finished yet"
@@ -81,7 +85,7 @@ def test_it_is_said_at_once_that_the_first_seeds_gave_no_variant(tmp_path: Path)
         daemon.finished(picks[0], [], 1, why="plan_unreadable")
         (note,) = notes()
         assert note.startswith(
-            "no variant yet: 1 finished seed gave none; 2 of 3 attempts failed in plan: plan_unreadable, the latest"
+            "NO VARIANTS: the last 1 finished seed gave none; 2 of 3 attempts failed in plan: plan_unreadable"
         )
         daemon.finished(picks[1], ["a"], 0)
         assert not notes()

@@ -7,6 +7,7 @@ that a promise is broken, not that it always holds: the report says how many too
 
 import copy
 import math
+import signal
 import statistics
 import time
 from collections import Counter, defaultdict
@@ -20,14 +21,14 @@ from rods.calls import Call
 from rods.canonical import canonical, keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
-from rods.deadlines import ALL_CALLS, ALL_CALLS_WAITED, SLOW_CALL
+from rods.deadlines import ALL_CALLS, ALL_CALLS_WAITED, SLOW_CALL, WORLD_CHECKED
 from rods.environments.base import Environment, Instance, Result, Tool
 from rods.environments.loading import Environments
 from rods.environments.workers.worker import Overrun
 from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported, UserError
 from rods.faults import CALL_ERRORS
 from rods.gates.ground_truth import replay
-from rods.signals import Interrupted, every
+from rods.signals import Interrupted
 from rods.tasks import Task
 from rods.worlds.checking import CheckReport, Fault, soundness
 from rods.worlds.checking.runaway import run_python, runaways
@@ -43,58 +44,55 @@ State = Mapping[str, Any] | None
 T = TypeVar("T")
 
 
-class TimeOver(Interrupted):
-    """The seconds that a check may take have passed."""
-
-
 def check_environment(
     name: str,
     environments: Environments,
     tasks: Iterable[Task] = (),
     *,
     random_seed: int = 0,
-    seconds: float | None = None,
+    seconds: float = WORLD_CHECKED,
     tell: Callable[[str], None] = lambda line: None,
 ) -> CheckReport:
     """Probes the one of the `environments` called `name`. Raises UserError when there is none of that name, or its
     factory fails.
 
-    `tasks` must be tasks of this environment; their ground truth must hold, and its calls are probed with. With
-    `seconds` (only in the main thread) it ends with what it has found by then, and `tell` gets a line: before it
-    begins where calls wait for another process, and every few seconds.
+    `tasks` must be tasks of this environment; their ground truth must hold, and its calls are probed with. After
+    `seconds` it ends with what it has found. `tell` gets a line before it begins, where calls wait for another process,
+    and one every few seconds. Only for the main thread.
     """
     environment = environments.load(name)
-    probe = Probe(environment)
-    tasks = list(tasks)
-    states: list[State] = [None]
+    probe, tasks, states = Probe(environment), list(tasks), list[State]([None])
     for task in tasks:
         if task.state not in states and len(states) <= STATES:
             states.append(task.state)
-    if seconds is None:
-        _probe_all(probe, name, tasks, states, random_seed)
-        return _report(probe, name, tasks)
     if environment.features.waits:
         tools, calls = len(environment.tools()), ROUNDS + 1
-        together = f"{len(states) * WORLDS * tools * calls:,} calls that another process answers"
         tell(
             f"tasks to replay: {len(tasks)}; states to try: {len(states)}, each about {WORLDS} worlds × {tools} tools "
-            f"× {calls} calls, together {together}; ends within {seconds:g} s (--seconds)"
+            f"× {calls} calls, together {len(states) * WORLDS * tools * calls:,} calls that another process answers; "
+            f"ends within {seconds:g} s (--seconds)"
         )
     began = time.monotonic()
 
-    def tick() -> None:
+    def tick(*_: object) -> None:
         passed = time.monotonic() - began
         tell(f"{probe.place}{probe.asking}: calls {probe.calls:,}, faults {len(probe.faults)}, {passed:.0f} s")
         if passed >= seconds:
-            raise TimeOver(0)
+            raise Interrupted(signal.SIGALRM)
 
+    before, beat = signal.signal(signal.SIGALRM, tick), seconds / math.ceil(seconds / PROGRESS)
+    timed = signal.setitimer(signal.ITIMER_REAL, beat, beat)
     try:
-        with every(seconds / math.ceil(seconds / PROGRESS), tick):
-            _probe_all(probe, name, tasks, states, random_seed)
-    except TimeOver:
+        _probe_all(probe, name, tasks, states, random_seed)
+    except Interrupted as stopped:
+        if stopped.number != signal.SIGALRM:
+            raise
         Interrupted.latest = None
         what = f"cut short after {seconds:g} s in {probe.place}{probe.asking}: what comes behind that was not tried"
         probe.fault(name, "", what, "give it longer (--seconds), or make its tools answer sooner")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timed)
+        signal.signal(signal.SIGALRM, before)
     return _report(probe, name, tasks)
 
 

@@ -74,9 +74,8 @@ class Session:
         self._gone = threading.Event()
         self._leavers = _leavers(self._owner)
         with self._lock:
-            self._stands = _threads(self._owner).submit(
-                self._start
-            )  # RuntimeError where the program ends: no folder yet
+            # RuntimeError where the program ends: no folder yet
+            self._stands = _threads(self._owner).submit(lambda: self._run(self._begin(), 2 * SERVER_START))
             self.place = Path(tempfile.mkdtemp(prefix="rods-mcp-")).resolve()
             self.folder = self.place / "world"
             if server.files:
@@ -128,14 +127,9 @@ class Session:
             try:
                 return self._loop.run_until_complete(asyncio.wait_for(work, seconds))
             finally:
-                stopped = Interrupted.latest
-                if stopped is not None and stopped is not before:  # asyncio may have given it to another task
+                if (stopped := Interrupted.latest) and stopped is not before:  # asyncio may have given it to another
                     self.end()
                     raise stopped
-
-    def _start(self) -> None:
-        with self._lock:
-            self._loop.run_until_complete(self._begin())
 
     async def _begin(self) -> None:
         standing = asyncio.get_running_loop().create_future()

@@ -5,7 +5,7 @@ that. Calls are tried in copies of the world: reset, with the calls so far made 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from rods.analysis.flows import value_of
 from rods.analysis.profile import Position
@@ -21,7 +21,6 @@ from rods.gates.referents import is_amount, keys_of
 PROBES = (40, 400)  # calls that are tried for one place: of the values listed, then of all that fit
 SLOW_PROBES = (8, 8)  # where each waits for another process
 FOUND = 4  # after so many that work no other is looked for
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Prober:
     doing: str = "values"  # what it tries calls for
     calls: int = 0  # so far
 
-    def each(self, what: str, items: Sequence[T]) -> Iterator[T]:
+    def each(self, what: str, items: Sequence[Any]) -> Iterator[Any]:
         """The items, of which each is said to be what is tried from then on."""
         for number, item in enumerate(items, 1):
             self.doing = f"{what} ({number} of {len(items)})"

@@ -1,7 +1,6 @@
 """How the author asks a language model (rods/asking.py): what a model does wrong ends, after a few tries, as the
 `ComposeError` that the caller names, with what the model had written."""
 
-import asyncio
 import random
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -88,14 +87,10 @@ class Context:
     patches: dict[str, Any] = field(default_factory=dict)
     look_ups: dict[str, str] = field(default_factory=dict)  # what prompts say of them, by root
 
-    def compute(self, function: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
-        """`function(*arguments)`, computed in a thread."""
-        return in_thread(self.threads, function, *arguments)
-
-    async def tried(self, function: Callable[..., T], *arguments: Any) -> T:
-        """The same of what tries calls in worlds, and says so meanwhile."""
+    async def compute(self, function: Callable[..., T], *arguments: Any) -> T:
+        """`function(*arguments)`, computed in a thread; what it tells of itself holds meanwhile."""
         try:
-            return await self.compute(function, *arguments)
+            return await in_thread(self.threads, function, *arguments)
         finally:
             self.asker.tell("")
 

@@ -208,7 +208,7 @@ async def execute(context: Context, given: Assignment[Task], plan: Plan, state: 
     as `check_form`."""
     answers = Answers(feedback=context.settings.feedback)
     while True:
-        made = await context.tried(_bound, context, given, plan, state, answers)
+        made = await context.compute(_bound, context, given, plan, state, answers)
         if isinstance(made, Draft):
             await check_form(context, given, made)
             return made

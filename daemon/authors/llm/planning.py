@@ -81,7 +81,7 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
     catalogue = context.catalogue
     world = mended(context, given, given.seed.state or {})
     prober = Prober(given.environment, catalogue, world, linking.feeding(given), context.asker.tell)
-    wanted = await context.tried(pattern, prober, given, given.rng("pattern"))
+    wanted = await context.compute(pattern, prober, given, given.rng("pattern"))
     choice = any(len(options) > 1 for places in wanted.turns for options in places)
     if not given.same and not choice and (why := _repeats(catalogue, given, wanted.offered)):
         raise ComposeError("no_pattern", f"{why}, and no other functions fit its places")
@@ -105,13 +105,12 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
             raise Unreadable(
                 f"a function of your own cannot be called {taken[0]}, as a tool is", "decompose_failed", taken
             )
-        told = [answer[f"turn_{number}"] if places else [] for number, places in enumerate(wanted.turns, 1)]
-        for number, names in enumerate(told, 1):
-            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-                raise Unreadable(f"turn_{number} must be a list of names")
         chosen = []
         try:
-            for number, (places, names) in enumerate(zip(wanted.turns, told, strict=True), 1):
+            for number, places in enumerate(wanted.turns, 1):
+                names = answer[f"turn_{number}"] if places else []
+                if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                    raise Unreadable(f"turn_{number} must be a list of names", "plan_unreadable")
                 if alone and len(names) > 1:
                     raise Unreadable(f"turn_{number} must be one function, of its {len(places)} calls", functions=names)
                 chosen.append(_decomposed(composed, places, names, f"turn_{number}"))
@@ -124,13 +123,13 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
 
     async def check(made: Plan) -> None:
         try:
-            await check_form(context, given, await context.tried(linking.rehearse, prober, given, made))
+            await check_form(context, given, await context.compute(linking.rehearse, prober, given, made))
         except ComposeError as error:
             raise Unreadable(error.detail, error.type, error.functions) from None
 
     told, tools = load("guidance").sections, given.environment.tools()
     names = list(dict.fromkeys(name for turn in wanted.offered for name in turn))
-    refused = {} if wanted.depth is not None else await context.tried(linking.refused, prober, names)
+    refused = {} if wanted.depth is not None else await context.compute(linking.refused, prober, names)
     fields = {
         "functions": "\n".join(showing.purpose(catalogue, name) for name in names),
         "schemas": showing.schemas(tools[name] for name in sorted(set(_tools(catalogue, [names])))),
