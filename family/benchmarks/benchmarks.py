@@ -1,35 +1,26 @@
-"""Benchmarks by name: each is a folder of rods/family/benchmarks with a benchmark.toml, and imported when it is played.
+"""What a benchmark is, and benchmarks by name: each is a folder of rods/family/benchmarks with a benchmark.toml, and
+imported when it is played. The tasks of a file are one without a folder (rods.family.benchmarks.task_files).
 
-package = "…"        the package that its data are of, as evaluation.json records it
 benchmark = "…"      "package.module:name" of the class
+default = true       of the one that is played where none is named
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+from rods.calls import Call
 from rods.environments.registry import declared
 from rods.errors import RefusedError, UserError
 from rods.family.benchmarks.episodes import Maker
-from rods.family.benchmarks.folder import SETTINGS, Episode, Form, Settings, recorded_settings
+from rods.family.benchmarks.folder import SETTINGS, Episode, Form, Part, Score, Settings, recorded_settings
+from rods.family.benchmarks.folder import Protocol as PlayedIn
+from rods.family.benchmarks.task_files import TaskFile
 from rods.functions import named_function
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """The verdicts of one episode. `resolved` of `expected` turns."""
-
-    official: bool
-    strict: bool
-    resolved: int
-    expected: int
-
-    @property
-    def progress(self) -> float:
-        return self.resolved / self.expected
+Known = Literal["nothing", "truth", "fault"]  # policies whose scores are known (rods.family.benchmarks.known)
 
 
 class Outputs(NamedTuple):
@@ -41,36 +32,66 @@ class Outputs(NamedTuple):
 
 
 class Benchmark(Protocol):
-    """Tasks with a protocol and a verdict of their own. A task is known by its `provenance["id"]`."""
+    """Items with a protocol and a verdict of their own."""
 
     name: str  #: of its folder; result files lie in a folder called so
+    kinds: Sequence[str]  #: of its items, in the order of reports
+    measures: Sequence[str]  #: of its scores; the first is the verdict
+    protocols: Sequence[PlayedIn]  #: in which it is played; the first where none is asked for
+    part: Part  #: of its items, that is played where none is asked for
+    parts: Mapping[Part, str]  #: that reports tell apart, and their headings
 
-    def tasks(self) -> list[Task]: ...
+    def tasks(self) -> list[AnyTask]:
+        """All items."""
 
-    def identity(self) -> dict[str, Any]:
-        """{"data": {"package", "version", …}, "environment": hash}."""
+    def kind(self, task: AnyTask) -> str: ...
+
+    def identifier(self, task: AnyTask) -> str:
+        """What journals and result files call an item."""
+
+    def identity(self, tasks: Sequence[AnyTask]) -> dict[str, Any]:
+        """What evaluation.json says of data and environment of `tasks`, which are played. Raises UserError for those
+        that are of other versions than the ones installed."""
 
     def check_data(self, stated: Mapping[str, Any], where: Path) -> None:
         """Raises RefusedError where `stated` are not the data that it scores."""
 
-    def about(self, report: Mapping[str, Any]) -> str:
-        """What a `report` is about, in a line: its data and environment."""
+    def about(self) -> str:
+        """Its data and environment, in a line."""
 
-    def maker(self, settings: Settings) -> Maker: ...
+    def maker(self, settings: Settings) -> Maker:
+        """Raises UserError for settings that it cannot be played in."""
 
-    def judge(self, task: Task, episode: Episode) -> Judged: ...
+    def expected(self, settings: Settings) -> int:
+        """How many items an evaluation has."""
+
+    def score(self, episode: Episode) -> Score: ...
+
+    def known(self, task: AnyTask, turn: int, policy: Known) -> Sequence[Call] | None:
+        """The calls that `policy` makes in a turn of an item: none at all, the ground truth, or with a fault that fails
+        the item. None: nobody knows a ground truth."""
+
+    def due(self, task: AnyTask, policy: Known) -> tuple[Mapping[str, float], str]:
+        """The scores that `policy` must get, and why where they are not 0, 1 and 0."""
+
+
+@runtime_checkable
+class Packaged(Protocol):
+    """A benchmark with result files of its own format, and a scorer of its own that reads them."""
+
+    name: str
 
     def outputs(self, path: Path) -> Outputs:
         """What lies at `path`. Raises UserError for nothing that it reads."""
 
-    def recorded(self, path: Path, tasks: Mapping[str, Task], form: Form) -> Iterator[tuple[str, Any, str]]:
+    def recorded(self, path: Path, tasks: Mapping[str, AnyTask], form: Form) -> Iterator[tuple[str, Any, str]]:
         """Outputs that lie at `path`: (id of the task, result, end). Raises UserError, RefusedError."""
 
     def write(self, folder: Path, settings: Settings, episodes: Iterable[Episode]) -> list[Path]:
-        """Writes one sample's episodes as result files of its own format."""
+        """Writes one sample's episodes as result files."""
 
     def scored(self, samples: Sequence[tuple[int, Sequence[Path]]], form: Form, package: Path | None) -> "Scores":
-        """The verdicts of its own scorer on such files, by id and sample. `package`: the file of another scorer. Raises
+        """The verdicts of its scorer on such files, by id and sample. `package`: the file of another scorer. Raises
         RefusedError for one of another version, UserError for none."""
 
 
@@ -78,36 +99,35 @@ Scores = dict[tuple[str, int], bool]
 _declared = partial(declared, "rods.family.benchmarks", "benchmark.toml")
 
 
-def opened(folder: Path) -> tuple[dict[str, Any], Settings, Benchmark | None]:
-    """The content of the evaluation.json in `folder`, the settings in it, and the benchmark whose tasks they are about;
-    None: those of a file. Raises UserError for a folder that is no evaluation, RefusedError for data that no installed
-    benchmark scores."""
+def opened(folder: Path) -> tuple[dict[str, Any], Settings, Benchmark]:
+    """The content of the evaluation.json in `folder`, the settings in it, and the benchmark whose items they are about.
+    Raises UserError for a folder that is no evaluation, RefusedError for data that no installed benchmark scores."""
     content, settings = recorded_settings(folder)
-    return content, settings, None if settings.tasks else _of_data(content.get("data", {}), folder / SETTINGS)
+    if "tasks" in content:
+        return content, settings, TaskFile(content["tasks"])
+    if (name := content.get("benchmark")) not in _declared():
+        remedy = "install the folder of rods/family/benchmarks that scores them"
+        raise RefusedError(f"is of benchmark {name!r}, which is not installed", where=str(folder), remedy=remedy)
+    benchmark = named(str(name))
+    benchmark.check_data(content["data"], folder / SETTINGS)
+    return content, settings, benchmark
 
 
 def named(name: str = "") -> Benchmark:
-    """The benchmark called `name`; without a name the only one that there is. Raises UserError."""
+    """The benchmark called `name`; without a name the default one. Raises UserError."""
     known = _declared()
-    if not name and len(known) == 1:
-        name = next(iter(known))
-    if name in known:
-        return _made(name)
-    what = f"no benchmark {name!r} is installed" if name else f"{len(known)} benchmarks are installed"
-    remedy = f"choose by --benchmark: {', '.join(known)}" if known else "name your own tasks by --tasks FILE"
-    raise UserError(what, where="the command line", remedy=remedy)
-
-
-def _of_data(data: Mapping[str, Any], where: Path) -> Benchmark:
-    for name, said in _declared().items():
-        if said["package"] == data.get("package"):
-            benchmark = _made(name)
-            benchmark.check_data(data, where)
-            return benchmark
-    what = f"belongs to the data of {data.get('package')} {data.get('version')}: no benchmark of these is installed"
-    raise RefusedError(what, where=str(where), remedy="install the folder of rods/family/benchmarks that scores them")
-
-
-def _made(name: str) -> Benchmark:
-    made: Benchmark = named_function(_declared()[name]["benchmark"], where=f"benchmark {name!r}")()
+    name = name or next((name for name, said in known.items() if said.get("default")), "")
+    if name not in known:
+        what = f"no benchmark {name!r} is installed" if name else "no benchmark is named"
+        remedy = f"choose by --benchmark: {', '.join(known)}" if known else "name your own tasks by --tasks FILE"
+        raise UserError(what, where="the command line", remedy=remedy)
+    made: Benchmark = named_function(known[name]["benchmark"], where=f"benchmark {name!r}")()
     return made
+
+
+def packaged(benchmark: Benchmark, where: Path) -> Packaged:
+    """`benchmark`, where it has a scorer of its own. Raises UserError."""
+    if not isinstance(benchmark, Packaged):
+        remedy = "a benchmark's scorer knows its own tasks alone"
+        raise UserError("is no evaluation on a benchmark", where=str(where), remedy=remedy)
+    return benchmark

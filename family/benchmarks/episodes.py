@@ -21,18 +21,14 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import orjson
 
-from rods import dialects
 from rods.analysis.containment import read_json
 from rods.canonical import content_id, keyed_random
-from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode
-from rods.episode.engine import MAX_STEPS, Message, NeedText, Reply, Trace
-from rods.episode.rewards import score
+from rods.episode.engine import Message, NeedText, Reply, Trace
 from rods.errors import InfrastructureError, UserError
 from rods.evaluation import card
 from rods.family.benchmarks.folder import Episode, Settings
 from rods.llm import BudgetSpent, Client, Request
-from rods.players import Players
 from rods.tasks import AnyTask
 
 if TYPE_CHECKING:
@@ -54,27 +50,6 @@ class Maker(Protocol):
 
     def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
         """The record of a finished job; `cut` of its outputs were taken although they were cut."""
-
-
-class TaskMaker:
-    """The `Maker` of tasks of any environment, as in training, without hints, in a training dialect. Verdicts are those
-    of training, and recorded with the conversation, which `rods-train sft --teacher` imitates."""
-
-    def __init__(self, environments: Environments, settings: Settings) -> None:
-        assert settings.protocol != "official"
-        self.settings, self._players = settings, Players(environments)
-        self._dialect = dialects.load(settings.protocol, settings.system_prompt)
-        self._jobs: dict[str, Job] = {}  # the samples of a task share its ground truth
-
-    def job(self, task: AnyTask) -> Job:
-        if task.id not in self._jobs:
-            self._jobs[task.id] = self._players.job(task, self._dialect, max_steps=MAX_STEPS)
-        return self._jobs[task.id]
-
-    def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
-        earned = score(trace, "progress").as_json()
-        result = {"type": job.task.type, "rollout": earned, "trace": trace.as_json()}
-        return Episode(job.task.id, sample, self.settings.results_form, result, trace.end, cut)
 
 
 def shown(job: Job) -> list[Any]:
@@ -111,16 +86,28 @@ def play_batches(
                 done(maker.episode(job, sample, rollout.trace))
 
 
-async def play_endpoint(
-    client: Client,
+class Replies:
+    """Who replies in one episode. `trouble`: what has ended it that is not the policy's; `cut`: outputs that were cut
+    and yet taken."""
+
+    job: Job
+    trouble = ""
+    cut = 0
+
+    async def reply(self, need: NeedText) -> Reply:
+        raise NotImplementedError
+
+
+async def play(
+    replies: Callable[[Job, int], Replies],
     maker: Maker,
     slots: Sequence[Slot],
     in_flight: int,
     done: Callable[[Episode], None],
     asked: Callable[[], bool],
 ) -> Counter[str]:
-    """Plays `slots` through `client` and hands every finished episode to `done`; how many were left out, by reason.
-    Begins no more when `asked` says to stop, and gives up those that are running."""
+    """Plays `slots`, each job and its sample by who `replies` makes for it, and hands every finished episode to `done`;
+    how many were left out, by reason. Begins no more when `asked` says to stop, and gives up those that are running."""
     waiting = iter(slots)
     stopped: Counter[str] = Counter()
 
@@ -129,12 +116,13 @@ async def play_endpoint(
             if stopped[SPENT]:
                 stopped[SPENT] += 1
                 continue
-            calls = _EpisodeCalls(client, maker.settings, maker.job(task), sample)
-            trace = await run_episode(calls.job, calls.reply)
+            job = maker.job(task)
+            policy = replies(job, sample)
+            trace = await run_episode(job, policy.reply)
             if trace.end == "infrastructure":
-                stopped[calls.trouble or "the environment's machinery failed"] += 1
+                stopped[policy.trouble or "the environment's machinery failed"] += 1
             else:
-                done(maker.episode(calls.job, sample, trace, calls.cut))
+                done(maker.episode(job, sample, trace, policy.cut))
 
     workers = [asyncio.create_task(worker()) for _ in range(min(in_flight, len(slots)))]
     try:
@@ -150,13 +138,12 @@ async def play_endpoint(
     return stopped
 
 
-class _EpisodeCalls:
-    """The requests of one episode and their replies. `trouble`: what has ended it; `cut`: outputs that were cut and yet
-    taken."""
+class EndpointReplies(Replies):
+    """The requests of one episode to an endpoint, and their replies."""
 
     def __init__(self, client: Client, settings: Settings, job: Job, sample: int) -> None:
         self.client, self.settings, self.job, self.sample = client, settings, job, sample
-        self.trouble, self.cut, self._asked = "", 0, 0
+        self._asked = 0
 
     async def reply(self, need: NeedText) -> Reply:
         try:

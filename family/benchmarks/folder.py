@@ -7,7 +7,7 @@ inside the record, since a policy's text may hold what a line of the log may not
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -22,7 +22,7 @@ from rods.canonical import keyed_random
 from rods.errors import RefusedError, UserError
 from rods.evaluation.card import Card
 from rods.files import read_regular
-from rods.tasks import HELD_OUT_SPLITS, SPLITS, TASK_TYPES, AnyTask, Split, TaskType
+from rods.tasks import HELD_OUT_SPLITS, SPLITS, TASK_TYPES, AnyTask, Split
 
 SETTINGS = "evaluation.json"
 EPISODES = "episodes.jsonl"
@@ -44,12 +44,12 @@ PARTS: dict[Part, tuple[Split, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`policy` says what is evaluated; `tasks_per_type` 0 takes all; `samples` are episodes a task. `tasks` describes a
-    file of tasks (its hash, how many are played, their environments); None: a benchmark's are."""
+    """`policy` says what is evaluated; `types` are the benchmark's kinds of items; `tasks_per_type` 0 takes all;
+    `samples` are episodes a task."""
 
     policy: dict[str, Any]
     part: Part = "held-out"
-    types: tuple[TaskType, ...] = TASK_TYPES
+    types: tuple[str, ...] = TASK_TYPES
     tasks_per_type: int = 0
     samples: int = 1
     protocol: Protocol = "official"
@@ -59,11 +59,6 @@ class Settings:
     temperature: float = COLDEST
     top_p: float = 1.0
     max_tokens: int = 4096  # of one output
-    tasks: dict[str, Any] | None = None
-
-    def name(self, task: AnyTask) -> str:
-        """What the journal calls `task`: the benchmark's id, or its own."""
-        return task.id if self.tasks else task.provenance["id"]
 
     @property
     def greedy(self) -> bool:
@@ -75,11 +70,11 @@ class Settings:
         """The form in which outputs are recorded; the calls of a training dialect are kept as native ones."""
         return self.form if self.protocol == "official" else "native"
 
-    def choose(self, tasks: Sequence[T]) -> list[T]:
+    def choose(self, tasks: Sequence[T], kind_of: Callable[[T], str]) -> list[T]:
         """The tasks of the evaluation, in their types' order; fewer of a type by a draw that never changes."""
         chosen: list[T] = []
         for kind in self.types:
-            fitting = [task for task in tasks if task.type == kind and task.split in PARTS[self.part]]
+            fitting = [task for task in tasks if kind_of(task) == kind and task.split in PARTS[self.part]]
             if 0 < self.tasks_per_type < len(fitting):
                 drawn = keyed_random(0, "evaluation", kind).sample(range(len(fitting)), len(fitting))
                 fitting = [fitting[index] for index in sorted(drawn[: self.tasks_per_type])]
@@ -91,8 +86,6 @@ def open_folder(folder: Path, settings: Settings, benchmark: Mapping[str, Any]) 
     """Makes `folder` for `settings` and `benchmark`, or finds it made for the same. Raises RefusedError with what
     differs, UserError for a folder that is something else."""
     ours = {"format": 1, **benchmark, **orjson.loads(orjson.dumps(settings))}
-    if benchmark:
-        del ours["tasks"]
     if not (folder / SETTINGS).exists():
         if folder.exists() and any(folder.iterdir()):
             raise UserError("is no evaluation, and not empty", where=str(folder), remedy="name a new folder")
@@ -119,8 +112,8 @@ def recorded_settings(folder: Path) -> tuple[dict[str, Any], Settings]:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One finished episode. `task` is the benchmark's id, `result` what its result files hold (of other tasks the id,
-    and `TaskMaker.episode`); `cut` counts outputs that were cut at the token limit and yet taken."""
+    """One finished episode. `task` is what the benchmark calls the item, `result` what its result files hold (or what
+    `TaskMaker.episode` says); `cut` counts outputs that were cut at the token limit and yet taken."""
 
     task: str
     sample: int
@@ -132,6 +125,15 @@ class Episode:
     @property
     def key(self) -> tuple[str, int]:
         return self.task, self.sample
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What an episode earned, by each of the benchmark's measures, 0 to 1, on an item of this `kind`."""
+
+    kind: str
+    measures: Mapping[str, float]
+    split: Split = "test"
 
 
 PLAIN_FIELDS = ("task", "sample", "form", "end", "cut")  # of a record; `result` is JSON text there

@@ -8,6 +8,7 @@ environment's.
     rods-eval compare BEFORE AFTER                                   two policies on the same tasks, in pairs
     rods-eval report FOLDER                                          the scores of what is there
     rods-eval check FOLDER [--wheel FILE]                            the benchmark's own scorer over the same outputs
+    rods-eval check --benchmark NAME | --tasks FILE                  the benchmark itself, by policies with known scores
 
 Exit codes are those of `rods.errors`: 0 done, 1 a check found a difference (or recorded outputs lack tasks), 2 bad
 input, 3 refused (other settings, other data), 5 incomplete: a budget, an endpoint or a signal stopped it, and the same
@@ -20,8 +21,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
@@ -29,21 +31,20 @@ from rods import commands, logs
 from rods.buffers.run.locks import Ownership
 from rods.buffers.run.runfolder import LOGS
 from rods.buffers.usage import UsageLog
-from rods.canonical import content_id
 from rods.commands import Json
-from rods.config import Rollouts
+from rods.config import Operation, Rollouts
 from rods.console.output import print_result
-from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain, say
 from rods.evaluation import card as cards
-from rods.family.benchmarks import episodes, output_sources, scores
-from rods.family.benchmarks.benchmarks import Benchmark, named, opened
-from rods.family.benchmarks.folder import COLDEST, EPISODES, SETTINGS, Episode, Journal, open_folder
+from rods.family.benchmarks import episodes, known, output_sources, scores
+from rods.family.benchmarks.benchmarks import Benchmark, named, opened, packaged
+from rods.family.benchmarks.folder import COLDEST, EPISODES, SETTINGS, Episode, Form, Journal, Settings, open_folder
 from rods.family.benchmarks.output_sources import Options, Source
+from rods.family.benchmarks.task_files import TaskFile
 from rods.llm import Budget, Client
 from rods.signals import StopRequest
-from rods.tasks import AnyTask, read_tasks, scripted
+from rods.tasks import AnyTask, scripted
 
 Folder = Annotated[Path, Parameter(help="the evaluation's folder")]
 DEFAULTS = Options()
@@ -61,7 +62,9 @@ def application() -> App:
     app.command(_run, name="run", help="Run or go on with an evaluation, and print its scores.")
     app.command(_report, name="report", help="Print the scores of what is recorded.")
     app.command(_compare, name="compare", help="Pair two evaluations of the same tasks, task by task.")
-    app.command(_check, name="check", help="Compare with the verdicts of the benchmark's own scorer.")
+    app.command(
+        _check, name="check", help="Hold an evaluation to the benchmark's own scorer, or a benchmark to itself."
+    )
     return app
 
 
@@ -69,22 +72,13 @@ def _run(
     folder: Folder, /, *, options: Annotated[Options, Parameter(name="*")] = DEFAULTS, as_json: Json = False
 ) -> int:
     source = output_sources.find(options)
-    settings = output_sources.settings(source, options)
-    benchmark = None if options.tasks else named(options.benchmark)
-    chosen = settings.choose(benchmark.tasks() if benchmark else list(read_tasks(options.tasks or Path())))
-    if not chosen:
-        raise UserError("no task fits", where="--split, --types", remedy="ask for less")
-    maker: episodes.Maker
-    if benchmark is not None:
-        maker = benchmark.maker(settings)
-    else:
-        folders = (options.tasks.parent if options.tasks else None, options.run)
-        worlds = Environments(source.operation.sandbox, *filter(None, folders), trust=options.trust)
-        settings = replace(settings, tasks=_described(chosen, worlds))
-        maker = episodes.TaskMaker(worlds, settings)
+    benchmark = _benchmark(options, source.operation)
+    settings = output_sources.settings(source, benchmark, options)
+    chosen = _chosen(benchmark, settings)
+    maker, identity = benchmark.maker(settings), benchmark.identity(chosen)
     if (folder / SETTINGS).exists():
         opened(folder)  # which refuses other data
-    open_folder(folder, settings, benchmark.identity() if benchmark else {})
+    open_folder(folder, settings, identity)
     logs.configure("rods-eval", "warning", folder=folder / LOGS)
     with StopRequest() as request, Ownership(folder, EPISODES, "rods-eval"):
         session = _Session(folder, source, maker, benchmark, chosen, lambda: request.asked)
@@ -93,6 +87,21 @@ def _run(
         code = session.code()
         _report(folder, as_json=as_json)
     return code
+
+
+def _benchmark(options: Options, operation: Operation) -> Benchmark:
+    """Whose tasks the options name."""
+    if options.tasks is None:
+        return named(options.benchmark)
+    folders = filter(None, (options.tasks.parent, options.run))
+    return TaskFile({}, options.tasks, Environments(operation.sandbox, *folders, trust=options.trust))
+
+
+def _chosen(benchmark: Benchmark, settings: Settings) -> list[AnyTask]:
+    chosen = settings.choose(benchmark.tasks(), benchmark.kind)
+    if not chosen:
+        raise UserError("no task fits", where="--split, --types", remedy="ask for less")
+    return chosen
 
 
 def _report(folder: Folder, /, *, as_json: Json = False) -> None:
@@ -112,28 +121,30 @@ def _compare(
 
 
 def _check(
-    folder: Folder,
+    folder: Annotated[Path | None, Parameter(help="the evaluation's folder")] = None,
     /,
     *,
     wheel: Annotated[Path | None, Parameter(help="the scorer's package to ask; default: the pinned")] = None,
+    benchmark: Annotated[str, Parameter(help="without a folder: policies with known scores play it")] = "",
+    tasks: Annotated[Path | None, Parameter(help="the same, of the tasks of a file")] = None,
+    trust: Annotated[bool, Parameter(help="with --tasks, as in `run`", negative="")] = False,
+    form: Annotated[Form, Parameter(name="--calls", help="how the known policies make calls")] = "prompt",
+    tasks_per_type: Annotated[int, Parameter(help="at most so many of a type; 0: all")] = 0,
     as_json: Json = False,
 ) -> int:
+    if sum(map(bool, (folder, benchmark, tasks))) != 1:
+        what = "names what to check by one of FOLDER, --benchmark and --tasks"
+        raise UserError(what, where="rods-eval check", remedy="`rods-eval check --help` tells them apart")
+    if folder is None:
+        options = Options(benchmark=benchmark, tasks=tasks, trust=trust, form=form, tasks_per_type=tasks_per_type)
+        items = _benchmark(options, Operation())
+        settings = output_sources.settings(Source("endpoint", {"kind": "known"}), items, replace(options, part="all"))
+        held = known.check(items, settings, _chosen(items, settings))
+        print_result(as_json, held, known.lines(held))
+        return EXIT_FAILED if held["different"] else EXIT_OK
     checked = scores.check(folder, wheel)
     print_result(as_json, checked, scores.checked_lines(checked))
     return EXIT_OK if checked["equal"] == checked["episodes"] else EXIT_FAILED
-
-
-def _described(tasks: Sequence[AnyTask], environments: Environments) -> dict[str, Any]:
-    """What evaluation.json says of `tasks` of a file. Raises UserError for one that was written for another version of
-    its environment."""
-    for task in tasks:
-        installed, written = environments.load(task.environment.name), task.environment
-        if reference(installed) != written:
-            what = f"was written for version {written.hash} of {written.name!r}, but {installed.hash} is installed"
-            remedy = "install that version, or `rods data rehash FILE`"
-            raise UserError(what, where=f"task {task.id}", remedy=remedy)
-    names = sorted({cards.version(task) for task in tasks})
-    return {"count": len(tasks), "hash": content_id(sorted(task.id for task in tasks)), "environments": names}
 
 
 @dataclass
@@ -143,7 +154,7 @@ class _Session:
     folder: Path
     source: Source
     maker: episodes.Maker
-    benchmark: Benchmark | None
+    benchmark: Benchmark
     chosen: Sequence[AnyTask]
     asked: Callable[[], bool]
     stopped: Counter[str] = field(default_factory=Counter)
@@ -159,7 +170,7 @@ class _Session:
             (task, sample)
             for sample in range(self.settings.samples)
             for task in self.chosen
-            if (self.settings.name(task), sample) not in self.journal.done
+            if (self.benchmark.identifier(task), sample) not in self.journal.done
         ]
         if slots and source.kind != "endpoint":  # whose servers are to be asked first
             self._describe(cards.template_of(source.path) if source.kind == "weights" else None)
@@ -216,16 +227,14 @@ class _Session:
                 servers = [base for status in client.status() for base in status["servers"]]
                 ours = self.settings.protocol != "official"
                 self._describe(await episodes.rendered_template(endpoint.model, servers, keeps_reasoning=ours))
-                self.stopped = await episodes.play_endpoint(
-                    client, self.maker, slots, in_flight, self._done, self.asked
-                )
+                replies = partial(episodes.EndpointReplies, client, self.settings)
+                self.stopped = await episodes.play(replies, self.maker, slots, in_flight, self._done, self.asked)
 
     def _take(self) -> None:
         """Records outputs that exist. Traces may hold several episodes of a task: the first `samples` count."""
         counted: Counter[str] = Counter()
-        assert self.benchmark is not None, "recorded outputs are of a benchmark's tasks"
-        by_name = {task.provenance["id"]: scripted(task, "a file of outputs") for task in self.chosen}
-        entries = self.benchmark.recorded(self.source.path, by_name, self.settings.form)
+        by_name = {self.benchmark.identifier(task): scripted(task, "a file of outputs") for task in self.chosen}
+        entries = packaged(self.benchmark, self.source.path).recorded(self.source.path, by_name, self.settings.form)
         for task, result, end in list(entries):  # all are looked at before one is taken
             if counted[task] < self.settings.samples:
                 self._done(Episode(task, counted[task], self.settings.form, result, end))

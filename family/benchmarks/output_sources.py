@@ -13,10 +13,9 @@ from pydantic import ValidationError
 from rods.config import Budgets, Endpoint, Operation, read_config
 from rods.errors import UserError
 from rods.evaluation import heldout
-from rods.family.benchmarks.benchmarks import named
+from rods.family.benchmarks.benchmarks import Benchmark, Packaged, named, packaged
 from rods.family.benchmarks.folder import COLDEST, Documents, Form, Part, Protocol, Settings, SystemPrompt
 from rods.files import BULK, read_regular
-from rods.tasks import TASK_TYPES, TaskType
 
 Precision = Literal["auto", "float32", "bf16"]
 Kind = Literal["endpoint", "weights", "results", "traces"]
@@ -51,11 +50,11 @@ class Options:
     key_env: Annotated[str, _about("the environment variable that holds the endpoint's key")] = ""
     step: Annotated[int | None, _about("with --run: the checkpoint's step")] = None
 
-    benchmark: Annotated[str, _tasks("a folder of rods/family/benchmarks; default: the only one there is")] = ""
+    benchmark: Annotated[str, _tasks("a folder of rods/family/benchmarks; default: bfcl")] = ""
     tasks: Annotated[Path | None, _tasks("a JSONL file of any environment's; default: the benchmark's")] = None
     trust: Annotated[bool, _tasks("with --tasks: run the code of worlds that they name, whoever wrote it")] = False
-    part: Annotated[Part | None, _tasks("which split; default: held-out, of a file all", name="--split")] = None
-    types: Annotated[tuple[TaskType, ...], _tasks("task types", consume_multiple=True)] = TASK_TYPES
+    part: Annotated[Part | None, _tasks("which split; default: the benchmark's, of a file all", name="--split")] = None
+    types: Annotated[tuple[str, ...], _tasks("kinds of tasks; default: all", consume_multiple=True)] = ()
     tasks_per_type: Annotated[int, _tasks("at most so many of a type, by a fixed draw; 0: all")] = 0
     samples: Annotated[int, _tasks("episodes a task")] = 1
 
@@ -113,10 +112,12 @@ def find(options: Options) -> Source:
     return _endpoint(options) if options.recorded is None else _files(options.recorded, options)
 
 
-def settings(source: Source, options: Options) -> Settings:
+def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings:
     """The settings of the evaluation. Raises UserError for options that contradict each other."""
-    own = "hermes" if options.tasks and source.protocol == "official" else source.protocol
+    own = source.protocol if source.protocol in benchmark.protocols else benchmark.protocols[0]
     protocol: Protocol = options.protocol or own
+    types = tuple(dict.fromkeys(options.types)) or tuple(benchmark.kinds)
+    unknown = ", ".join(set(types) - {*benchmark.kinds})
     form: Form = "native" if source.kind == "traces" else options.form
     native, official, served = form == "native", protocol == "official", source.kind == "endpoint"
     for wrong, why in (
@@ -124,8 +125,12 @@ def settings(source: Source, options: Options) -> Settings:
         (native and not official, "--calls native belongs to the official protocol"),
         (native and source.kind == "weights", "native tool calls are parsed by a server; local weights have none"),
         (options.tasks and options.benchmark, "--tasks and --benchmark name different tasks"),
-        (options.tasks and official, "the official protocol is the benchmark's: say --protocol hermes or tags"),
-        (options.tasks and source.recorded, "recorded outputs are judged on the benchmark's tasks alone"),
+        (unknown, f"--types {unknown}: these tasks are of {', '.join(benchmark.kinds)}"),
+        (protocol not in benchmark.protocols, f"these tasks are played in {' or '.join(benchmark.protocols)}"),
+        (
+            source.recorded and not isinstance(benchmark, Packaged),
+            "recorded outputs are judged on a benchmark's tasks alone",
+        ),
         (options.documents != "full" and not official, "--documents belongs to the official protocol"),
         (options.system_prompt and protocol != "tags", "--system-prompt belongs to the protocol tags"),
         (protocol == "compact" and served, "the compact dialect's messages cannot be sent to a server"),
@@ -138,8 +143,8 @@ def settings(source: Source, options: Options) -> Settings:
     same = ("tasks_per_type", "samples", "documents", "temperature", "top_p", "max_tokens")
     return Settings(
         policy=source.about,
-        part=options.part or ("all" if options.tasks else "held-out"),
-        types=tuple(dict.fromkeys(options.types)),
+        part=options.part or benchmark.part,
+        types=types,
         protocol=protocol,
         system_prompt=options.system_prompt or source.system_prompt,
         form=form,
@@ -215,7 +220,7 @@ def _computed(source: Source, options: Options) -> Source:
 
 
 def _files(path: Path, options: Options) -> Source:
-    outputs = named(options.benchmark).outputs(path)
+    outputs = packaged(named(options.benchmark), path).outputs(path)
     kind: Kind = "traces" if outputs.traces else "results"
     digests = (hashlib.sha256(read_regular(file, BULK)).digest() for file in outputs.files)
     digest = hashlib.sha256(b"".join(digests)).hexdigest()

@@ -1,25 +1,43 @@
 """BFCL's multi-turn tasks as a benchmark (rods.family.benchmarks.benchmarks)."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from rods import dialects
+from rods.calls import Call
 from rods.dialects import Dialect
 from rods.episode.drivers import Job
 from rods.episode.engine import MAX_STEPS, NeedVerdict, Trace
 from rods.episode.goals import GroundTruth
-from rods.family.benchmarks.benchmarks import Judged, Outputs, Scores
+from rods.family.benchmarks.benchmarks import Outputs, Scores
 from rods.family.benchmarks.bfcl import results, scorer
 from rods.family.benchmarks.bfcl.decoding import decode, executed
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import harness
-from rods.family.benchmarks.folder import Episode, Form, Settings
-from rods.tasks import AnyTask, Task, scripted
+from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score, Settings
+from rods.family.benchmarks.known import due_by_turn, made_by_turn
+from rods.tasks import TASK_TYPES, AnyTask, Task, scripted
 from rods.worlds import bfcl
 from rods.worlds.bfcl.verdicts import official_verdict, strict_verdict
 from rods.worlds.bfcl.world import Bfcl
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The verdicts on one episode. `resolved` of `expected` turns."""
+
+    official: bool
+    strict: bool
+    resolved: int
+    expected: int
+
+    @property
+    def progress(self) -> float:
+        return self.resolved / self.expected
+
 
 # The turn that such an end has cut short does not count. One that ends after too many steps does, as in the harness.
 CUT = frozenset({"length", "context"})
@@ -29,24 +47,54 @@ class BfclBenchmark:
     """See `rods.family.benchmarks.benchmarks.Benchmark`. The data are read when something of them is asked for."""
 
     name = "bfcl"
-    tasks = staticmethod(bfcl.tasks)
+    kinds: Sequence[str] = TASK_TYPES
+    measures: Sequence[str] = ("official", "strict", "progress")
+    protocols: Sequence[Protocol] = ("official", "tags", "hermes", "compact")
+    part: Part = "held-out"
+    parts: Mapping[Part, str] = {
+        "held-out": "held-out (the papers' 400)",
+        "test": "unseen by any stage (300)",
+        "train": "training tasks",
+    }
     check_data = staticmethod(results.check_version)
     recorded = staticmethod(results.read)
 
-    def identity(self) -> dict[str, Any]:
-        return {"data": results.DATA, "environment": bfcl.environment().hash}
+    def tasks(self) -> list[AnyTask]:
+        return [*self._tasks.values()]
 
-    def about(self, report: Mapping[str, Any]) -> str:
-        data = report["data"]
-        wheel_named = f"{data['package']} {data['version']} (sha256 {data['sha256'][:12]}…)"
-        return f"BFCL multi-turn, data of {wheel_named}, environment {report['environment']}"
+    @cached_property
+    def _tasks(self) -> dict[str, Task]:
+        return {self.identifier(task): task for task in bfcl.tasks()}
+
+    def kind(self, task: AnyTask) -> str:
+        return task.type
+
+    def identifier(self, task: AnyTask) -> str:
+        return str(task.provenance["id"])
+
+    def identity(self, tasks: Sequence[AnyTask]) -> dict[str, Any]:
+        return {"benchmark": self.name, "data": results.DATA, "environment": bfcl.environment().hash}
+
+    def about(self) -> str:
+        return f"BFCL multi-turn, data of {results.NAMED}, environment {bfcl.environment().hash}"
+
+    def expected(self, settings: Settings) -> int:
+        return len(settings.choose(self.tasks(), self.kind))
+
+    def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | None:
+        return made_by_turn(scripted(task, self.name), turn, policy)
+
+    def due(self, task: AnyTask, policy: str) -> tuple[Mapping[str, float], str]:
+        return due_by_turn(task, policy, self.measures[:2])
 
     def maker(self, settings: Settings) -> "EpisodeMaker":
         return EpisodeMaker(bfcl.environment(), settings)
 
-    def judge(self, task: Task, episode: Episode) -> Judged:
+    def score(self, episode: Episode) -> Score:
+        task = self._tasks[episode.task]
         whole = episode.end not in CUT or not isinstance(episode.result, list)
-        return self._judge.judge(task, episode.result if whole else episode.result[:-1], episode.form)
+        judged = self._judge.judge(task, episode.result if whole else episode.result[:-1], episode.form)
+        return Score(task.type, {name: float(getattr(judged, name)) for name in self.measures}, task.split)
 
     @cached_property
     def _judge(self) -> "EpisodeJudge":

@@ -28,6 +28,7 @@ from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds.bfcl import wheel
 
 DATA = {"package": wheel.PACKAGE, "version": wheel.VERSION, "sha256": wheel.SHA256}  # that this program runs and scores
+NAMED = f"{wheel.PACKAGE} {wheel.VERSION} (sha256 {wheel.SHA256[:12]}…)"
 VERSION_FILE = "data_version.json"
 _PREFIX = "BFCL_v4_multi_turn_"
 REFUSED = "refused_"  # before the name of a call that was not carried out: no tool is called so

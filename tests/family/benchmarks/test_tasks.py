@@ -172,7 +172,7 @@ def test_weights_and_a_run_s_checkpoint_play_the_tasks_of_a_file(
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--protocol", "official"], "the official protocol is the benchmark's"),
+        (["--protocol", "official"], "these tasks are played in hermes or tags or compact"),
         (["--calls", "native"], "belongs to the official protocol"),
         (["--split", "test"], "no task fits"),
     ],

@@ -1,0 +1,117 @@
+"""A benchmark held to itself: policies whose scores are known beforehand play its items and are scored as any other.
+
+*nothing* answers every turn in words, *truth* makes the ground-truth calls and answers, *fault* makes them with a fault
+that fails the item. They must get 0, 1 and 0, except where the benchmark says why not (`Benchmark.due`). Items of which
+nobody knows a ground truth are counted, and not played."""
+
+import asyncio
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rods.calls import Call
+from rods.episode.drivers import Job
+from rods.episode.engine import NeedText, Reply
+from rods.evaluation.scoring import by_task
+from rods.family.benchmarks import episodes
+from rods.family.benchmarks.folder import Journal, Settings, open_folder
+from rods.family.benchmarks.folder import episodes as journalled
+from rods.tasks import AnyTask, Task
+
+if TYPE_CHECKING:
+    from rods.family.benchmarks.benchmarks import Benchmark, Known
+
+POLICIES: "tuple[Known, ...]" = ("nothing", "truth", "fault")
+NO_ARGUMENT = "an_argument_that_no_tool_has"
+SHOWN = 20  # items that got something else, which are listed
+
+
+def with_fault(call: Call) -> Call:
+    """The call with an argument that no tool has."""
+    return Call(call.name, {**call.arguments, NO_ARGUMENT: 1})
+
+
+def made_by_turn(task: Task, turn: int, policy: str) -> Sequence[Call]:
+    """The calls of a known policy in a turn of a task with ground truth."""
+    calls = task.calls[turn] if policy != "nothing" else ()
+    return [with_fault(call) for call in calls] if policy == "fault" else calls
+
+
+def due_by_turn(task: AnyTask, policy: str, verdicts: Sequence[str]) -> tuple[Mapping[str, float], str]:
+    """The scores that are due to it: progress, and `verdicts` on the whole task."""
+    assert isinstance(task, Task)
+    right = sum(not calls for calls in task.calls)  # turns in which no call is right
+    progress = 1.0 if policy == "truth" else right / task.expected
+    why = "turns without a right call are progress" if right and policy != "truth" else ""
+    return {"progress": progress, **dict.fromkeys(verdicts, float(progress == 1.0))}, why
+
+
+class _KnownReplies(episodes.Replies):
+    """The replies of a known policy in one episode: its calls first, then a sentence."""
+
+    def __init__(self, benchmark: "Benchmark", policy: "Known", job: Job) -> None:
+        self.job, self._benchmark, self._policy, self._turn = job, benchmark, policy, -1
+
+    async def reply(self, need: NeedText) -> Reply:
+        task, dialect = self.job.task, self.job.dialect
+        calls = self._benchmark.known(task, need.turn, self._policy) if need.turn != self._turn else ()
+        self._turn = need.turn
+        return Reply(dialect.write(calls) if calls else dialect.answer("I cannot do that."))
+
+
+def check(benchmark: "Benchmark", settings: Settings, tasks: Sequence[AnyTask]) -> dict[str, Any]:
+    """What the known policies got: {"items", "unknown", "rows": [{"policy", "due", "why", "items", "as_due"}, …],
+    "different": [[policy, item, measure, due, got], …]}."""
+    items = {benchmark.identifier(task): task for task in tasks if benchmark.known(task, 0, "truth") is not None}
+    rows: dict[tuple[str, str, str], Counter[bool]] = {}
+    different: list[list[Any]] = []
+    for policy in POLICIES:
+        got = _played(benchmark, settings, items, policy)
+        for name, task in items.items():
+            due, why = benchmark.due(task, policy)
+            wrong = [m for m, value in due.items() if abs(got[m].get(name, -1.0) - value) > 1e-9]
+            verdict = due[benchmark.measures[0]]
+            shown = f"{verdict:g}" if verdict in (0, 1) else "a share"
+            rows.setdefault((policy, shown, why), Counter())[not wrong] += 1
+            different += [[policy, name, measure, due[measure], got[measure].get(name)] for measure in wrong]
+    return {
+        "benchmark": benchmark.name,
+        "items": len(items),
+        "unknown": len(tasks) - len(items),
+        "rows": [
+            {"policy": policy, "due": due, "why": why, "items": counts.total(), "as_due": counts[True]}
+            for (policy, due, why), counts in rows.items()
+        ],
+        "different": different,
+    }
+
+
+def _played(
+    benchmark: "Benchmark", settings: Settings, items: Mapping[str, AnyTask], policy: "Known"
+) -> Mapping[str, Mapping[str, float]]:
+    """The scores of `policy` by measure and item, through a journal as in any evaluation."""
+    slots = [(task, 0) for task in items.values()]
+    maker = benchmark.maker(settings)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / policy
+        open_folder(folder, settings, benchmark.identity([]))
+        with closing(Journal(folder)) as journal:
+            replies = lambda job, sample: _KnownReplies(benchmark, policy, job)  # noqa: E731
+            asyncio.run(episodes.play(replies, maker, slots, 64, journal.add, lambda: False))
+        played = [(episode.task, benchmark.score(episode).measures) for episode in journalled(folder)]
+        return by_task(benchmark.measures, played)
+
+
+def lines(checked: Mapping[str, Any]) -> Iterator[str]:
+    """`check` as text."""
+    yield f"{checked['benchmark']}: {checked['items']} items by three known policies"
+    for row in checked["rows"]:
+        why = f" ({row['why']})" if row["why"] else ""
+        yield f"  {row['policy']:8} due {row['due']:7} {row['as_due']:5} of {row['items']:5} got it{why}"
+    if checked["unknown"]:
+        yield f"  {checked['unknown']} items have no ground truth that calls could make; they were left out"
+    for policy, name, measure, due, got in checked["different"][:SHOWN]:
+        yield f"  DIFFERS {policy} {name}: {measure} is {got}, and {due:g} is due"

@@ -1,0 +1,108 @@
+"""The tasks of a file as a benchmark: any environment's, as in training, without hints, in a training dialect. Verdicts
+are those of training."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rods import dialects
+from rods.calls import Call
+from rods.canonical import content_id
+from rods.environments.base import reference
+from rods.environments.loading import Environments
+from rods.episode.drivers import Job
+from rods.episode.engine import MAX_STEPS, Trace
+from rods.episode.rewards import score
+from rods.errors import UserError
+from rods.evaluation import card
+from rods.family.benchmarks import folder as folders
+from rods.family.benchmarks.folder import Episode, Part, Score, Settings
+from rods.family.benchmarks.known import due_by_turn, made_by_turn
+from rods.observations import Rollout
+from rods.players import Players
+from rods.tasks import TASK_TYPES, AnyTask, Task, read_tasks
+
+
+class TaskFile:
+    """See `rods.family.benchmarks.benchmarks.Benchmark`. What was played is `described` in an evaluation's folder; a
+    file at `path` is played in the worlds of `environments`."""
+
+    name = "tasks"
+    kinds: Sequence[str] = TASK_TYPES
+    measures: Sequence[str] = ("progress", "solved")
+    protocols: Sequence[folders.Protocol] = ("hermes", "tags", "compact")
+    part: Part = "all"
+    parts: Mapping[Part, str] = {"all": "the file's tasks"}
+
+    def __init__(
+        self, described: Mapping[str, Any], path: Path | None = None, environments: Environments | None = None
+    ) -> None:
+        self.described, self.path, self.environments = described, path, environments
+
+    def tasks(self) -> list[AnyTask]:
+        assert self.path is not None
+        return list(read_tasks(self.path))
+
+    def kind(self, task: AnyTask) -> str:
+        return task.type
+
+    def identifier(self, task: AnyTask) -> str:
+        return task.id
+
+    def identity(self, tasks: Sequence[AnyTask]) -> dict[str, Any]:
+        for task in tasks:
+            assert self.environments is not None
+            installed, written = self.environments.load(task.environment.name), task.environment
+            if reference(installed) != written:
+                what = f"was written for version {written.hash} of {written.name!r}, but {installed.hash} is installed"
+                remedy = "install that version, or `rods data rehash FILE`"
+                raise UserError(what, where=f"task {task.id}", remedy=remedy)
+        names = sorted({card.version(task) for task in tasks})
+        digest = content_id(sorted(task.id for task in tasks))
+        return {"tasks": {"count": len(tasks), "hash": digest, "environments": names}}
+
+    def check_data(self, stated: Mapping[str, Any], where: Path) -> None:
+        """The folder's settings are compared with them."""
+
+    def about(self) -> str:
+        told = self.described
+        return f"{told['count']} tasks ({told['hash']}), environments {', '.join(told['environments'])}"
+
+    def maker(self, settings: Settings) -> "TaskMaker":
+        assert self.environments is not None
+        return TaskMaker(self.environments, settings)
+
+    def expected(self, settings: Settings) -> int:
+        return int(self.described["count"])
+
+    def score(self, episode: Episode) -> Score:
+        play = Rollout.from_json(episode.result["rollout"])
+        measures = {"progress": play.resolved / play.expected, "solved": float(play.binary)}
+        return Score(episode.result["type"], measures)
+
+    def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | None:
+        return made_by_turn(task, turn, policy) if isinstance(task, Task) else None
+
+    def due(self, task: AnyTask, policy: str) -> tuple[Mapping[str, float], str]:
+        return due_by_turn(task, policy, self.measures[1:])
+
+
+class TaskMaker:
+    """The `Maker` of such tasks. What they earned is recorded with the conversation, which `rods-train sft --teacher`
+    imitates."""
+
+    def __init__(self, environments: Environments, settings: Settings) -> None:
+        assert settings.protocol != "official"
+        self.settings, self._players = settings, Players(environments)
+        self._dialect = dialects.load(settings.protocol, settings.system_prompt)
+        self._jobs: dict[str, Job] = {}  # the samples of a task share its ground truth
+
+    def job(self, task: AnyTask) -> Job:
+        if task.id not in self._jobs:
+            self._jobs[task.id] = self._players.job(task, self._dialect, max_steps=MAX_STEPS)
+        return self._jobs[task.id]
+
+    def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
+        earned = score(trace, "progress").as_json()
+        result = {"type": job.task.type, "rollout": earned, "trace": trace.as_json()}
+        return Episode(job.task.id, sample, self.settings.results_form, result, trace.end, cut)
