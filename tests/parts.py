@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
-    "bfcl": ("worlds/bfcl", "family/benchmarks/bfcl"),
+    "bfcl": ("worlds/bfcl", "family/benchmarks/bfcl", "family/benchmarks/bfcl_single"),
     "mcp": ("worlds/mcp",),
     "openenv": ("worlds/openenv",),
     "sandbox": ("worlds/sandbox",),

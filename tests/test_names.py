@@ -14,6 +14,7 @@ ROLES = {
     "extension": "the contract of features, and what each of them declares",
     "verbs": "the verbs of a feature, or of a world's folder",
     "settings": "what a feature adds to the configuration",
+    "benchmark": "a benchmark's class, and how its items are played and scored",
     "base": "the contract of what stands beside it",
     "records": "the dataclasses that the steps of a package hand on, with their failures",
     "world": "an environment and its worlds",

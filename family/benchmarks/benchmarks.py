@@ -1,5 +1,5 @@
 """What a benchmark is, and benchmarks by name: each is a folder of rods/family/benchmarks with a benchmark.toml, and
-imported when it is played. The tasks of a file are one without a folder (rods.family.benchmarks.task_files).
+imported when it is played. The tasks of a file are one without a folder (rods.family.benchmarks.task_file).
 
 benchmark = "…"      "package.module:name" of the class
 default = true       of the one that is played where none is named
@@ -16,7 +16,7 @@ from rods.errors import RefusedError, UserError
 from rods.family.benchmarks.episodes import Maker
 from rods.family.benchmarks.folder import SETTINGS, Episode, Form, Part, Score, Settings, recorded_settings
 from rods.family.benchmarks.folder import Protocol as PlayedIn
-from rods.family.benchmarks.task_files import TaskFile
+from rods.family.benchmarks.task_file import TaskFile
 from rods.functions import named_function
 from rods.tasks import AnyTask
 
@@ -71,7 +71,7 @@ class Benchmark(Protocol):
         """The calls that `policy` makes in a turn of an item: none at all, the ground truth, or with a fault that fails
         the item. None: nobody knows a ground truth."""
 
-    def due(self, task: AnyTask, policy: Known) -> tuple[Mapping[str, float], str]:
+    def due(self, task: AnyTask, policy: Known, form: Form) -> tuple[Mapping[str, float], str]:
         """The scores that `policy` must get, and why where they are not 0, 1 and 0."""
 
 
@@ -95,7 +95,7 @@ class Packaged(Protocol):
         RefusedError for one of another version, UserError for none."""
 
 
-Scores = dict[tuple[str, int], bool]
+Scores = dict[tuple[str, int], bool | None]  # None: the scorer lacks what it would need for this one
 _declared = partial(declared, "rods.family.benchmarks", "benchmark.toml")
 
 

@@ -9,50 +9,26 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, get_args
 
-from rods.calls import Call
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply
 from rods.evaluation.scoring import by_task
 from rods.family.benchmarks import episodes
+from rods.family.benchmarks.benchmarks import Benchmark, Known
 from rods.family.benchmarks.folder import Journal, Settings, open_folder
 from rods.family.benchmarks.folder import episodes as journalled
-from rods.tasks import AnyTask, Task
+from rods.tasks import AnyTask
 
-if TYPE_CHECKING:
-    from rods.family.benchmarks.benchmarks import Benchmark, Known
-
-POLICIES: "tuple[Known, ...]" = ("nothing", "truth", "fault")
-NO_ARGUMENT = "an_argument_that_no_tool_has"
 SHOWN = 20  # items that got something else, which are listed
-
-
-def with_fault(call: Call) -> Call:
-    """The call with an argument that no tool has."""
-    return Call(call.name, {**call.arguments, NO_ARGUMENT: 1})
-
-
-def made_by_turn(task: Task, turn: int, policy: str) -> Sequence[Call]:
-    """The calls of a known policy in a turn of a task with ground truth."""
-    calls = task.calls[turn] if policy != "nothing" else ()
-    return [with_fault(call) for call in calls] if policy == "fault" else calls
-
-
-def due_by_turn(task: AnyTask, policy: str, verdicts: Sequence[str]) -> tuple[Mapping[str, float], str]:
-    """The scores that are due to it: progress, and `verdicts` on the whole task."""
-    assert isinstance(task, Task)
-    right = sum(not calls for calls in task.calls)  # turns in which no call is right
-    progress = 1.0 if policy == "truth" else right / task.expected
-    why = "turns without a right call are progress" if right and policy != "truth" else ""
-    return {"progress": progress, **dict.fromkeys(verdicts, float(progress == 1.0))}, why
 
 
 class _KnownReplies(episodes.Replies):
     """The replies of a known policy in one episode: its calls first, then a sentence."""
 
-    def __init__(self, benchmark: "Benchmark", policy: "Known", job: Job) -> None:
+    def __init__(self, benchmark: Benchmark, policy: Known, job: Job, sample: int) -> None:
         self.job, self._benchmark, self._policy, self._turn = job, benchmark, policy, -1
 
     async def reply(self, need: NeedText) -> Reply:
@@ -62,16 +38,16 @@ class _KnownReplies(episodes.Replies):
         return Reply(dialect.write(calls) if calls else dialect.answer("I cannot do that."))
 
 
-def check(benchmark: "Benchmark", settings: Settings, tasks: Sequence[AnyTask]) -> dict[str, Any]:
+def check(benchmark: Benchmark, settings: Settings, tasks: Sequence[AnyTask]) -> dict[str, Any]:
     """What the known policies got: {"items", "unknown", "rows": [{"policy", "due", "why", "items", "as_due"}, …],
     "different": [[policy, item, measure, due, got], …]}."""
     items = {benchmark.identifier(task): task for task in tasks if benchmark.known(task, 0, "truth") is not None}
     rows: dict[tuple[str, str, str], Counter[bool]] = {}
     different: list[list[Any]] = []
-    for policy in POLICIES:
+    for policy in get_args(Known):
         got = _played(benchmark, settings, items, policy)
         for name, task in items.items():
-            due, why = benchmark.due(task, policy)
+            due, why = benchmark.due(task, policy, settings.form)
             wrong = [m for m, value in due.items() if abs(got[m].get(name, -1.0) - value) > 1e-9]
             verdict = due[benchmark.measures[0]]
             shown = f"{verdict:g}" if verdict in (0, 1) else "a share"
@@ -90,7 +66,7 @@ def check(benchmark: "Benchmark", settings: Settings, tasks: Sequence[AnyTask]) 
 
 
 def _played(
-    benchmark: "Benchmark", settings: Settings, items: Mapping[str, AnyTask], policy: "Known"
+    benchmark: Benchmark, settings: Settings, items: Mapping[str, AnyTask], policy: Known
 ) -> Mapping[str, Mapping[str, float]]:
     """The scores of `policy` by measure and item, through a journal as in any evaluation."""
     slots = [(task, 0) for task in items.values()]
@@ -99,7 +75,7 @@ def _played(
         folder = Path(name) / policy
         open_folder(folder, settings, benchmark.identity([]))
         with closing(Journal(folder)) as journal:
-            replies = lambda job, sample: _KnownReplies(benchmark, policy, job)  # noqa: E731
+            replies = partial(_KnownReplies, benchmark, policy)
             asyncio.run(episodes.play(replies, maker, slots, 64, journal.add, lambda: False))
         played = [(episode.task, benchmark.score(episode).measures) for episode in journalled(folder)]
         return by_task(benchmark.measures, played)

@@ -41,7 +41,7 @@ from rods.family.benchmarks import episodes, known, output_sources, scores
 from rods.family.benchmarks.benchmarks import Benchmark, named, opened, packaged
 from rods.family.benchmarks.folder import COLDEST, EPISODES, SETTINGS, Episode, Form, Journal, Settings, open_folder
 from rods.family.benchmarks.output_sources import Options, Source
-from rods.family.benchmarks.task_files import TaskFile
+from rods.family.benchmarks.task_file import TaskFile
 from rods.llm import Budget, Client
 from rods.signals import StopRequest
 from rods.tasks import AnyTask, scripted
@@ -144,7 +144,7 @@ def _check(
         return EXIT_FAILED if held["different"] else EXIT_OK
     checked = scores.check(folder, wheel)
     print_result(as_json, checked, scores.checked_lines(checked))
-    return EXIT_OK if checked["equal"] == checked["episodes"] else EXIT_FAILED
+    return EXIT_FAILED if checked["different"] else EXIT_OK
 
 
 @dataclass

@@ -135,12 +135,14 @@ def check(folder: Path, package: Path | None = None) -> dict[str, Any]:
     verdict = benchmark.measures[0]
     ours = {key: score.measures[verdict] == 1 for key, score in _scored(folder, benchmark).items()}
     theirs = theirs_too.scored(_write_results(folder, settings, theirs_too), settings.results_form, package)
-    different = [[*key, ours[key]] for key in sorted(ours) if ours[key] != theirs.get(key)]
+    unjudged = [key for key, verdict in theirs.items() if verdict is None and key in ours]
+    different = [[*key, ours[key]] for key in sorted(ours) if key not in unjudged and ours[key] != theirs.get(key)]
     return {
         "data": content["data"],
         "episodes": len(ours),
-        "valid": sum(theirs.values()),
-        "equal": len(ours) - len(different),
+        "valid": sum(map(bool, theirs.values())),
+        "equal": len(ours) - len(unjudged) - len(different),
+        "unjudged": len(unjudged),
         "different": different[:SHOWN],
     }
 
@@ -149,6 +151,8 @@ def checked_lines(checked: Mapping[str, Any]) -> Iterator[str]:
     """`check` as text."""
     package, valid = f"{checked['data']['package']} {checked['data']['version']}", checked["valid"]
     yield f"{checked['equal']} of {checked['episodes']} verdicts are those of the scorer of {package} ({valid} valid)"
+    if checked["unjudged"]:
+        yield f"{checked['unjudged']} were not judged: the scorer lacks a parser that is not installed"
     for name, sample, ours in checked["different"]:
         yield f"  DIFFERS {name} (sample {sample}): ours says {'valid' if ours else 'invalid'}"
 

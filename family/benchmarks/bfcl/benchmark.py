@@ -1,6 +1,6 @@
 """BFCL's multi-turn tasks as a benchmark (rods.family.benchmarks.benchmarks)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,8 +17,9 @@ from rods.family.benchmarks.bfcl import results, scorer
 from rods.family.benchmarks.bfcl.decoding import decode, executed
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import harness
+from rods.family.benchmarks.episodes import Maker
 from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score, Settings
-from rods.family.benchmarks.known import due_by_turn, made_by_turn
+from rods.family.benchmarks.task_file import due_by_turn, made_by_turn
 from rods.tasks import TASK_TYPES, AnyTask, Task, scripted
 from rods.worlds import bfcl
 from rods.worlds.bfcl.verdicts import official_verdict, strict_verdict
@@ -47,6 +48,8 @@ class BfclBenchmark:
     """See `rods.family.benchmarks.benchmarks.Benchmark`. The data are read when something of them is asked for."""
 
     name = "bfcl"
+    title = "BFCL multi-turn"
+    environment = property(lambda self: bfcl.environment().hash)
     kinds: Sequence[str] = TASK_TYPES
     measures: Sequence[str] = ("official", "strict", "progress")
     protocols: Sequence[Protocol] = ("official", "tags", "hermes", "compact")
@@ -57,7 +60,6 @@ class BfclBenchmark:
         "train": "training tasks",
     }
     check_data = staticmethod(results.check_version)
-    recorded = staticmethod(results.read)
 
     def tasks(self) -> list[AnyTask]:
         return [*self._tasks.values()]
@@ -73,10 +75,10 @@ class BfclBenchmark:
         return str(task.provenance["id"])
 
     def identity(self, tasks: Sequence[AnyTask]) -> dict[str, Any]:
-        return {"benchmark": self.name, "data": results.DATA, "environment": bfcl.environment().hash}
+        return {"benchmark": self.name, "data": results.DATA, "environment": self.environment}
 
     def about(self) -> str:
-        return f"BFCL multi-turn, data of {results.NAMED}, environment {bfcl.environment().hash}"
+        return f"{self.title}, data of {results.NAMED}, environment {self.environment}"
 
     def expected(self, settings: Settings) -> int:
         return len(settings.choose(self.tasks(), self.kind))
@@ -84,10 +86,10 @@ class BfclBenchmark:
     def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | None:
         return made_by_turn(scripted(task, self.name), turn, policy)
 
-    def due(self, task: AnyTask, policy: str) -> tuple[Mapping[str, float], str]:
+    def due(self, task: AnyTask, policy: str, form: Form) -> tuple[Mapping[str, float], str]:
         return due_by_turn(task, policy, self.measures[:2])
 
-    def maker(self, settings: Settings) -> "EpisodeMaker":
+    def maker(self, settings: Settings) -> Maker:
         return EpisodeMaker(bfcl.environment(), settings)
 
     def score(self, episode: Episode) -> Score:
@@ -100,17 +102,30 @@ class BfclBenchmark:
     def _judge(self) -> "EpisodeJudge":
         return EpisodeJudge(bfcl.environment())
 
+    @property
+    def categories(self) -> Sequence[str]:
+        """Of its result files."""
+        return [f"multi_turn_{kind}" for kind in self.kinds]
+
+    def recorded(self, path: Path, tasks: Mapping[str, AnyTask], form: Form) -> Iterator[results.Recorded]:
+        return results.read(
+            path, {name: scripted(task, self.name) for name, task in tasks.items()}, form, self.categories
+        )
+
     def outputs(self, path: Path) -> Outputs:
         if traces := results.trace_files(path):
             return Outputs(True, traces, True)
-        files = results.files(path)
+        files = results.files(path, self.categories)
         return Outputs(False, files, all(results.version_file(file) for file in files))
 
     def write(self, folder: Path, settings: Settings, episodes: Iterable[Episode]) -> list[Path]:
-        """As the harness would have: the error alone where an episode ended early."""
-        error = "Error during inference: the episode ended early ({})"
-        entries = [(done.task, error.format(done.end) if done.end in CUT else done.result) for done in episodes]
+        entries = [(done.task, self.written(done)) for done in episodes]
         return results.write(folder, settings.policy["name"], entries, settings.results_form)
+
+    def written(self, episode: Episode) -> Any:
+        """The result as the harness would have written it: the error alone where the episode ended early."""
+        ended = f"Error during inference: the episode ended early ({episode.end})"
+        return ended if episode.end in CUT else episode.result
 
     def scored(self, samples: Sequence[tuple[int, Sequence[Path]]], form: Form, package: Path | None) -> Scores:
         return scorer.verdicts(samples, form, scorer.known_wheel(package))

@@ -80,7 +80,12 @@ def _native(step: Any) -> list[str]:
 
 
 def _prompt(text: str) -> list[str]:
-    """A Python list of calls, brackets and fences optional."""
+    return [_call_string(name, arguments) for call in calls_in(text) for name, arguments in call.items()]
+
+
+def calls_in(text: str) -> list[dict[str, dict[Any, Any]]]:
+    """The calls, {name: arguments}, in a Python list of them, brackets and fences optional. Raises for anything
+    else."""
     text = text.strip("`\n ")
     text = text if text.startswith("[") else "[" + text
     text = text if text.endswith("]") else text + "]"
@@ -90,7 +95,7 @@ def _prompt(text: str) -> list[str]:
     nodes = [body] if isinstance(body, ast.Call) else body.elts  # type: ignore[attr-defined]
     if not all(isinstance(node, ast.Call) for node in nodes):
         raise ValueError("an element that is no call")
-    return [_call_string(name, arguments) for node in nodes for name, arguments in _call(node).items()]
+    return [_call(node) for node in nodes]
 
 
 def _call(node: ast.Call) -> dict[str, dict[Any, Any]]:

@@ -9,7 +9,7 @@ import copy
 import json
 import re
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,11 @@ class Harness:
     calls, after which the harness ends the episode."""
 
     def __init__(self, file: Path) -> None:
-        constants = _taken(file, "constants/default_prompts.py")
-        enums = _taken(file, "constants/enums.py")
-        self._mapping = _taken(file, "constants/type_mappings.py")["GORILLA_TO_OPENAPI"]
+        constants = taken(file, "constants/default_prompts.py")
+        enums = taken(file, "constants/enums.py")
+        self._mapping = taken(file, "constants/type_mappings.py")["GORILLA_TO_OPENAPI"]
         known = constants | enums | {"copy": copy, "json": json, "re": re, "GORILLA_TO_OPENAPI": self._mapping}
-        self._made = _taken(file, "model_handler/utils.py", _PROMPTING, known)
+        self._made = taken(file, "model_handler/utils.py", _PROMPTING, known)
         self._style = enums["ModelStyle"].OPENAI_COMPLETIONS
         self._format: str = constants["DEFAULT_SYSTEM_PROMPT_FORMAT"]
         self._returned: str = constants["DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_PROMPTING"]
@@ -49,9 +49,13 @@ class Harness:
             for module in MODULES.values()
             for document in wheel.read_json_lines(file, f"data/multi_turn_func_doc/{module}.json")
         }
-        hint = _taken(file, "utils.py", _HINTING)[_HINTING[-1]]
-        hinted = hint(copy.deepcopy(list(self._raw.values())), _CATEGORY)
-        self._hinted = {document["name"]: document for document in hinted}
+        self._hint = taken(file, "utils.py", _HINTING, {"json": json})[_HINTING[-1]]
+        self._hinted = {document["name"]: document for document in self.hinted(self._raw.values(), _CATEGORY)}
+
+    def hinted(self, documents: Iterable[Mapping[str, Any]], category: str) -> list[dict[str, Any]]:
+        """The documents with the hints of a category's language."""
+        hinted: list[dict[str, Any]] = self._hint(copy.deepcopy(list(documents)), category)
+        return hinted
 
     def documents(self, names: Sequence[str], *, returned: bool = False) -> list[dict[str, Any]]:
         """The tool documents as the harness shows them; those that return later lack a hint that the others have."""
@@ -81,7 +85,7 @@ class Harness:
 harness = cache(Harness)  # of a wheel (a path from `wheel.path`), made once a process
 
 
-def _taken(
+def taken(
     file: Path, member: str, names: Sequence[str] | None = None, known: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """What a module of the wheel defines: functions by name, with `known` as all that they can refer to, or all of one

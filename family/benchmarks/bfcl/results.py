@@ -30,7 +30,7 @@ from rods.worlds.bfcl import wheel
 DATA = {"package": wheel.PACKAGE, "version": wheel.VERSION, "sha256": wheel.SHA256}  # that this program runs and scores
 NAMED = f"{wheel.PACKAGE} {wheel.VERSION} (sha256 {wheel.SHA256[:12]}…)"
 VERSION_FILE = "data_version.json"
-_PREFIX = "BFCL_v4_multi_turn_"
+_PREFIX = "BFCL_v4_"
 REFUSED = "refused_"  # before the name of a call that was not carried out: no tool is called so
 _NO_NAME = re.compile(r"\W")
 Recorded = tuple[str, Any, str]  # id of the task, result (a list of turns, or the text of an error), end of the episode
@@ -48,12 +48,15 @@ def check_version(stated: Mapping[str, Any], where: Path | str) -> None:
 def write(folder: Path, model: str, entries: Iterable[tuple[str, Any]], form: Form) -> list[Path]:
     """Writes (id, result) pairs into `folder`, a file a category, each replaced as a whole; returns the files."""
     base = folder / model.replace("/", "_")  # as BFCL names it
-    lines: dict[Path, list[tuple[int, bytes]]] = {}
+    lines: dict[Path, list[tuple[list[int], bytes]]] = {}
     for identifier, result in entries:
         category, number = identifier.rsplit("_", 1)
         line = json.dumps({"id": identifier, "result": result}).encode() + b"\n"
-        lines.setdefault(base / "multi_turn" / f"BFCL_v4_{category}_result.json", []).append((int(number), line))
-    (base / "multi_turn").mkdir(parents=True, exist_ok=True)
+        group = next((name for name in ("multi_turn", "live") if category.startswith(name)), "non_live")
+        place = [*map(int, number.split("-"))]
+        lines.setdefault(base / group / f"{_PREFIX}{category}_result.json", []).append((place, line))
+    for folder in {base, *(file.parent for file in lines)}:
+        folder.mkdir(parents=True, exist_ok=True)
     replace(base / VERSION_FILE, orjson.dumps({**DATA, "form": form}) + b"\n")
     for file, numbered in lines.items():
         replace(file, b"".join(line for _, line in sorted(numbered)))
@@ -65,11 +68,13 @@ def version_file(file: Path) -> Path | None:
     return next((p for p in (file.parent / VERSION_FILE, file.parent.parent / VERSION_FILE) if p.is_file()), None)
 
 
-def files(path: Path) -> list[Path]:
-    """The result files that `path` is or holds. Raises UserError when there is none, or when they are of BFCL V3."""
-    paths = [path] if path.is_file() else sorted(path.rglob("BFCL_*multi_turn_*_result.json"))
+def files(path: Path, categories: Sequence[str]) -> list[Path]:
+    """The result files of `categories` that `path` is or holds. Raises UserError when there is none, or when they are
+    of BFCL V3."""
+    known = tuple(f"_{category}_result.json" for category in categories)
+    paths = [path] if path.is_file() else sorted(file for end in known for file in path.rglob(f"BFCL_v?{end}"))
     if not paths:
-        remedy = f"it should hold {_PREFIX}base_result.json or alike"
+        remedy = f"it should hold {_PREFIX}{categories[0]}_result.json or alike"
         raise UserError("holds no BFCL result files", where=str(path), remedy=remedy)
     for file in paths:
         if not file.name.startswith(_PREFIX):
@@ -78,21 +83,23 @@ def files(path: Path) -> list[Path]:
     return paths
 
 
-def read(path: Path, tasks: Mapping[str, Task], form: Form) -> Iterator[Recorded]:
-    """The outputs in a trainer's traces or the result files at `path` that belong to `tasks` (by BFCL's id). Raises
-    UserError for what is neither, RefusedError for outputs of other data."""
+def read(path: Path, tasks: Mapping[str, Task], form: Form, categories: Sequence[str]) -> Iterator[Recorded]:
+    """The outputs in a trainer's traces or the result files of `categories` at `path` that belong to `tasks` (by BFCL's
+    id). Raises UserError for what is neither, RefusedError for outputs of other data."""
     if traces := trace_files(path):
         yield from _read_traces(traces, tasks)
         return
-    for file in files(path):
+    for file in files(path, categories):
         if version := version_file(file):
             check_version(orjson.loads(read_regular(version)), version)
+        turns = file.name.startswith(f"{_PREFIX}multi_turn_")
         for number, line in enumerate(read_regular(file, BULK).decode().split("\n"), start=1):
             if line.strip():
-                yield from _entry(line, f"{file}:{number}", tasks, form)
+                yield from _entry(line, f"{file}:{number}", tasks, form, turns)
 
 
-def _entry(line: str, where: str, tasks: Mapping[str, Task], form: Form) -> Iterator[Recorded]:
+def _entry(line: str, where: str, tasks: Mapping[str, Task], form: Form, turns: bool) -> Iterator[Recorded]:
+    """`turns`: whether results are lists of turns, and not one output."""
     remedy = "mend or remove the line"
     try:
         record = json.loads(line)
@@ -102,9 +109,10 @@ def _entry(line: str, where: str, tasks: Mapping[str, Task], form: Form) -> Iter
     if not isinstance(identifier, str) or identifier not in tasks:
         return
     if isinstance(result, list):
-        if not all(isinstance(turn, list) for turn in result):
+        if turns and not all(isinstance(turn, list) for turn in result):
             raise UserError("'result' must be a list of turns", where=where, remedy=remedy)
-        if form == "prompt" and any(isinstance(step, (list, dict)) for turn in result for step in turn):
+        steps = [step for turn in result for step in turn] if turns else [result]
+        if form == "prompt" and any(isinstance(step, (list, dict)) for step in steps):
             raise UserError("holds native tool calls", where=where, remedy="say --calls native")
     _check_questions(tasks[identifier], record.get("inference_log"), where)
     yield identifier, result, "finished"

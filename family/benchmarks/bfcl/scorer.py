@@ -13,6 +13,7 @@ import hashlib
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import os
 import re
 import sys
@@ -26,6 +27,7 @@ from typing import Any
 
 from rods.environments.workers.worker import Order, Worker
 from rods.errors import UserError
+from rods.family.benchmarks.benchmarks import Scores
 from rods.family.benchmarks.bfcl import results
 from rods.family.benchmarks.folder import Form
 from rods.files import BULK, read_regular
@@ -33,14 +35,16 @@ from rods.worlds.bfcl import wheel
 
 SCORER = "rods.family.benchmarks.bfcl.scorer:answer"
 _PACKAGE = "bfcl_eval.eval_checker.multi_turn_eval"
-_REAL = frozenset({"bfcl_eval", "mpmath", "filelock", "rods"})
+_PARSERS = ("tree_sitter", "tree_sitter_java", "tree_sitter_javascript")  # without all of these none reads Java
+_PARSED = all(importlib.util.find_spec(name) for name in _PARSERS)
+_REAL = frozenset({"bfcl_eval", "mpmath", "filelock", "rods", *(_PARSERS if _PARSED else ())})
 _HOUR = 3_600.0
 _VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE)
 
 
-def verdicts(samples: Sequence[tuple[int, Sequence[Path]]], form: Form, file: Path) -> dict[tuple[str, int], bool]:
+def verdicts(samples: Sequence[tuple[int, Sequence[Path]]], form: Form, file: Path) -> Scores:
     """The verdicts of the scorer of the wheel `file` on result files, each of a sample, by id and sample."""
-    valid: dict[tuple[str, int], bool] = {}
+    valid: Scores = {}
     with contextlib.closing(start(SCORER)) as scorer:
         for sample, path in ((sample, path) for sample, files in samples for path in files):
             category = path.name.removeprefix("BFCL_v4_").removesuffix("_result.json")
@@ -156,6 +160,8 @@ class Scorer:
             self.runner: Any = importlib.import_module("bfcl_eval.eval_checker.eval_runner")
             handlers: Any = importlib.import_module("bfcl_eval.model_handler.api_inference.openai_completion")
         self.utils: Any = importlib.import_module("bfcl_eval.utils")
+        models: Any = importlib.import_module("bfcl_eval.constants.model_config")
+        self.models: dict[str, Any] = models.MODEL_CONFIG_MAPPING
         self.handlers = {
             form: handlers.OpenAICompletionsHandler("rods", 0.0, "rods", is_fc_model=form == "native")
             for form in ("prompt", "native")
@@ -166,30 +172,53 @@ class Scorer:
     def tasks(self, category: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The scorer's prompts and answers of a category."""
         prompts = self.utils.load_dataset_entry(category, include_prereq=False, include_language_specific_hint=False)
-        for prompt in prompts:
-            del prompt["function"]  # as the scorer does
+        if category.startswith("multi_turn"):
+            for prompt in prompts:
+                del prompt["function"]  # as the scorer does
+        if "relevance" in category:
+            return prompts, [{"ground_truth": None} for _ in prompts]
         return prompts, self.utils.load_ground_truth_entry(category)
 
-    def verdicts(self, form: str, category: str, file: Path) -> dict[str, bool]:
-        """The scorer's verdict on each entry of a result file, by id."""
+    def verdicts(self, form: str, category: str, file: Path) -> dict[str, bool | None]:
+        """The scorer's verdict on each entry of a result file, by id; None where it lacks a parser."""
         results = self.utils.load_file(file, sort_by_id=True)
         prompts, answers = self.runner._subset_entries_by_model_ids(results, *self.tasks(category), allow_missing=True)
-        valid: dict[str, bool] = {}
+        valid: dict[str, bool | None] = {}
         for result, prompt, answer in zip(results, prompts, answers, strict=True):
+            known = self.handlers[form], result["id"], result["result"]
+            if not category.startswith("multi_turn"):
+                valid[result["id"]] = self._single_turn(form, category, *known, prompt, answer["ground_truth"])
+                continue
             self.official.mend()
             verdict = self.runner._evaluate_single_multi_turn_entry(
-                self.handlers[form], result["id"], result["result"], answer["ground_truth"], prompt, "rods", category
+                *known, answer["ground_truth"], prompt, "rods", category
             )
             self.official.forget()
             valid[result["id"]] = bool(verdict["valid"])
         self.official.mend()
         return valid
 
+    def _single_turn(
+        self, form: str, category: str, handler: Any, name: str, result: Any, prompt: Any, answer: Any
+    ) -> bool | None:
+        if "relevance" in category:
+            judge = self.runner._evaluate_single_relevance_entry
+            return bool(judge(handler, name, result, prompt, "rods", category)["valid"])
+        language = next((one for one in ("javascript", "java") if category.endswith(one)), "python")
+        if language != "python" and form == "prompt" and not _PARSED:
+            return None
+        self.models["rods"] = types.SimpleNamespace(underscore_to_dot=form == "native")  # as of all of OpenAI's
+        known = prompt, "rods", category, self.runner.Language(language), self.runner.ReturnFormat(language)
+        try:
+            return bool(self.runner._evaluate_single_ast_entry(handler, name, result, answer, *known)["valid"])
+        except Exception:  # noqa: BLE001 its comparison has raised, and the entry is not among the valid ones
+            return False
+
 
 _made = cache(Scorer)
 
 
-def answer(request: dict[str, Any]) -> dict[str, bool]:
+def answer(request: dict[str, Any]) -> dict[str, bool | None]:
     """{"wheel", "form", "category", "file"} → verdicts by id."""
     scorer = _made(request["wheel"])
     with contextlib.redirect_stdout(sys.stderr):

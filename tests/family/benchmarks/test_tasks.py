@@ -247,3 +247,13 @@ def test_the_policy_of_an_evolved_run_is_asked_the_bytes_that_a_plain_run_s_is(t
             assert run(["run", str(tmp_path / f"{name}-scores"), *options]) == 0
     assert asked["plain"] == asked["evolved"] and len(asked["plain"]) > 3 * len(replies)
     assert b"Guidelines" not in b"".join(asked["plain"]) and b"Format error" in b"".join(asked["plain"])
+
+
+def test_the_tasks_of_a_file_give_known_policies_what_is_due(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "desk.jsonl"
+    file.write_bytes(task_lines(desk.generate(11, 6, 0, "small")))
+    held = reported(capsys, "check", "--tasks", str(file))
+    assert held["items"] == 6 and held["different"] == []
+    assert {row["policy"] for row in held["rows"]} == {"nothing", "truth", "fault"}

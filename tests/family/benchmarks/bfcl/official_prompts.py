@@ -21,8 +21,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         prompts: Any = importlib.import_module("bfcl_eval.constants.default_prompts")
     handler = scorer.handlers["native"]
     found: dict[str, Any] = {}
-    for kind in request["types"]:
-        for entry in scorer.utils.load_dataset_entry(f"multi_turn_{kind}"):
+    for category in request["categories"]:
+        for entry in scorer.utils.load_dataset_entry(category):
             asked = copy.deepcopy(entry)
             first = utils.system_prompt_pre_processing_chat_model(asked["question"][0], asked["function"], asked["id"])
             returned = {

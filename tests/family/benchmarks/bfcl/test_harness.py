@@ -28,7 +28,9 @@ def words(bfcl: Bfcl) -> Harness:
 def official(bfcl: Bfcl) -> dict[str, Any]:
     worker = Worker(Order(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28))
     try:
-        found: dict[str, Any] = worker.call({"wheel": str(bfcl.file), "types": TYPES})
+        found: dict[str, Any] = worker.call(
+            {"wheel": str(bfcl.file), "categories": [f"multi_turn_{kind}" for kind in TYPES]}
+        )
         return found
     finally:
         worker.close()

@@ -17,10 +17,11 @@ from rods.errors import UserError
 from rods.evaluation import card
 from rods.family.benchmarks import folder as folders
 from rods.family.benchmarks.folder import Episode, Part, Score, Settings
-from rods.family.benchmarks.known import due_by_turn, made_by_turn
 from rods.observations import Rollout
 from rods.players import Players
 from rods.tasks import TASK_TYPES, AnyTask, Task, read_tasks
+
+NO_ARGUMENT = "an_argument_that_no_tool_has"
 
 
 class TaskFile:
@@ -83,7 +84,7 @@ class TaskFile:
     def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | None:
         return made_by_turn(task, turn, policy) if isinstance(task, Task) else None
 
-    def due(self, task: AnyTask, policy: str) -> tuple[Mapping[str, float], str]:
+    def due(self, task: AnyTask, policy: str, form: folders.Form) -> tuple[Mapping[str, float], str]:
         return due_by_turn(task, policy, self.measures[1:])
 
 
@@ -106,3 +107,23 @@ class TaskMaker:
         earned = score(trace, "progress").as_json()
         result = {"type": job.task.type, "rollout": earned, "trace": trace.as_json()}
         return Episode(job.task.id, sample, self.settings.results_form, result, trace.end, cut)
+
+
+def with_fault(call: Call) -> Call:
+    """The call with an argument that no tool has."""
+    return Call(call.name, {**call.arguments, NO_ARGUMENT: 1})
+
+
+def made_by_turn(task: Task, turn: int, policy: str) -> Sequence[Call]:
+    """The calls of a known policy in a turn of a task with ground truth."""
+    calls = task.calls[turn] if policy != "nothing" else ()
+    return [with_fault(call) for call in calls] if policy == "fault" else calls
+
+
+def due_by_turn(task: AnyTask, policy: str, verdicts: Sequence[str]) -> tuple[Mapping[str, float], str]:
+    """The scores that are due to it: progress, and `verdicts` on the whole task."""
+    assert isinstance(task, Task)
+    right = sum(not calls for calls in task.calls)  # turns in which no call is right
+    progress = 1.0 if policy == "truth" else right / task.expected
+    why = "turns without a right call are progress" if right and policy != "truth" else ""
+    return {"progress": progress, **dict.fromkeys(verdicts, float(progress == 1.0))}, why

@@ -1,0 +1,209 @@
+"""BFCL V4's single turns as a benchmark (rods.family.benchmarks.benchmarks): a question, documents of functions, and
+the calls that answer it, which are compared and never executed. In irrelevance categories no call is right; in
+relevance any is."""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from rods.calls import Call
+from rods.canonical import content_id
+from rods.environments.base import reference
+from rods.environments.registry import declared
+from rods.episode.drivers import Job
+from rods.episode.engine import Message, NeedText, Reply, StepTrace, Trace, TurnTrace
+from rods.episode.goals import SharedGroundTruth
+from rods.errors import UserError
+from rods.family.benchmarks.bfcl.benchmark import BfclBenchmark
+from rods.family.benchmarks.bfcl.dialects import Native, Prompted
+from rods.family.benchmarks.bfcl.harness import Harness, harness
+from rods.family.benchmarks.bfcl_single import matching, source_text
+from rods.family.benchmarks.episodes import reply_text
+from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score, Settings
+from rods.family.benchmarks.task_file import with_fault
+from rods.tasks import AnyTask, Task
+from rods.worlds import bfcl
+from rods.worlds.bfcl import wheel
+
+NAME = "bfcl_single"
+DECLARED = declared("rods.family.benchmarks", "benchmark.toml")[NAME]
+
+
+class Item(NamedTuple):
+    """An entry of the wheel; `answers` as `matching.allowed` takes them, none for (ir)relevance."""
+
+    category: str
+    question: Sequence[Mapping[str, str]]
+    documents: Sequence[Any]
+    answers: Sequence[matching.Decoded]
+
+
+class SingleTurns(BfclBenchmark):
+    """See `rods.family.benchmarks.benchmarks.Benchmark`. The data are read when something of them is asked for."""
+
+    name = NAME
+    title = "BFCL single turns"
+    kinds: Sequence[str] = DECLARED["categories"]
+    measures: Sequence[str] = ("official",)
+    protocols: Sequence[Protocol] = ("official",)
+    part: Part = "all"
+    parts: Mapping[Part, str] = {"all": "all items"}
+
+    @property
+    def categories(self) -> Sequence[str]:
+        return self.kinds
+
+    @cached_property
+    def items(self) -> dict[str, Item]:
+        """Every entry of the wheel, by its id."""
+        file, made = wheel.path(), dict[str, Item]()
+        for category in self.kinds:
+            name, known = f"BFCL_v4_{category}.json", "relevance" not in category
+            answers = wheel.read_json_lines(file, f"data/possible_answer/{name}") if known else []
+            by_id = {answer["id"]: answer["ground_truth"] for answer in answers}
+            for entry in wheel.read_json_lines(file, f"data/{name}"):
+                own = by_id.get(entry["id"], ())
+                made[entry["id"]] = Item(category, entry["question"][0], entry["function"], own)
+        return made
+
+    @cached_property
+    def _tasks(self) -> dict[str, Task]:
+        """The items as tasks: the script is the last question alone, and `SingleTurn` asks all of it."""
+        world, version = reference(bfcl.environment()), f"{wheel.PACKAGE} {wheel.VERSION}"
+        return {
+            name: Task(
+                world,
+                "base",
+                (item.question[-1]["content"],),
+                ((),),
+                (),
+                state={"entry": content_id([name, *item])},
+                split="test",
+                provenance={"id": name, "version": version},
+            )
+            for name, item in self.items.items()
+        }
+
+    def kind(self, task: AnyTask) -> str:
+        return self.items[self.identifier(task)].category
+
+    def maker(self, settings: Settings) -> "SingleTurnMaker":
+        if settings.documents != "full":
+            raise UserError("single turns show BFCL's documents", where="--documents", remedy="leave it out")
+        return SingleTurnMaker(harness(wheel.path()), self.items, settings)
+
+    def score(self, episode: Episode) -> Score:
+        item = self.items[episode.task]
+        return Score(item.category, {"official": float(right(item, self.written(episode), episode.form))})
+
+    def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | None:
+        item = self.items[self.identifier(task)]
+        if "relevance" in item.category:
+            some = [Call(item.documents[0]["name"] if item.documents else "function", {})]
+            return some if policy == ("fault" if "irrelevance" in item.category else "truth") else []
+        truth = [_call(item, answer) for answer in item.answers if policy != "nothing"]
+        return [with_fault(call) for call in truth] if policy == "fault" else truth
+
+    def due(self, task: AnyTask, policy: str, form: Form) -> tuple[Mapping[str, float], str]:
+        if policy == "nothing" and "irrelevance" in self.kind(task):
+            return {"official": 1.0}, "no call is right"
+        never = DECLARED["unreachable"] | (DECLARED["unreachable_in_prompts"] if form == "prompt" else {})
+        why = never.get(self.identifier(task), "") if policy == "truth" else ""
+        return {"official": float(policy == "truth" and not why)}, why
+
+
+def right(item: Item, result: Any, form: Form) -> bool:
+    """BFCL's verdict on a result: a text, or for native calls a list of {name: arguments as JSON}. (Ir)relevance goes
+    by whether there are calls."""
+    calls = source_text.decoded(result, form, item.category)
+    if "relevance" in item.category:
+        return bool(calls) != ("irrelevance" in item.category)
+    dotted = form == "prompt"
+    return calls is not None and matching.allowed(item.category, item.documents, item.answers, calls, dotted=dotted)
+
+
+def _call(item: Item, answer: matching.Decoded) -> Call:
+    """The first of the calls that an answer allows, in the source text of its language."""
+    name, wanted = next(iter(answer.items()))
+    document = next(one for one in item.documents if one["name"] == name)["parameters"]
+    chosen = {}
+    for argument, values in wanted.items():
+        if argument in document["required"] or "" not in values:
+            value = _plain(next((value for value in values if value != ""), ""))
+            described = document["properties"].get(argument, {})
+            chosen[argument] = source_text.written(item.category, value, described)
+    return Call(name, chosen)
+
+
+def _plain(value: Any) -> Any:
+    """An allowed value; of a dict, and of dicts in a list, the first value that each key may have."""
+    if isinstance(value, dict):
+        return {key: own[0] for key, own in value.items() if own and own[0] != ""}
+    return [_plain(own) for own in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class SingleTurn(Job):
+    """A job of one reply to `asked`."""
+
+    asked: tuple[Message, ...] = ()
+
+    def engine(self) -> Generator[Any, Any, Trace]:
+        reply: Reply = yield NeedText(self.asked, 0, 0)
+        messages = (*self.asked, Message("assistant", reply.text))
+        end = "finished" if reply.end == "stop" else reply.end
+        return Trace(self.task.id, (TurnTrace((StepTrace(reply.text),)),), end, 1, messages)
+
+
+class _Asked(Prompted):
+    item: Item
+
+    def write(self, calls: Sequence[Call]) -> str:
+        if source_text.language(self.item.category) == "python":
+            return super().write(calls)
+        told = [[f"{key}={_quoted(value)}" for key, value in call.arguments.items()] for call in calls]
+        return (
+            f"[{', '.join(f'{call.name}({texts})' for call, texts in zip(calls, map(', '.join, told), strict=True))}]"
+        )
+
+
+def _quoted(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) and '"' not in value else str(value)
+
+
+class _AskedNatively(Native):
+    item: Item
+
+    def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
+        return self.harness.native_tools(self.harness.hinted(self.item.documents, self.item.category))
+
+    def write(self, calls: Sequence[Call]) -> str:
+        return super().write([Call(call.name.replace(".", "_"), call.arguments) for call in calls])
+
+
+class SingleTurnMaker:
+    """The `Maker` of single turns."""
+
+    def __init__(self, words: Harness, items: Mapping[str, Item], settings: Settings) -> None:
+        self.words, self.items, self.settings = words, items, settings
+
+    def job(self, task: AnyTask) -> Job:
+        item, native = self.items[task.provenance["id"]], self.settings.form == "native"
+        dialect: _Asked | _AskedNatively = (_AskedNatively if native else _Asked)(self.words, {})
+        dialect.item, said = item, [(one["role"], one["content"]) for one in item.question]
+        if native:
+            said = [(role, reply_text(text, []) if role == "assistant" else text) for role, text in said]
+        else:
+            system = self.words.system_prompt(self.words.hinted(item.documents, item.category))
+            own = said.pop(0)[1] if said[0][0] == "system" else ""
+            said.insert(0, ("system", f"{system}\n\n{own}" if own else system))
+        asked, world = tuple(Message(role, text) for role, text in said), bfcl.environment()  # type: ignore[arg-type]
+        assert isinstance(task, Task)
+        goal = SharedGroundTruth(world, task)  # never asked: what a job has that executes calls
+        return SingleTurn(task, world, dialect, goal, world=lambda: world.reset(None), asked=asked)
+
+    def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
+        assert isinstance(job.dialect, (_Asked, _AskedNatively))
+        result = job.dialect.step(trace.turns[0].steps[0].text)
+        return Episode(job.task.provenance["id"], sample, self.settings.form, result, trace.end, cut)
