@@ -10,8 +10,8 @@ steps or epochs everything is folded anew.
 
 **What it costs**: a first read parses the logs once, or only what follows the latest snapshots when no steps are asked
 for (`every_step=False`); a poll reads what is new. In memory stay some 0.7 kB for each task that was ever observed,
-0.3 kB for each variant that was ever injected, 10 bytes a step, and the contents of active variants that were asked for
-(docs/decisions/history.md).
+0.3 kB for each variant that was ever injected, 10 bytes a step (0.1 kB where its batch had a size of its own), and the
+contents of active variants that were asked for (docs/decisions/history.md).
 """
 
 from bisect import bisect_left

@@ -74,9 +74,12 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         self._started = True
         return attempt
 
-    def write_step(self, step: int, epoch: int, groups: Sequence[Group], policy_step: int | None = None) -> bool:
-        """Records the groups of a rollout batch, before the update that they lead to. False: the same report of this
-        step was there already. Raises RefusedError for a different one and for a step out of turn."""
+    def write_step(
+        self, step: int, epoch: int, groups: Sequence[Group], policy_step: int | None = None, drawn: int | None = None
+    ) -> bool:
+        """Records the groups of a rollout batch, before the update that they lead to. `drawn`: how many places of the
+        epoch's order it took, by default `training.batch_tasks`. False: the same report of this step was there already.
+        Raises RefusedError for a different one and for a step out of turn."""
         if not self._started:
             raise self._refused("no attempt was started", "call start() first")
         if not groups:
@@ -97,6 +100,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             raise self._refused(what, "every epoch opens with a merge")
         at = {"attempt": self.state.attempt, "step": step}
         records = [record("group", **at, index=index, **content) for index, content in enumerate(reported)]
+        usual = drawn in (None, self.run.config.training.batch_tasks)
         closing = record(
             "step",
             **at,
@@ -104,6 +108,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             groups=len(records),
             policy_step=policy_step,
             digest=mark,
+            **({} if usual else {"drawn": drawn}),
             **closing_fields(self.state.folds, reported),
             time=round(time.time(), 3),
         )

@@ -20,7 +20,6 @@ from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.buffers.state import read_state as state_of
 from rods.config import Config
-from rods.console.foreign_trainer import check_unrefilled
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import MAX_STEPS, Message, NeedText, Reply, Trace
@@ -33,6 +32,7 @@ from rods.tasks import AnyTask, read_tasks
 from rods.trainer.batches import by_slot, jobs
 from rods.trainer.batches import groups as groups_of
 from rods.trainer.policy import Batch, TrainingStopped
+from rods.trainer.reports import check_unrefilled
 from rods.trainer.training_run import TrainingRun
 
 PolicyFunction = Callable[[Sequence[Message]], str | Awaitable[str]]

@@ -8,11 +8,12 @@ import importlib
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Evaluation", "OpenEpoch", "Task", "Training", "evaluate", "merge", "observe", "open_run", "open_training",
-           "play", "read_state", "read_tasks", "score"]  # fmt: skip
+__all__ = ["DrawnTask", "Evaluation", "OpenEpoch", "Task", "TaskStream", "Training", "evaluate", "merge", "observe",
+           "open_run", "open_stream", "open_training", "play", "read_state", "read_tasks", "score"]  # fmt: skip
 _ELSEWHERE = {
     **dict.fromkeys(("Task", "read_tasks"), "rods.tasks"),
     **dict.fromkeys(("OpenEpoch", "merge", "observe"), "rods.console.foreign_trainer"),
+    **dict.fromkeys(("DrawnTask", "TaskStream", "open_stream"), "rods.trainer.stream"),
 }
 
 

@@ -109,6 +109,7 @@ class Observations:
     tracker: Tracker  # what the live steps say about each task; another object after a rewind, as the folds are
     folds: dict[str, Any]  # of extensions, by name (rods.extension.StepFold)
     last_step: int  # live and closed; 0 before the first
+    drawn: dict[int, int]  # live step → places of its epoch's order that it took, where not `training.batch_tasks`
     update: Record | None  # the latest live one that was read: when a step is yielded, that of the step before
     rewound: bool  # whether the last look met a start that dropped steps
     lineage: AttemptHistory
@@ -192,6 +193,8 @@ class Observations:
                     for fold in self.folds.values():
                         fold.apply(record["step"], groups)
                 self.last_step = record["step"]
+                if "drawn" in record:
+                    self.drawn[self.last_step] = record["drawn"]
                 self._digests += NO_DIGEST * (self.last_step - 1 - len(self._digests) // DIGEST)  # lost to damage
                 self._digests += bytes.fromhex(record["digest"])
                 yield closed
@@ -201,12 +204,13 @@ class Observations:
         self.tracker = Tracker(self.run.config.zones, self.run.config.selection.boundary)
         self.folds = new_folds(self.run.config)
         for snapshot in self._snapshots.newest() if not self._every_step else ():
-            lineage, last_step, digests, tracker, folds = snapshot.state
+            lineage, last_step, digests, tracker, folds, drawn = snapshot.state
             before = AttemptHistory.from_json(lineage).attempt
             known = known_starts(self._log, AttemptHistory.from_json(lineage), snapshot.parts)
             if known.limit(before) < last_step or self._written() - last_step < self._recent:
                 continue  # a later start has dropped steps that the snapshot holds, or too few follow it
             self.lineage, self.last_step, self._digests = known, last_step, bytearray.fromhex(digests)
+            self.drawn = dict(drawn)
             self.tracker.load(tracker)
             for name, fold in self.folds.items():
                 fold.load(folds[name])
@@ -214,6 +218,7 @@ class Observations:
             break
         else:
             self.lineage, self.last_step, self._digests = known_starts(self._log), 0, bytearray()
+            self.drawn = {}
             self.snapshot, skip = 0, frozenset()
         self.tail = Tail(self._log, strict=self._strict, after=self.snapshot, skip=skip)
 
@@ -238,6 +243,7 @@ class Observations:
             self._digests.hex(),
             self.tracker.state(),
             {name: fold.state() for name, fold in self.folds.items()},
+            [*self.drawn.items()],
         ]
 
 

@@ -22,7 +22,7 @@ from rods.buffers.run.runfolder import SNAPSHOTS
 from rods.errors import RodsError, UserError
 from rods.files import BULK, read_regular
 
-VERSION = 7  # of what the folds keep: another version is read anew
+VERSION = 8  # of what the folds keep: another version is read anew
 KEPT = 2
 
 

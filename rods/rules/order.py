@@ -50,7 +50,11 @@ def epoch_steps(config: Config, slots: int) -> int:
 
 def batch(items: Sequence[Item], batch_tasks: int, index: int) -> list[Item]:
     """The `index`-th batch (from 0) of an epoch; the last one is filled from the front of the same order."""
-    start = index * batch_tasks
-    if not 0 <= start < len(items):
+    if not 0 <= index * batch_tasks < len(items):
         raise IndexError(f"batch {index} of an epoch of {steps_per_epoch(len(items), batch_tasks)}")
-    return list(islice(chain(items[start:], cycle(items)), batch_tasks))
+    return places(items, index * batch_tasks, batch_tasks)
+
+
+def places(items: Sequence[Item], start: int, count: int) -> list[Item]:
+    """`count` of `items` from place `start` (from 0) on; behind the last one from the front again."""
+    return list(islice(chain(items[start:], cycle(items)), count))

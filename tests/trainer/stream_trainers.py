@@ -1,0 +1,79 @@
+"""A trainer that takes part by a stream as it should, and some that are wrong in one way each."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+from rods.errors import RefusedError
+from rods.trainer.conformance import Job
+from rods.trainer.stream import open_stream
+
+
+def train(job: Job, wrong: str = "") -> None:
+    saved = Path(job.own) / "step"
+    at = int(saved.read_text()) if saved.exists() else 0
+    at = at if job.from_step is None else job.from_step
+    with open_stream(job.run, from_step=None if wrong == "never goes back" else job.from_step) as stream:
+        for step in range(at + 1, job.steps + 1 - (wrong == "stops too soon")):
+            batch = stream.draw(step)
+            if wrong == "saves too soon":
+                saved.write_text(str(step))
+            groups: list[dict[str, Any]] = []
+            for drawn in batch[::-1] if step % 2 else batch:  # they end in any order
+                rewards = job.rewards(step, drawn)
+                if wrong == "rewards by chance":
+                    rewards = [random.randrange(5) / 4 for _ in range(4)]
+                if rewards is None and wrong == "counts what got lost":
+                    rewards = [0.0] * 4
+                if rewards is not None:
+                    rollouts = [{"reward": reward} for reward in rewards]
+                    groups.append(
+                        {"task": drawn.task.id, "reward": {"kind": "value", "range": [0, 1]}, "rollouts": rollouts}
+                    )
+            if wrong == "mixes up its groups":
+                groups[0]["rollouts"], groups[1]["rollouts"] = groups[1]["rollouts"], groups[0]["rollouts"]
+            late = job.lag if wrong != "hides how late it is" else 0
+            stream.observe(step, groups, max(0, step - 1 - late))
+            saved.write_text(str(step))
+
+
+def never_goes_back(job: Job) -> None:
+    train(job, "never goes back")
+
+
+def stops_too_soon(job: Job) -> None:
+    train(job, "stops too soon")
+
+
+def saves_too_soon(job: Job) -> None:
+    train(job, "saves too soon")
+
+
+def rewards_by_chance(job: Job) -> None:
+    train(job, "rewards by chance")
+
+
+def counts_what_got_lost(job: Job) -> None:
+    train(job, "counts what got lost")
+
+
+def mixes_up_its_groups(job: Job) -> None:
+    train(job, "mixes up its groups")
+
+
+def hides_how_late_it_is(job: Job) -> None:
+    train(job, "hides how late it is")
+
+
+def goes_on_without_the_run(job: Job) -> None:
+    try:
+        train(job)
+    except RefusedError:
+        return
+
+
+def depends_on_its_start(job: Job) -> None:
+    """What it reports of a step says in which process it was made."""
+    train(Job(**{**vars(job), "lost": ((2, len(list(Path(job.own).parent.glob("*"))) % 4),)}))

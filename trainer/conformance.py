@@ -1,0 +1,195 @@
+"""What a trainer has to hold that takes part in a run by a stream (docs/trainers.md), as tests that pytest collects:
+
+    from rods.trainer.conformance import Conformance
+
+    class TestMine(Conformance):
+        trainer = "my_module:train"
+
+`train(job: Job)` trains up to `job.steps` with the rewards that `job` gives in place of rollouts, going on where it
+was, and raises what the stream raises. Each call runs in a process of its own, which the suite kills before and behind
+calls of the stream. Beside each run works the real daemon, in lockstep, so that the same rewards make the same run.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar
+
+import orjson
+
+from rods.buffers.audit.verify import verify
+from rods.buffers.run.creation import open_or_create
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import OBSERVATIONS, POOL
+from rods.buffers.state import RunState, read_state
+from rods.canonical import keyed_random
+from rods.errors import EXIT_OK
+from rods.functions import named_function
+from rods.trainer.stream import DrawnTask, TaskStream, open_stream
+
+NEVER = 0  # the moment at which a process is killed: 2k − 1 before its k-th call of the stream, 2k behind it
+CARRIED = ("seq", "id", "crc", "first", "attempt")  # what tells the records of two runs apart that went alike
+CONFIG = """sync = "lockstep"
+data = { tasks = "desk", train = 8, held_out = 4 }
+policy = { kind = "external", model = "conformance" }
+rollouts = { rollouts_per_task = 4 }
+training = { batch_tasks = 4, steps = 100 }
+selection = { seeds_per_step = 4, exclusion_steps = 0 }
+operation = { deadline_seconds = 120, poll_seconds = 0.05 }
+"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a trainer is to do: train the run in the folder `run` up to step `steps`, with its own files in the folder
+    `own`. `from_step`: take up its own state of that step, and say so to the stream. `lag`: its weights are so many
+    updates behind (`policy_step`), where it can be. `kill` is the suite's."""
+
+    run: str
+    own: str
+    steps: int
+    from_step: int | None = None
+    lag: int = 0
+    lost: tuple[tuple[int, int], ...] = ()  # (step, place)
+    kill: int = NEVER
+
+    def rewards(self, step: int, drawn: DrawnTask) -> list[float] | None:
+        """What the four rollouts of a place earn, from 0 to 1; None where they got lost, and no group is to be
+        reported."""
+        if (step, drawn.place) in self.lost:
+            return None
+        chance = keyed_random(0, "conformance", step, drawn.place, drawn.task.id)
+        return [chance.randrange(5) / 4 for _ in range(4)]
+
+
+class Conformance:
+    """The tests. `trainer` names the function, module:function; `late`: whether it can train on rollouts of older
+    weights."""
+
+    trainer: ClassVar[str]
+    late: ClassVar[bool] = True
+    steps: ClassVar[int] = 3  # the third opens an epoch
+
+    def start(self, job: Job) -> "subprocess.CompletedProcess[str]":
+        """Runs the trainer in a process of its own."""
+        command = [sys.executable, "-m", __name__, self.trainer, orjson.dumps(asdict(job)).decode()]
+        return subprocess.run(command, capture_output=True, text=True, timeout=600)
+
+    def trained(self, job: Job) -> Any:
+        """What is on record once the trainer has done `job`, which is to be what was drawn and earned."""
+        done = self.start(job)
+        assert done.returncode == (-signal.SIGKILL if job.kill else EXIT_OK), f"{job}:\n{done.stdout}{done.stderr}"
+        return None if job.kill else recorded(job)
+
+    def test_two_runs_with_the_same_rewards_are_the_same(self, tmp_path: Path) -> None:
+        pools = []
+        for name in ("one", "other"):
+            with run_beside_daemon(tmp_path / name) as job:
+                steps = self.trained(job(self.steps))
+                pools.append(((Path(job(0).run) / POOL).read_bytes(), steps))
+        assert pools[0] == pools[1]
+
+    def test_a_kill_between_any_two_calls_changes_nothing(self, tmp_path: Path) -> None:
+        with run_beside_daemon(tmp_path / "whole") as job:
+            whole = self.trained(job(self.steps))
+        for moment in range(2, 4 * self.steps):
+            with run_beside_daemon(tmp_path / str(moment)) as job:
+                self.trained(job(self.steps, kill=moment))
+                assert self.trained(job(self.steps)) == whole, f"killed at moment {moment}"
+
+    def test_a_trainer_that_lost_its_own_files_repeats_what_it_did(self, tmp_path: Path) -> None:
+        with run_beside_daemon(tmp_path) as job:
+            whole = self.trained(job(self.steps))
+            (tmp_path / "fresh").mkdir()
+            assert self.trained(job(self.steps, own=str(tmp_path / "fresh"))) == whole
+
+    def test_lost_groups_are_left_out(self, tmp_path: Path) -> None:
+        with run_beside_daemon(tmp_path) as job:
+            self.trained(job(self.steps, lost=((1, 0), (2, 1), (2, 3))))
+
+    def test_late_groups_say_how_old_their_weights_are(self, tmp_path: Path) -> None:
+        with run_beside_daemon(tmp_path) as job:
+            self.trained(job(self.steps, lag=1 if self.late else 0))
+
+    def test_a_trainer_that_goes_back_says_so(self, tmp_path: Path) -> None:
+        with run_beside_daemon(tmp_path) as job:
+            self.trained(job(self.steps))
+            self.trained(job(self.steps, from_step=1))
+            records = read_state(Run.open(Path(job(0).run))).records(OBSERVATIONS)
+            back = [record["from_step"] for record in records if record["kind"] == "start"]
+            assert 1 in back, f"it was told to go back to step 1, and has begun behind the steps {back}"
+
+    def test_a_second_owner_is_refused_and_ends(self, tmp_path: Path) -> None:
+        with run_beside_daemon(tmp_path) as job, open_stream(job(0).run):
+            done = self.start(job(self.steps))
+            assert done.returncode > 0 and "is being written by" in done.stderr, done.stderr
+
+
+@contextmanager
+def run_beside_daemon(folder: Path) -> Iterator[Callable[..., Job]]:
+    """A new run in `folder`, beside which the daemon works; gives what makes jobs of it."""
+    (folder / "own").mkdir(parents=True)
+    (folder / "run.toml").write_text(CONFIG)
+    open_or_create(folder / "run", folder / "run.toml")
+    with (folder / "daemon.txt").open("wb") as said:
+        daemon = subprocess.Popen([sys.executable, "-m", "rods.daemon", str(folder / "run")], stderr=said)
+        try:
+            yield lambda steps, **more: Job(
+                **{"run": str(folder / "run"), "own": str(folder / "own"), **more}, steps=steps
+            )
+        finally:
+            daemon.terminate()
+            daemon.wait()
+
+
+def recorded(job: Job) -> Any:
+    """The pool and the groups of each step on record. Raises AssertionError where the groups are not what was drawn and
+    earned, and where the logs do not agree."""
+    run = Run.open(Path(job.run))
+    assert verify(run.path).ok, f"`rods verify {run.path}` says what is wrong"
+    steps = list(RunState(run).steps())
+    assert [closed.step for closed in steps] == list(range(1, job.steps + 1)), "a step is missing, or one too many"
+    with open_stream(run.path) as stream:
+        for closed in steps:
+            earned = [(drawn, job.rewards(closed.step, drawn)) for drawn in stream.draw(closed.step)]
+            wanted = [(drawn.task.id, drawn.role, rewards) for drawn, rewards in earned if rewards is not None]
+            groups = [(group.task, group.role, [each.reward for each in group.rollouts]) for group in closed.groups]
+            assert groups == wanted, f"step {closed.step}: these groups are not what was drawn and earned"
+            age = closed.step - 1 - closed.record["policy_step"]
+            assert age == min(job.lag, closed.step - 1), f"step {closed.step}: policy_step is {age} updates behind"
+        pool = [{**record, **dict.fromkeys(CARRIED)} for record in stream.log.state.decisions()]
+    return pool, [[group.as_json() for group in closed.groups] for closed in steps]
+
+
+def main(target: str, told: str) -> None:
+    """The process that trains: `target` does the job `told`, and is killed at the moment that it names."""
+    given = orjson.loads(told)
+    job = Job(**{**given, "lost": tuple(map(tuple, given["lost"]))})
+    moments = count(1)
+
+    def moment() -> None:
+        if next(moments) == job.kill:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def answered(*arguments: Any, **more: Any) -> Any:
+            moment()
+            answer = call(*arguments, **more)
+            moment()
+            return answer
+
+        return answered
+
+    for name in ("draw", "observe"):
+        setattr(TaskStream, name, counted(getattr(TaskStream, name)))
+    named_function(target, where="the conformance suite")(job)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,218 @@
+"""A run as two calls, for any trainer: `draw` says which tasks a step's batch has, `observe` takes what they earned.
+
+    with open_stream("runs/mine", config="run.toml") as stream:
+        for step in range(stream.step + 1, steps + 1):
+            batch = stream.draw(step)
+            …                                   # roll out each task
+            stream.observe(step, groups)        # on the disk before the update that it leads to
+            …                                   # the update
+
+A batch depends on nothing but what is on record and on the sizes asked for since: the same step drawn again, after a
+kill too, has the same tasks. Nothing waits for the daemon; what it has staged joins the pool in the merge that `draw`
+makes where an epoch is over. Only with `sync = "lockstep"` does that merge wait, for `operation.deadline_seconds`.
+
+One process has the stream, and one thread: of several ranks the first, which broadcasts what it draws and gathers what
+they earned (docs/trainers.md). Nothing here needs torch.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rods.buffers.checkpoints import check_trainers
+from rods.buffers.merging.merger import Epoch
+from rods.buffers.run.creation import open_or_create
+from rods.buffers.run.run import Run
+from rods.buffers.trainer_log import TrainerLog
+from rods.errors import RefusedError, UserError
+from rods.observations import Group, Role
+from rods.rules import order
+from rods.rules.curriculum import scheduled
+from rods.tasks import AnyTask
+from rods.trainer.reports import Record, check_by_records, check_policy_step, close_step, due
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnTask:
+    """A place of a step's batch: its task, whether that is active or retired and tried again (`retest`), the epoch that
+    the step belongs to (from 0), and the place (from 0). Picklable."""
+
+    task: AnyTask
+    role: Role
+    epoch: int
+    place: int
+
+
+class TaskStream(AbstractContextManager["TaskStream"]):
+    """The trainer's part in a run, for as long as it is open: an attempt of the run's trainer, which goes on behind the
+    last step on record, or behind `from_step`; later steps and merges no longer count.
+
+    Raises RefusedError where another process is the run's trainer, where `from_step` is not on record, and for a run in
+    which tasks are made for single steps or replaced in them.
+    """
+
+    def __init__(self, run: Run, from_step: int | None = None) -> None:
+        self.run, self.config = run, run.config
+        check_by_records(run)
+        if any(stage.until == "plateau" for stage in run.config.curriculum.stages):
+            what = "a stage of its curriculum ends on a plateau, which the run's own validation finds"
+            raise RefusedError(what, where=str(run.path), remedy="use `rods-train`, or `open_training` in Python")
+        self.log = TrainerLog(run)
+        try:
+            check_trainers(run, self.log.state)
+            self.log.start(from_step)
+            self._sizes: dict[int, int] = {}  # step, drawn and not closed → its tasks, in order of steps
+            self._epoch: Epoch | None = None
+            self._opened(max(self.log.state.epoch, 0))
+        except BaseException:
+            self.log.close()
+            raise
+
+    @property
+    def step(self) -> int:
+        """The last step on record, after which this attempt goes on; 0 before the first."""
+        return self.log.state.last_step
+
+    @property
+    def interface(self) -> Mapping[str, str] | None:
+        """What the groups of the next step to be closed have to name, `interface` and `lineage`; None where what is
+        shown does not follow the policy."""
+        return due(self.run, self.log.state, self.log.state.stage)
+
+    def draw(self, step: int, n: int | None = None) -> tuple[DrawnTask, ...]:
+        """The `n` tasks of `step` (from 1), by default as many as before, or `training.batch_tasks`: the next places of
+        the epoch's order, after the last one from the front again. Where the epoch is over, the next one is opened
+        first, which is on the disk when this returns.
+
+        Steps are drawn in order, and may be drawn ahead of the last one that was closed, but not beyond its epoch. A
+        step drawn again has the same tasks; asked for more of them, also further ones, until the step behind it is
+        drawn. Raises RefusedError for a step out of turn, DeadlineError where the daemon missed its deadline in
+        lockstep, UserError for an impossible number and at the end of the curriculum.
+        """
+        for name, number in (("step", step), ("n", 1 if n is None else n)):
+            if type(number) is not int or number < 1:
+                raise UserError(f"{name} is {number!r}", where=str(self.run.path), remedy="give a whole number from 1")
+        size = self._size(step) if n is None else n
+        following = self.step + len(self._sizes) + 1
+        if step > following:
+            raise self._refused(f"step {step} is drawn before step {following}", f"draw step {following} first")
+        if step == following:
+            self._begin(step)
+            self._sizes[step] = size
+        elif size > self._size(step):
+            if step not in self._sizes or step < following - 1:
+                what = (
+                    f"{self._size(step)} tasks were drawn for step {step}, not {size}, and it is closed, or another was"
+                )
+                raise self._refused(f"{what} drawn behind it", "draw it with as many as before")
+            self._sizes[step] = size
+        return self._tasks(step)[:size]
+
+    def observe(self, step: int, groups: Iterable[Group | Mapping[str, Any]], policy_step: int | None = None) -> bool:
+        """Closes `step` with the groups that its tasks earned, in any order: on the disk when this returns. False: an
+        identical report was there already.
+
+        A group is a `rods.observations.Group`, or a mapping with the fields of docs/protocol.md, of which `task` and
+        `rollouts` must be there: `{"task": id, "rollouts": [{"resolved": 1, "expected": 2}, …]}`, or with a reward of
+        one's own `{"task": id, "reward": {"kind": "value", "range": [0, 1]}, "rollouts": [{"reward": 0.4}, …]}`. The
+        role is that of the draw. Where a task has two places in the batch, `place` says which one is meant. What got
+        lost may be left out, but for the last one of a step. `policy_step` is the last update in the weights that
+        rolled out, `step` − 1 by default.
+
+        Raises UserError for what is no group of this step's tasks, RefusedError for a step out of turn and for another
+        report of a closed one. What was refused is not recorded.
+        """
+        if step not in self._sizes and not 1 <= step <= self.step:
+            raise self._refused(f"step {step} was not drawn", f"draw it first; the last closed step is {self.step}")
+        check_policy_step(policy_step, step, f"step {step}")
+        drawn = self._tasks(step)
+        free: dict[str, deque[DrawnTask]] = defaultdict(deque)
+        for one in drawn:
+            free[one.task.id].append(one)
+        placed: dict[int, tuple[Record, str]] = {}
+        for index, given in enumerate(groups):
+            where = f"step {step}, group {index}"
+            record = given.as_json() if isinstance(given, Group) else given
+            if not isinstance(record, Mapping):
+                raise UserError(f"a group is {record!r}", where=where, remedy="give a Group, or a mapping")
+            task, place = record.get("task"), record.get("place")
+            left = [one for one in free[str(task)] if place in (None, one.place)]
+            if not left:
+                what = f"task {task!r}" + ("" if place is None else f" at place {place!r}")
+                what += (
+                    " was not drawn for this step"
+                    if str(task) not in {one.task.id for one in drawn}
+                    else (" is reported more often than it was drawn")
+                )
+                raise UserError(what, where=where, remedy="report each place of `draw` once")
+            free[str(task)].remove(left[0])
+            placed[left[0].place] = {**record, "role": left[0].role}, where
+        reported = [placed[place] for place in sorted(placed)]
+        recorded = close_step(self.log, step, drawn[0].epoch, reported, policy_step, len(drawn))
+        self._sizes.pop(step, None)
+        self.log.heartbeat.beat(step=self.step, epoch=self.log.state.epoch, state="training")
+        return recorded
+
+    def close(self) -> None:
+        """Gives the run back; another stream may be opened."""
+        self.log.close()
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.log.write_tracker(force=True)
+        finally:
+            self.close()
+
+    def _begin(self, step: int) -> None:
+        """Opens the next epoch where `step`, which is next, does not belong to the open one."""
+        state = self.log.state
+        epoch = self._opened(state.epoch)
+        if self._place(step) < len(epoch.slots):
+            return
+        if self._sizes:
+            what = f"step {step} opens epoch {state.epoch + 1}, and step {min(self._sizes)} is not closed"
+            raise self._refused(what, "observe it first: a merge learns from all steps before it")
+        self._opened(state.epoch + 1)
+
+    def _opened(self, number: int) -> Epoch:
+        """The epoch of that number, merged where it is the next one, otherwise as it is on record."""
+        if self._epoch is None or self._epoch.number != number:
+            known = self.log.state.pool.epochs
+            stage = known[number].stage if number < len(known) else scheduled(self.config.curriculum, number)
+            if stage is None:
+                what, remedy = f"the curriculum ends before epoch {number}", "the run is over: step past it no further"
+                raise UserError(what, where=str(self.run.path), remedy=remedy)
+            self._epoch = self.log.merge(number, stage, waiting=self._waiting)
+        return self._epoch
+
+    def _waiting(self) -> None:
+        self.log.heartbeat.beat(state="waiting for the daemon")
+        self.log.check()
+
+    def _size(self, step: int) -> int:
+        """How many tasks `step` has."""
+        return self._sizes.get(step) or self.log.state.drawn.get(step, self.config.training.batch_tasks)
+
+    def _place(self, step: int) -> int:
+        """How many places of their epoch the steps before `step` took."""
+        state = self.log.state
+        return sum(map(self._size, range(state.pool.epochs[state.epoch_of(step)].step + 1, step)))
+
+    def _tasks(self, step: int) -> tuple[DrawnTask, ...]:
+        number = self.log.state.epoch_of(step)
+        slots = order.places(self._opened(number).slots, self._place(step), self._size(step))
+        drawn = [(self.log.task(slot.task_id), slot.role) for slot in slots]
+        return tuple(DrawnTask(task, role, number, place) for place, (task, role) in enumerate(drawn))
+
+    def _refused(self, what: str, remedy: str) -> RefusedError:
+        return RefusedError(what, where=str(self.run.path), remedy=remedy)
+
+
+def open_stream(folder: Path | str, *, config: Path | str | None = None, from_step: int | None = None) -> TaskStream:
+    """The run in `folder`, made from the file `config` where there is none, as a stream of tasks with this process as
+    its trainer. `from_step`: the step of the checkpoint that the trainer has restored, where later ones are on record.
+    Raises UserError, and RefusedError as `TaskStream`."""
+    return TaskStream(open_or_create(Path(folder), None if config is None else Path(config)), from_step)
