@@ -23,6 +23,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "aiming": ("family/aiming",),
     "probe": ("family/probe",),
     "allocation": ("family/allocation",),
+    "trl_stream": ("trainer/adapters",),
 }
 GONE = [part for part, (own, *_) in PARTS.items() if not (ROOT / own).is_dir()]
 GONE_FOLDERS = tuple(folder for folders in PARTS.values() for folder in folders if not (ROOT / folder).is_dir())

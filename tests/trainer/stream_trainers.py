@@ -22,7 +22,7 @@ def train(job: Job, wrong: str = "") -> None:
                 saved.write_text(str(step))
             groups: list[dict[str, Any]] = []
             for drawn in batch[::-1] if step % 2 else batch:  # they end in any order
-                rewards = job.rewards(step, drawn)
+                rewards = job.rewards(step, drawn.place, drawn.task.id)
                 if wrong == "rewards by chance":
                     rewards = [random.randrange(5) / 4 for _ in range(4)]
                 if rewards is None and wrong == "counts what got lost":

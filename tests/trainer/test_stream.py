@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,9 @@ from rods.rules.order import steps_per_epoch
 from rods.trainer import conformance
 from rods.trainer.conformance import CARRIED, run_beside_daemon
 from rods.trainer.stream import DrawnTask, open_stream
+from tests.parts import ROOT
 
+RODS = (sys.executable, "-m", "rods.console")
 CONFIG = conformance.CONFIG.replace('sync = "lockstep"', "").replace("train = 8", "train = 6")
 STEPS = 8
 
@@ -250,3 +253,23 @@ def test_all_ways_of_being_the_trainer_make_one_pool(tmp_path: Path, monkeypatch
 def test_a_stream_needs_no_torch() -> None:
     code = "import sys, rods; rods.open_stream; print([m for m in ('torch', 'transformers') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+@pytest.mark.needs("new_world")
+@pytest.mark.slow
+def test_the_loop_of_the_page_is_a_whole_one(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "trainers.md").read_text()
+    loop = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0]
+    assert len(loop.partition("with ")[2].splitlines()) <= 15
+    subprocess.run([*RODS, "init", str(tmp_path / "library")], check=True)
+    folder = tmp_path / "library"
+    subprocess.run([*RODS, "trainer", "new", "runs/loop", "--config", "run.toml"], cwd=folder, check=True)
+    daemon = subprocess.Popen([sys.executable, "-m", "rods.daemon", "runs/loop"], cwd=folder, stderr=subprocess.DEVNULL)
+    try:
+        subprocess.run([sys.executable, "-c", loop], cwd=folder, check=True, timeout=240)
+    finally:
+        daemon.terminate()
+        daemon.wait()
+    subprocess.run([*RODS, "verify", "runs/loop"], cwd=folder, check=True)
+    state = read_state(Run.open(folder / "runs" / "loop"))
+    assert state.last_step == 24 and len(state.pool.injected) > 0
