@@ -15,7 +15,6 @@ One process has the stream, and one thread: of several ranks the first, which br
 they earned (docs/trainers.md). Nothing here needs torch.
 """
 
-from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -104,10 +103,8 @@ class TaskStream(AbstractContextManager["TaskStream"]):
             self._sizes[step] = size
         elif size > self._size(step):
             if step not in self._sizes or step < following - 1:
-                what = (
-                    f"{self._size(step)} tasks were drawn for step {step}, not {size}, and it is closed, or another was"
-                )
-                raise self._refused(f"{what} drawn behind it", "draw it with as many as before")
+                what = f"{self._size(step)} tasks were drawn for step {step}, not {size}"
+                raise self._refused(f"{what}, and it is closed, or not the last", "draw it with as many as before")
             self._sizes[step] = size
         return self._tasks(step)[:size]
 
@@ -129,26 +126,22 @@ class TaskStream(AbstractContextManager["TaskStream"]):
             raise self._refused(f"step {step} was not drawn", f"draw it first; the last closed step is {self.step}")
         check_policy_step(policy_step, step, f"step {step}")
         drawn = self._tasks(step)
-        free: dict[str, deque[DrawnTask]] = defaultdict(deque)
+        free: dict[str, list[DrawnTask]] = {}
         for one in drawn:
-            free[one.task.id].append(one)
+            free.setdefault(one.task.id, []).append(one)
         placed: dict[int, tuple[Record, str]] = {}
         for index, given in enumerate(groups):
             where = f"step {step}, group {index}"
             record = given.as_json() if isinstance(given, Group) else given
             if not isinstance(record, Mapping):
                 raise UserError(f"a group is {record!r}", where=where, remedy="give a Group, or a mapping")
-            task, place = record.get("task"), record.get("place")
-            left = [one for one in free[str(task)] if place in (None, one.place)]
+            task, place = str(record.get("task")), record.get("place")
+            left = [one for one in free.get(task, ()) if place in (None, one.place)]
             if not left:
                 what = f"task {task!r}" + ("" if place is None else f" at place {place!r}")
-                what += (
-                    " was not drawn for this step"
-                    if str(task) not in {one.task.id for one in drawn}
-                    else (" is reported more often than it was drawn")
-                )
+                what += " is reported twice" if task in free else " was not drawn for this step"
                 raise UserError(what, where=where, remedy="report each place of `draw` once")
-            free[str(task)].remove(left[0])
+            free[task].remove(left[0])
             placed[left[0].place] = {**record, "role": left[0].role}, where
         reported = [placed[place] for place in sorted(placed)]
         recorded = close_step(self.log, step, drawn[0].epoch, reported, policy_step, len(drawn))
@@ -158,13 +151,13 @@ class TaskStream(AbstractContextManager["TaskStream"]):
 
     def close(self) -> None:
         """Gives the run back; another stream may be opened."""
-        self.log.close()
-
-    def __exit__(self, *_: object) -> None:
         try:
             self.log.write_tracker(force=True)
         finally:
-            self.close()
+            self.log.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _begin(self, step: int) -> None:
         """Opens the next epoch where `step`, which is next, does not belong to the open one."""

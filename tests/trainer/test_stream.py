@@ -74,7 +74,7 @@ def test_a_batch_may_have_any_size_and_the_next_one_begins_where_it_ends(tmp_pat
         two = stream.draw(2, 3)
         assert [drawn.task.id for drawn in more + two] == order[:5]
         with pytest.raises(
-            RefusedError, match="2 tasks were drawn for step 1, not 3, and it is closed, or another was"
+            RefusedError, match="2 tasks were drawn for step 1, not 3, and it is closed, or not the last"
         ):
             stream.draw(1, 3)
         stream.observe(1, groups(more[1:]))  # one got lost, and its place is taken all the same
@@ -131,10 +131,10 @@ def test_an_identical_step_is_done_and_another_one_is_refused(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda given: [*given, given[0]], "group 4: task '.*' is reported more often than it was drawn"),
+        (lambda given: [*given, given[0]], "group 4: task '.*' is reported twice"),
         (lambda given: [{**given[0], "task": "unknown"}], "group 0: task 'unknown' was not drawn for this step"),
         (lambda given: [{**given[0], "task": []}], "was not drawn for this step"),
-        (lambda given: [{**given[0], "place": 3}], "at place 3 is reported more often"),
+        (lambda given: [{**given[0], "place": 3}], "at place 3 is reported twice"),
         (lambda given: [given[0], 5], "group 1: a group is 5 → give a Group, or a mapping"),
         (lambda given: [{**given[0], "rollouts": [{"resolved": 9, "expected": 1}]}], "group 0: .*impossible"),
         (lambda given: [], "step 1 has no groups"),

@@ -16,7 +16,7 @@ import torch
 from datasets import Dataset
 from trl import GRPOTrainer
 
-from rods.errors import RefusedError
+from rods.errors import RefusedError, UserError
 from rods.tasks import AnyTask
 from rods.trainer.stream import TaskStream, open_stream
 
@@ -45,27 +45,28 @@ class StreamTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.accelerator.num_processes > 1:
             what, remedy = "TRL runs in several processes", "use one, or rods-train, which has any number"
             raise RefusedError(what, where=str(folder), remedy=remedy)
+        if self.args.max_steps <= 0:
+            raise UserError("a run has no length of its own", where="GRPOConfig", remedy="set max_steps, in updates")
         tasks = self.args.generation_batch_size // self.num_generations
-        self.train_dataset = Dataset.from_dict({"prompt": [""] * tasks})
+        # TRL closes an update where its data end, so they are whole updates.
+        self.train_dataset = Dataset.from_dict({"prompt": [""] * tasks * self.args.gradient_accumulation_steps})
 
     def train(self, *arguments: Any, **more: Any) -> Any:
         try:
             return super().train(*arguments, **more)
         finally:
             if self.stream is not None:
-                self.stream.__exit__()
+                self.stream.close()
                 self.stream = None
-
-    @property
-    def step(self) -> int:
-        """The run's step that is generated now: one for all updates that are computed from a batch of generations."""
-        passes = self.num_iterations * self.args.steps_per_generation
-        return int(self.state.global_step) * int(self.args.gradient_accumulation_steps) // int(passes) + 1
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if self.model.training:
+            passes = self.num_iterations * self.args.steps_per_generation  # over a batch; TRL counts them in `_step`
             if self.stream is None:
-                self.stream = open_stream(self.run_folder, config=self.run_config, from_step=self.step - 1)
+                restored = self.state.global_step * self.args.gradient_accumulation_steps // passes
+                self.stream = open_stream(self.run_folder, config=self.run_config, from_step=restored)
+                self.first = restored + 1 - self._step // passes
+            self.step = self.first + self._step // passes
             size = self.num_generations
             drawn = self.stream.draw(self.step, len(inputs) // size)
             rows = [{**self.row(one.task), "task": one.task.id, "step": self.step, "place": one.place} for one in drawn]

@@ -113,39 +113,57 @@ def test_the_lines_of_the_page_are_a_whole_script_that_is_killed_and_goes_on(tmp
     assert tasks == 4 and all(len(each.rollouts) == 4 for step in RunState(state.run).steps() for each in step.groups)
 
 
-def test_evaluation_is_no_observation_and_what_a_step_cannot_have_earned_is_told(tmp_path: Path) -> None:
+def made(folder: Path, rewards: list[float | None], **options: Any) -> Any:
+    """A trainer of one update by default, whose rollouts earn `rewards`, again and again."""
     from trl import GRPOConfig
 
     from rods.trainer.adapters.trl_stream import StreamTrainer
 
-    (tmp_path / "run.toml").write_text(CONFIG.replace('sync = "lockstep"', ""))
-    arguments: dict[str, Any] = {
-        "model": str(saved(tmp_path / "model")),
-        "eval_dataset": Dataset.from_dict({"prompt": ["please find"] * 2}),
-        "args": GRPOConfig(output_dir=str(tmp_path / "trl"), max_steps=1, per_device_train_batch_size=8,
-                           per_device_eval_batch_size=8, num_generations=4, max_completion_length=4, use_cpu=True,
-                           report_to=[], save_strategy="no", disable_tqdm=True),
-    }  # fmt: skip
+    (folder / "run.toml").write_text(CONFIG.replace('sync = "lockstep"', ""))
+    least = {"max_steps": 1, "per_device_train_batch_size": 8, "per_device_eval_batch_size": 8, "num_generations": 4,
+             "max_completion_length": 4, "save_strategy": "no", "use_cpu": True, "report_to": [],
+             "disable_tqdm": True}  # fmt: skip
 
-    def row(task: Any) -> dict[str, Any]:
-        return {"prompt": task.id}
+    def reward(completions: list[Any], **_: Any) -> list[float | None]:
+        return (rewards * 8)[: len(completions)]
 
-    def train(rewards: list[float | None]) -> StreamTrainer:
-        def reward(completions: list[Any], **_: Any) -> list[float | None]:
-            return (rewards * 8)[: len(completions)]
+    return StreamTrainer(
+        folder / "run",
+        lambda task: {"prompt": task.id},
+        config=folder / "run.toml",
+        model=str(saved(folder / "model")),
+        reward_funcs=reward,
+        eval_dataset=Dataset.from_dict({"prompt": ["please find"] * 2}),
+        args=GRPOConfig(output_dir=str(folder / "trl"), **{**least, **options}),
+    )
 
-        trainer = StreamTrainer(tmp_path / "run", row, config=tmp_path / "run.toml", reward_funcs=reward, **arguments)
-        trainer.train()
-        return trainer
 
+def test_evaluation_is_no_observation_and_what_no_rollout_can_earn_is_told(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"a reward of 2.0 lies outside its range \[0.0, 1.0\]"):
-        train([2.0])
-    trainer = train([0.5, None, 0.25, 0.0])  # a rollout broke
+        made(tmp_path, [2.0]).train()
+    with pytest.raises(UserError, match="a run has no length of its own → set max_steps"):
+        made(tmp_path, [0.0], max_steps=-1)
+    trainer = made(tmp_path, [0.5, None, 0.25, 0.0])  # a rollout broke
+    trainer.train()
     trainer.evaluate()
-    state = RunState(Run.open(tmp_path / "run"))
-    (step,) = state.steps()
+    (step,) = RunState(Run.open(tmp_path / "run")).steps()
     assert [[each.reward for each in group.rollouts] for group in step.groups] == [[0.5, None, 0.25, 0.0]] * 2
     assert {each.end for group in step.groups for each in group.rollouts} == {"finished", "infrastructure"}
-    train([None])  # all got lost, and is on record as that
+    made(tmp_path, [None]).train()  # all got lost, and is on record as that
     (step,) = RunState(Run.open(tmp_path / "run")).steps()
     assert {each.end for group in step.groups for each in group.rollouts} == {"infrastructure"}
+
+
+@pytest.mark.parametrize(
+    ("options", "steps", "tasks"),
+    [
+        ({"gradient_accumulation_steps": 2, "steps_per_generation": 1, "max_steps": 2}, 4, 2),
+        ({"gradient_accumulation_steps": 1, "steps_per_generation": 2, "max_steps": 4}, 2, 4),
+        ({"gradient_accumulation_steps": 2, "num_iterations": 2, "max_steps": 4}, 2, 4),
+    ],
+)
+def test_each_batch_of_generations_is_a_step(tmp_path: Path, options: dict[str, Any], steps: int, tasks: int) -> None:
+    made(tmp_path, [0.0, 1.0], **options).train()
+    closed = list(RunState(Run.open(tmp_path / "run")).steps())
+    assert [(step.step, len(step.groups)) for step in closed] == [(number, tasks) for number in range(1, steps + 1)]
+    assert verify(tmp_path / "run").ok
