@@ -93,6 +93,19 @@ def test_a_batch_may_have_any_size_and_the_next_one_begins_where_it_ends(tmp_pat
     assert verify(path).ok
 
 
+def test_sizes_are_known_behind_a_snapshot_too(tmp_path: Path) -> None:
+    path = fresh(tmp_path, CONFIG.replace("workers = 1", "log_part_bytes = 4096"))
+    drawn = []
+    with open_stream(path) as stream:
+        for step in range(1, 16):
+            drawn.append(stream.draw(step, 1 + step % 3))
+            stream.observe(step, groups(drawn[-1]))
+        following = stream.draw(16)
+    with open_stream(path) as stream:
+        assert stream.log.state.snapshot > 0
+        assert stream.draw(16) == following and [stream.draw(step) for step in range(1, 16)] == drawn
+
+
 def test_steps_come_in_order_and_an_epoch_opens_behind_the_last_step_before_it(tmp_path: Path) -> None:
     with open_stream(fresh(tmp_path)) as stream:
         with pytest.raises(RefusedError, match="step 2 is drawn before step 1 → draw step 1 first"):
