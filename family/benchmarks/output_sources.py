@@ -50,7 +50,7 @@ class Options:
     key_env: Annotated[str, _about("the environment variable that holds the endpoint's key")] = ""
     step: Annotated[int | None, _about("with --run: the checkpoint's step")] = None
 
-    benchmark: Annotated[str, _tasks("a folder of rods/family/benchmarks; default: bfcl")] = ""
+    benchmark: Annotated[str, _tasks("a folder of rods/family/benchmarks; default: the one declared so")] = ""
     tasks: Annotated[Path | None, _tasks("a JSONL file of any environment's; default: the benchmark's")] = None
     trust: Annotated[bool, _tasks("with --tasks: run the code of worlds that they name, whoever wrote it")] = False
     part: Annotated[Part | None, _tasks("which split; default: the benchmark's, of a file all", name="--split")] = None
