@@ -16,17 +16,20 @@ command ends with 1.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from bench.nano_loop import ROOT, Line, Study, by_condition, main, signed
 from rods import dialects, interfaces
 from rods.config import Stage, parse_config
+from rods.environments.base import Environment
 from rods.episode.drivers import Job
 from rods.episode.goals import GroundTruth
 from rods.evaluation.scoring import estimate
+from rods.tasks import Task
 from rods.worlds import desk
 from rods.worlds.desk.generator import fresh_tasks
 
@@ -104,22 +107,23 @@ def unequal(lines: Sequence[Line]) -> list[str]:
     ]
 
 
-def hints_read(study: Study) -> Iterator[str]:
-    """What the warm-started policy makes of hints, as Markdown: of fresh tasks, shown through each interface, how many
-    turns had a refused call, and how many of these were resolved all the same."""
+def hints_read(
+    study: Study, cases: Sequence[tuple[Task, Environment]], shown: Mapping[str, Any] = SHOWN
+) -> Iterator[str]:
+    """What the warm-started policy makes of hints, as Markdown: of tasks in their worlds, shown through each interface,
+    how many turns had a refused call, and how many of these were resolved all the same."""
     from rods.trainer.engines.local import LocalEngine  # torch, which a look at the table does not need
     from rods.trainer.nano.warm_start import warm_started
 
     config = parse_config(study.configuration(study.anchor, 1), where=str(study.folder))
     engine = LocalEngine.load_alone(warm_started(config), config.rollouts, config.operation, config.policy.kind)
-    world, dialect = desk.environment(), dialects.load(config.policy.dialect)
-    tasks = [task for task, _ in islice(fresh_tasks(0, "hints", size="small"), TASKS)]
-    goals = [(task, GroundTruth(world, task)) for task in tasks for _ in range(ROLLOUTS)]
+    dialect, steps = dialects.load(config.policy.dialect), config.rollouts.max_steps
+    goals = [(task, world, GroundTruth(world, task)) for task, world in cases for _ in range(ROLLOUTS)]
     yield "| shown | progress | turns with a refused call | of these resolved |"
     yield "|---|---|---|---|"
-    for name, stage in SHOWN.items():
-        shown, steps = interfaces.load(Stage.model_validate(stage), config.policy.dialect), config.rollouts.max_steps
-        jobs = [Job(task, world, dialect, goal, interface=shown, max_steps=steps) for task, goal in goals]
+    for name, stage in shown.items():
+        interface = interfaces.load(Stage.model_validate(stage), config.policy.dialect)
+        jobs = [Job(task, world, dialect, goal, interface=interface, max_steps=steps) for task, world, goal in goals]
         traces = [sample.trace for sample in engine.rollouts(jobs, random_seed=0)]
         turns = [turn for trace in traces for turn in trace.turns]
         refused = [turn for turn in turns if any(result.error for step in turn.steps for result in step.results)]
@@ -130,6 +134,7 @@ def hints_read(study: Study) -> Iterator[str]:
 
 if __name__ == "__main__":
     if "--hints" in sys.argv:
-        print(*hints_read(STUDY), sep="\n")
+        fresh = islice(fresh_tasks(0, "hints", size="small"), TASKS)
+        print(*hints_read(STUDY, [(task, desk.environment()) for task, _ in fresh]), sep="\n")
     elif others := unequal(main(STUDY, table, quick=("static data", "SEAL full"))):
         raise SystemExit("not comparable: " + "; ".join(others))

@@ -155,7 +155,7 @@ class Extension:
     #: where it is found by its ending
     environments: ClassVar[Mapping[str, str]] = {}
     licences: ClassVar[Mapping[str, str]] = {}  # of these environments' data, by name, for data cards
-    #: values of `policy.warm_start` of nano -> the module with their `demonstrations`, `RECIPE` and `ENTRIES`
+    #: values of `policy.warm_start` of nano -> the module with their `demonstrations`, `RECIPE`, `PIECES` and `ENTRIES`
     warm_starts: ClassVar[Mapping[str, str]] = {}
 
     def fold(self, config: Any) -> StepFold | None:

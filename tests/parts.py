@@ -24,6 +24,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "probe": ("family/probe",),
     "allocation": ("family/allocation",),
     "trl_stream": ("trainer/adapters",),
+    "house_rules": ("family/house_rules",),
 }
 GONE = [part for part, (own, *_) in PARTS.items() if not (ROOT / own).is_dir()]
 GONE_FOLDERS = tuple(folder for folders in PARTS.values() for folder in folders if not (ROOT / folder).is_dir())

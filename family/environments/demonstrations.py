@@ -21,11 +21,13 @@ from rods.family.environments.procedural.operations import assembled
 from rods.family.environments.procedural.scenarios import CONFINED, draw_scenario, task
 from rods.family.environments.procedural.skeletons import draw_skeleton
 from rods.family.environments.programs import placed
+from rods.trainer.nano.model import PARTS
 
 TOPICS = ("library", "school", "garage")  # of small worlds
 WORLDS = 120  # that are demonstrated
 EACH = 40  # scenarios drawn in each
 ENTRIES = 1600  # of the tokenizer, at most: all words of these topics
+PIECES = PARTS  # its words
 RECIPE = [TOPICS, WORLDS, EACH, ENTRIES]  # what shapes the weights beside the demonstrations themselves
 REQUESTS = (1, 1)  # of a scenario
 DONE = "done"

@@ -50,8 +50,9 @@ class PolicySettings(Section):
     # kind=nano: share of the demonstrations whose flawed turns fail with a visible error, are told what may help, as in
     # training (rods/interfaces), and then go right; 0: none, and no demonstration has hints
     recoveries: float = Field(0.0, ge=0, le=1)
-    # kind=nano: the warm start's demonstrations are of desk, or of worlds drawn by chance, none of which the run has
-    warm_start: Literal["desk", "generated"] = "desk"
+    # kind=nano: the warm start's demonstrations are of desk, of worlds drawn by chance ("generated"), or of desks with
+    # house rules (docs/teaching.md), and no run has one of these worlds
+    warm_start: Literal["desk", "generated", "house"] = "desk"
     warm_start_steps: int = Field(0, ge=0)  # kind=nano: optimizer steps of supervised warm start; 0: the recipe's own
     skill: float = 0.3  # kind=simulated: skill at the start; a task of this difficulty is resolved half the time
     growth: float = Field(0.002, ge=0)  # kind=simulated: skill gained in a step whose groups all disagree
@@ -63,8 +64,9 @@ class PolicySettings(Section):
     def _named(self) -> "PolicySettings":
         if self.kind == "transformers" and not self.model:
             raise ValueError('kind = "transformers" needs `model`, a folder with weights and tokenizer')
-        if self.warm_start == "generated" and self.recoveries:
-            raise ValueError('warm_start = "generated" has no demonstrations of recoveries: leave `recoveries` at 0')
+        if self.warm_start != "desk" and self.recoveries:
+            what = f"warm_start = {self.warm_start!r} has no demonstrations of recoveries by that share"
+            raise ValueError(f"{what}: leave `recoveries` at 0")
         return self
 
 

@@ -65,10 +65,7 @@ class Teacher:
 
     def demonstrate(self, tasks: Sequence[Task], rng: random.Random) -> list[Trace]:
         """One episode a task."""
-        for task in tasks:
-            for call in (call for turn in task.calls for call in turn):
-                for argument, value in call.arguments.items():
-                    self.seen.setdefault((call.name, argument), []).append(value)
+        self.watch(tasks)
         plans: list[list[str]] = [[] for _ in tasks]
         asked = [personas.played(task) if self.played else task for task in tasks]
         jobs = [Job(task, self.environment, self.dialect, goal_of(self.environment, task)) for task in asked]
@@ -81,6 +78,13 @@ class Teacher:
 
         return run_lockstep(jobs, complete)
 
+    def watch(self, tasks: Sequence[Task]) -> None:
+        """Keeps the values of their calls, to guess from."""
+        for task in tasks:
+            for call in (call for turn in task.calls for call in turn):
+                for argument, value in call.arguments.items():
+                    self.seen.setdefault((call.name, argument), []).append(value)
+
     def _next(self, task: Task, plan: list[str], need: NeedText, aided: bool, rng: random.Random) -> str:
         if need.messages[-1].role == "user":
             turn = sum(message.role == "user" for message in need.messages) - 1
@@ -89,23 +93,28 @@ class Teacher:
         return plan.pop(0)
 
     def _turn(self, task: Task, turn: int, shown: frozenset[str], aided: bool, rng: random.Random) -> list[str]:
-        """The replies of one turn. `shown` are the words of all results so far; `aided`: failures are answered with
-        hints, and made good."""
+        """The replies of one turn."""
+        calls, answer = self.plan(task, turn, shown, aided, rng)
+        return [*(self.dialect.write([call]) for call in calls), self.dialect.answer(answer)]
+
+    def plan(
+        self, task: Task, turn: int, shown: frozenset[str], aided: bool, rng: random.Random
+    ) -> tuple[Sequence[Call], str]:
+        """The calls of one turn, and its answer. `shown` are the words of all results so far; `aided`: failures are
+        answered with hints, and made good."""
         kind = kind_of(task, turn)
         careless = rng.random() < self.carelessness
-        answer = DONE
         if kind == "answer":
             gap = next(gap for gap in task.provenance["missing"] if gap["turn"] == turn)
             answer = ASK if "argument" in gap else LACK
             if self.played:
                 answer = DONE if careless else WHICH.format(domain=gap["domain"])
-            calls = self._guessed(task, turn, gap, rng) if careless else ()
-        else:
-            calls = _recalled(task, turn, shown)
-            if careless and len(calls) == len(task.calls[turn]):
-                flawed = self._flawed(kind, task, turn, calls)
-                calls = self._recovered(task, turn, flawed, rng) if aided else flawed
-        return [*(self.dialect.write([call]) for call in calls), self.dialect.answer(answer)]
+            return self._guessed(task, turn, gap, rng) if careless else (), answer
+        calls = _recalled(task, turn, shown)
+        if careless and len(calls) == len(task.calls[turn]):
+            flawed = self._flawed(kind, task, turn, calls)
+            calls = self._recovered(task, turn, flawed, rng) if aided else flawed
+        return calls, DONE
 
     def _flawed(self, kind: str, task: Task, turn: int, calls: Sequence[Call]) -> Sequence[Call]:
         if kind == "lookup":

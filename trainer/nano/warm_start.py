@@ -188,7 +188,7 @@ def demonstrated(config: Config) -> tuple[Chat, Iterator[list[Encoded]]]:
     first = [next(demonstrations) for _ in range(1 if brought else -(-VOCABULARY_TASKS // CHUNK))]
     messages = [message for traces in first for trace in traces for message in trace.messages]
     texts = (("" if message.role == "assistant" else " ") + message.content for message in messages)
-    chat = Chat(network.build_tokenizer(texts, *((network.PARTS, brought.ENTRIES) if brought else ())), Path("nano"))
+    chat = Chat(network.build_tokenizer(texts, *((brought.PIECES, brought.ENTRIES) if brought else ())), Path("nano"))
     return chat, ([encode(chat, trace) for trace in traces] for traces in itertools.chain(first, demonstrations))
 
 

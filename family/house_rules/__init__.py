@@ -1,0 +1,1 @@
+"""House rules: desk behind rules that no document tells."""

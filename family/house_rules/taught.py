@@ -1,0 +1,97 @@
+"""Demonstrations of desks with house rules, for nano's warm start: none of their rules is one of a run's world.
+
+The teacher does not know the rules of a world. Its first call that breaks one is refused; in `RECOVERS` of the
+episodes it then keeps the rule, which it minds from there on, in the others it gives the turn up. What an episode is
+shown is drawn independently of that: everything as it is, hints, SEAL's interface, or both. In `KNOWS` of the episodes
+the system prompt tells the rules of its tools, and the teacher keeps them from the start. In `carelessness` of the
+turns it has the flaws of desk's teacher (trainer/nano/teacher.py), which are never made good."""
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+
+from rods import interfaces
+from rods.canonical import keyed_random
+from rods.composing.catalogue import catalogue_for
+from rods.config import Stage
+from rods.dialects import Dialect
+from rods.episode.drivers import Job, run_lockstep
+from rods.episode.engine import NeedText, Reply, Trace
+from rods.episode.goals import goal_of
+from rods.family.house_rules.house import House
+from rods.family.house_rules.keeping import keeping, kept, with_rules
+from rods.interfaces import Interface
+from rods.tasks import Task
+from rods.trainer.nano import model
+from rods.trainer.nano.teacher import DONE, Teacher
+from rods.worlds import desk
+from rods.worlds.desk.generator import fresh_tasks
+
+WORLDS, EACH = 64, 8  # worlds in a list of demonstrations, and tasks drawn for each
+RECOVERS, KNOWS = 0.6, 0.2
+SHOWN: tuple[tuple[dict[str, str], float], ...] = (  # stages as which episodes are shown, and their shares
+    ({}, 0.4),
+    ({"feedback": "hints"}, 0.4),
+    ({"interface": "seal-full", "evolve": "none"}, 0.1),
+    ({"feedback": "hints", "interface": "seal-full", "evolve": "none"}, 0.1),
+)
+ENTRIES, PIECES = model.ENTRIES, model.PIECES  # of the tokenizer
+RECIPE = [WORLDS, EACH, RECOVERS, KNOWS, [list(shown) for shown in SHOWN]]  # what shapes the weights besides
+
+
+def demonstrations(
+    random_seed: int, dialect: Dialect, carelessness: float, worlds: int = WORLDS, each: int = EACH
+) -> Iterator[list[Trace]]:
+    """Endless demonstrations, each list in other worlds."""
+    tasks = (task for task, _ in fresh_tasks(random_seed, "house warm start", size="small"))
+    teacher = Teacher(catalogue_for(desk.environment()), desk.environment(), dialect, carelessness)
+    aids = [interfaces.load(Stage.model_validate(stage), dialect.name) for stage, _ in SHOWN]
+    for number in itertools.count():
+        rng = keyed_random(random_seed, "house teacher", number)
+        shown: list[Trace] = []
+        for world in range(worlds):
+            house = House(random_seed * 1_000_003 + number * WORLDS + world, taught=True)
+            shown += _in_world(house, list(itertools.islice(tasks, each)), teacher, aids, rng)
+        rng.shuffle(shown)
+        yield shown
+
+
+def _in_world(
+    house: House, plain: Sequence[Task], teacher: Teacher, aids: Sequence[Interface], rng: random.Random
+) -> list[Trace]:
+    teacher.watch(plain)
+    jobs, left = [], []
+    for task in plain:
+        if (case := kept(house, task)) is None:
+            continue
+        knows = rng.random() < KNOWS
+        shown = rng.choices(aids, [share for _, share in SHOWN])[0]
+        case = with_rules(house, case) if knows else case
+        jobs.append(Job(case, house, teacher.dialect, goal_of(house, case), interface=shown))
+        left.append(iter(_replies(house, task, knows, rng.random() < RECOVERS, teacher, rng)))
+
+    def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
+        return [Reply(next(left[job])) for job, _ in waiting]
+
+    return run_lockstep(jobs, complete)
+
+
+def _replies(
+    house: House, task: Task, knows: bool, recovers: bool, teacher: Teacher, rng: random.Random
+) -> Iterator[str]:
+    """What the teacher says in the episode of a task whose calls are plain desk's."""
+    instance, minded, words = house.reset(task.state), set(house.rules) if knows else set[str](), set[str]()
+    for turn in range(len(task.script)):
+        calls, answer = teacher.plan(task, turn, frozenset(words), False, rng)
+        for call in calls:
+            wanted = list(keeping(instance, call)) if call.name in task.tools_at(turn) else [call]
+            if wanted != [call] and call.name not in minded:
+                yield teacher.dialect.write([call])
+                if not recovers:
+                    answer = DONE
+                    break
+                minded.add(call.name)
+            for made in wanted:
+                words |= set(instance.call(made).text.replace('"', " ").split())
+                yield teacher.dialect.write([made])
+        yield teacher.dialect.answer(answer)
