@@ -2,9 +2,10 @@
 it was. `<seed>.house` draws its rules by that seed; `taught-<seed>.house` draws them from those that no `<seed>.house`
 has, for demonstrations."""
 
+import itertools
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -89,25 +90,19 @@ def remembered(call: Call) -> str:
 
 
 @cache
-def possible() -> Mapping[str, tuple[Rule, ...]]:
+def possible() -> Mapping[str, Sequence[Rule]]:
     """All rules that a tool may have, by tool, in an order that is always the same and leaves nothing to its place."""
     rules: dict[str, list[Rule]] = {}
     for kind in KINDS[:3]:
-        for entry in _DATA[kind]:
-            shared = {name: value for name, value in entry.items() if name not in ("tools", "of")}
-            for tool in entry["tools"]:
-                found = rules.setdefault(tool, [])
-                if kind == "form":
-                    keys = [(key, ends) for key in entry["of"] for ends in (False, True)]
-                    found += [Rule(kind, tool, **shared, key=key, ends=ends) for key, ends in keys]
-                else:
-                    found.append(Rule(kind, tool, **shared))
-    defaults = {tool: [Rule("default", tool, value=value) for value in VALUES] for tool in rules}
-    return {tool: tuple(_shuffled(tool, found + defaults[tool])) for tool, found in rules.items()}
-
-
-def _shuffled(tool: str, rules: list[Rule]) -> list[Rule]:
-    return keyed_random(0, "house rules", tool).sample(rules, len(rules))
+        for entry in (dict(entry) for entry in _DATA[kind]):
+            tools, keys = entry.pop("tools"), entry.pop("of", None) or [entry.pop("key")]
+            made = itertools.product(tools, keys, (False, True) if kind == "form" else (False,))
+            for tool, key, ends in made:
+                rules.setdefault(tool, []).append(Rule(kind, tool, **entry, key=key, ends=ends))
+    for tool, known in rules.items():
+        known += [Rule("default", tool, value=value) for value in VALUES]
+        rules[tool] = keyed_random(0, "house rules", tool).sample(known, len(known))
+    return rules
 
 
 def drawn(random_seed: int, taught: bool) -> dict[str, Rule]:
@@ -117,11 +112,10 @@ def drawn(random_seed: int, taught: bool) -> dict[str, Rule]:
     for tool, known in possible().items():
         apart = -(-len(known) // APART)
         mine = known[apart:] if taught else known[:apart]
-        kinds = [kind for kind in KINDS if any(rule.kind == kind for rule in mine)]
-        kind, ruled = rng.choice(kinds), rng.random() < RULED
+        kinds = {rule.kind for rule in mine}
+        kind, ruled = rng.choice([kind for kind in KINDS if kind in kinds]), rng.random() < RULED
         rule = rng.choice([rule for rule in mine if rule.kind == kind])
-        if ruled:
-            rules[tool] = rule
+        rules |= {tool: rule} if ruled else {}
     return rules
 
 
@@ -209,8 +203,7 @@ class House:
 @cache
 def described(name: str) -> House:
     """The world of that name. Raises UserError where it names none."""
-    found = _NAME.fullmatch(name)
-    if found is None:
-        what = "it names no world with house rules"
-        raise UserError(what, where=f"environment {name!r}", remedy=f"write a seed, such as 7{ENDING}")
+    if (found := _NAME.fullmatch(name)) is None:
+        remedy = f"write a seed, such as 7{ENDING}"
+        raise UserError("it names no world with house rules", where=f"environment {name!r}", remedy=remedy)
     return House(int(found[2]), taught=found[1] is not None)

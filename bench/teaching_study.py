@@ -1,0 +1,138 @@
+"""Do feedback and interface pay where there is something to teach? The study of docs/teaching.md.
+
+Claim: in a world with house rules that no document tells, held-out progress without hints gains more where training
+shows hints that fade, stages with such hints, or an interface that is withdrawn, than on static data. Anchors: static
+data, with the reward of each condition and its KL weight, in experiments/teaching/conditions.toml.
+Command: `python -m bench.teaching_study` (all conditions, ten random seeds, two runs at a time), with the options of
+`python -m bench.nano_loop`, whose runs it makes; `--hints`: no run, but what the warm start makes of hints.
+
+Every random seed has a world of its own (`rods data house`), none of whose rules the warm start has met. A run is
+scored by sampled rollouts and by greedy ones, and `rods verify` derives its decisions again. Differences are paired by
+random seed, with intervals of 95 % (Student's t). Runs that spent another number of rollouts or updates than the others
+are named, and the command ends with 1.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from bench.aimed_study import ALPHA, Lines, above_zero, differences, gain, holm
+from bench.nano_feedback import SHOWN, hints_read, unequal
+from bench.nano_feedback import table as gains
+from bench.nano_loop import ROOT, Line, Study, Values, by_condition, by_part, main, measured, parts_of, signed
+from rods.buffers.audit.verify import verify
+from rods.buffers.log.disk import replace
+from rods.environments.base import Environment
+from rods.evaluation.heldout import Which, checkpoint
+from rods.evaluation.scoring import estimate
+from rods.family.house_rules.house import House
+from rods.family.house_rules.keeping import house_tasks
+from rods.tasks import Task, task_lines
+
+LOOKED_AT = range(901, 911)  # random seeds of the worlds of `--hints`, which the study does not use
+DRAWING = threading.Lock()
+
+
+class TeachingStudy(Study):
+    """One whose random seeds have worlds, too, and whose conditions.toml registers hypotheses."""
+
+    def __init__(self, folder: Path, runs: str) -> None:
+        super().__init__(folder, runs)
+        self.hypotheses: Mapping[str, Mapping[str, Values]] = self.conditions.pop("hypotheses")
+
+    def changes(self, name: str) -> Sequence[Values]:
+        known = dict(self.conditions[name])
+        of = known.pop("of", "")
+        return [*([self.conditions[of]] if of else []), known]
+
+    def configuration(self, name: str, seed: int, more: Mapping[str, Values] | None = None) -> Values:
+        values = super().configuration(name, seed, more)
+        tasks = values["data"]["tasks"].replace(".jsonl", f"-{seed}.jsonl")
+        return {**values, "data": {**values["data"], "tasks": tasks}}
+
+
+STUDY = TeachingStudy(ROOT / "experiments" / "teaching", "teaching_study")
+
+
+def measured_in_house(path: Path, condition: str, seed: int, values: Values) -> Line:
+    """As `measured`, after the tasks of this random seed were drawn, with greedy scores as well. Raises RuntimeError
+    where `rods verify` finds fault."""
+    data, file = values["data"], path.with_name(values["data"]["tasks"])
+    with DRAWING:
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            told = file.name.startswith("told")
+            replace(file, task_lines(house_tasks(House(seed), seed, data["train"], data["held_out"], told)))
+    line = measured(path, condition, seed, values)
+    found = verify(path)
+    if not found.ok:
+        raise RuntimeError(f"{path.name}: {'; '.join(map(str, found.problems))}")
+    return {**line, "greedy": {which: greedy(path, which) for which in ("start", "end")}}
+
+
+def greedy(path: Path, which: Which) -> dict[str, float]:
+    """Held-out progress by one greedy rollout a task, by part as in `by_part`."""
+    from rods.trainer.engines.local import LocalEngine  # torch, which a look at the table does not need
+
+    run, chosen = checkpoint(path, which)
+    config = run.config
+    with run.playing("greedy scoring"):
+        engine = LocalEngine.load_alone(chosen.policy, config.rollouts, config.operation, config.policy.kind)
+        jobs = [run.players.scored(task, config) for task in run.held_out]
+        traces = [sample.trace for sample in engine.rollouts(jobs, random_seed=0, greedy=True)]
+    progress = {task.id: trace.resolved / trace.expected for task, trace in zip(run.held_out, traces, strict=True)}
+    return by_part(progress, parts_of(run))
+
+
+def greedy_gain(line: Line) -> float:
+    return float(line["greedy"]["end"]["all"] - line["greedy"]["start"]["all"])
+
+
+def verdicts(by_name: Lines, study: TeachingStudy) -> Iterator[str]:
+    """The registered tests as Markdown, each family adjusted by Holm's procedure, where a test that cannot be made yet
+    counts with a p of 1; beside each what greedy scores say. None holds, or fails to, before all of its runs are there.
+    """
+    yield "| hypothesis | family | seeds | mean (95 %) | p, one-sided | p, Holm | holds | greedy |"
+    yield f"|{'---|' * 8}"
+    for family, members in study.hypotheses.items():
+        found, read = dict[str, list[float]](), dict[str, list[float]]()
+        for name in members:
+            mine, other = by_name.get(name, {}), by_name.get(study.against(name), {})
+            found[name] = differences(mine, other, lambda a, b: gain(a) - gain(b))
+            read[name] = differences(mine, other, lambda a, b: greedy_gain(a) - greedy_gain(b))
+        p = {name: above_zero(values) if len(values) > 1 else 1.0 for name, values in found.items()}
+        adjusted = holm(p)
+        for name, values in found.items():
+            if len(values) < 2:
+                continue
+            told = estimate(values)
+            holds = told.low > 0 and told.mean >= members[name].get("least", 0.0) and adjusted[name] < ALPHA
+            said = ("yes" if holds else "no") if len(values) >= study.seeds else "not yet known"
+            cells = [name, family, f"{len(values)} of {study.seeds}", signed(told), f"{p[name]:.4f}"]
+            yield f"| {' | '.join([*cells, f'{adjusted[name]:.4f}', said, signed(estimate(read[name]))])} |"
+    yield ""
+
+
+def table(lines: Sequence[Line], study: Study) -> Iterator[str]:
+    """The tests, then what all conditions gained and what became of the held-out turns."""
+    assert isinstance(study, TeachingStudy)
+    yield from verdicts(by_condition(lines), study)
+    yield from gains(lines, study)
+
+
+def looked_at(told: bool) -> list[tuple[Task, Environment]]:
+    """Held-out tasks of worlds that the study does not use."""
+    worlds = [(seed, House(seed)) for seed in LOOKED_AT]
+    return [(task, world) for seed, world in worlds for task in house_tasks(world, seed, 0, 10, told)]
+
+
+if __name__ == "__main__":
+    if "--hints" in sys.argv:
+        print(*hints_read(STUDY, looked_at(told=False), SHOWN), sep="\n")
+        *_, rules_told = hints_read(STUDY, looked_at(told=True), {"rules told": {}})
+        print(rules_told)
+    elif others := unequal(main(STUDY, table, quick=("static data", "faded hints"), train=measured_in_house)):
+        raise SystemExit("not comparable: " + "; ".join(others))
