@@ -108,7 +108,7 @@ def possible() -> Mapping[str, Sequence[Rule]]:
 def drawn(random_seed: int, taught: bool) -> dict[str, Rule]:
     """The rules of a world, by tool: of each tool a kind, then one of that kind."""
     rng = keyed_random(random_seed, "house", "taught" if taught else "run")
-    rules = {}
+    rules: dict[str, Rule] = {}
     for tool, known in possible().items():
         apart = -(-len(known) // APART)
         mine = known[apart:] if taught else known[:apart]
