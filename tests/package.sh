@@ -21,7 +21,7 @@ cd "$empty"
 # PyTorch and TRL are borrowed for it from the tools' environment: as a plain path, so none of that one's links are followed.
 "$tools/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
     >"$("$empty/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/training.pth"
-"$tools/python" -m tests.first_day "$empty/venv/bin"
+(cd "${tools%/.venv/bin}" && "$tools/python" -m tests.first_day "$empty/venv/bin")
 # Folders of the user's that are called like rooms of the package, on the path, are nobody's business.
 mkdir own
 for room in buffers console daemon evaluation family prompts trainer worlds; do
