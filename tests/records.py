@@ -8,7 +8,7 @@ from rods.buffers.log.record_bytes import SHAPES, Record, record
 
 LEAST: dict[str, Any] = {
     **{"text": "", "count": 0, "positive": 1, "number": 0, "flag": False, "id": "0" * 20, "end": "finished"},
-    **{"object": {}, "list": []},
+    **{"object": {}, "list": [], "any": ""},
 }
 
 
