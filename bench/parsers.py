@@ -6,12 +6,15 @@ pairs, brackets, quotes, backslashes, digits, signs, words, letters that UTF-8 w
 surrogate pairs; once as it is, once behind what makes the reader look further. Beyond a limit of its own a reader
 refuses what it is given, which then costs nothing more: the largest ratio of any two sizes counts, but for a step that
 does not go on (`goes_on`), as where a text no longer fits a cache. CPU time, the best of three; what takes under 2 ms
-is not compared. Command: `python -m bench.parsers` (`--only NAME` for one reader).
+is not compared. Python's garbage collector is off: it looks at what is made again as more is made, which adds up to
+half where a text becomes hundreds of thousands of lists.
+Command: `python -m bench.parsers` (`--only NAME` for one reader).
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import math
 import time
@@ -158,11 +161,13 @@ def measure(quick: bool, only: str = "") -> list[Figure]:
     """For each reader, the largest ratio of the times of two texts of a kind, one ten times as long as the other."""
     for what in KEEP_MEMORY:
         ctypes.CDLL(None).mallopt(what, (1 << 31) - 1)
+    gc.disable()
     figures = []
     sizes = QUICK if quick else SIZES
     for name, (read_text, around) in readers().items():
         if only and name != only:
             continue
+        gc.collect()
         worst, kind, each, steps = 0.0, "", dict.fromkeys(sizes, 0.0), 0
         for before, piece in ((before, piece) for before in around for piece in PIECES):
             last = 0.0

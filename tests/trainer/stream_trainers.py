@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,32 +40,13 @@ def train(job: Job, wrong: str = "") -> None:
             saved.write_text(str(step))
 
 
-def never_goes_back(job: Job) -> None:
-    train(job, "never goes back")
-
-
-def stops_too_soon(job: Job) -> None:
-    train(job, "stops too soon")
-
-
-def saves_too_soon(job: Job) -> None:
-    train(job, "saves too soon")
-
-
-def rewards_by_chance(job: Job) -> None:
-    train(job, "rewards by chance")
-
-
-def counts_what_got_lost(job: Job) -> None:
-    train(job, "counts what got lost")
-
-
-def mixes_up_its_groups(job: Job) -> None:
-    train(job, "mixes up its groups")
-
-
-def hides_how_late_it_is(job: Job) -> None:
-    train(job, "hides how late it is")
+never_goes_back = partial(train, wrong="never goes back")
+stops_too_soon = partial(train, wrong="stops too soon")
+saves_too_soon = partial(train, wrong="saves too soon")
+rewards_by_chance = partial(train, wrong="rewards by chance")
+counts_what_got_lost = partial(train, wrong="counts what got lost")
+mixes_up_its_groups = partial(train, wrong="mixes up its groups")
+hides_how_late_it_is = partial(train, wrong="hides how late it is")
 
 
 def goes_on_without_the_run(job: Job) -> None:
