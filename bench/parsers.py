@@ -53,6 +53,7 @@ QUICK = SIZES[:-1]
 REACH, LEAST = 15.0, 0.002  # of the times of two sizes, and the seconds from which on they are compared
 KEEP_MEMORY = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD: no page is asked for anew in a second reading
 TOO_LONG = 3.0  # seconds of one reading after which no longer text of its kind is read
+FIRST = 1_000  # a word of one or two letters has no stem to look for, which the shortest texts alone would consist of
 CALL = '<tool_call>{"name": "a", "arguments": {}}</tool_call>'
 PIECES = (
     *("<tool_call>", "</tool_call>", "<tool_call></tool_call>", CALL, "<think>", "</think>", "<think></think>"),
@@ -301,10 +302,10 @@ def _diagnosis() -> Reader:
 
 
 def repeated(piece: str, size: int) -> str:
-    """`piece` again and again, with the numbers from 1 on in the places of `#n`."""
+    """`piece` again and again, with the numbers from FIRST on in the places of `#n`."""
     if "#n" not in piece:
         return (piece * (size // len(piece) + 1))[:size]
-    return "".join(piece.replace("#n", str(number)) for number in range(1, size // len(piece) + 2))[:size]
+    return "".join(piece.replace("#n", str(FIRST + number)) for number in range(size // len(piece) + 1))[:size]
 
 
 def seconds(work: Callable[[], object]) -> float:
