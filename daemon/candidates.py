@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal
 
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.daemon.authors.base import Defect, Judgement, V
+from rods.daemon.authors.base import Judgement, V
 from rods.faults import ERROR_OF_VERDICT, Failure, verdict_of_gate
-from rods.gates.records import Checked, GateRejection
+from rods.gates.records import Checked, Defect, GateRejection
 from rods.tasks import Task
 
 StageName = Literal["plan", "execute", "rewrite", "judge", "adversarial", "admission"]
@@ -65,11 +65,8 @@ class Rejection(Exception):
 
     @staticmethod
     def at_gates(stage: StageName, closed: Sequence[GateRejection], draft: Draft | None, raw: Any) -> "Rejection":
-        defects = [
-            Defect(verdict_of_gate(gate.gate), f"{gate.gate}: {reason.text}", reason.turn)
-            for gate in closed
-            for reason in gate.reasons
-        ]
+        reasons = ((each.gate, reason) for each in closed for reason in each.reasons)
+        defects = [Defect(verdict_of_gate(gate), f"{gate}: {reason.text}", reason.turn) for gate, reason in reasons]
         return Rejection._of(stage, closed[0].gate, [gate.as_json() for gate in closed], draft, raw, defects)
 
     @staticmethod

@@ -20,18 +20,7 @@ from rods.analysis.profile import Profile, distance, profile
 from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
-from rods.daemon.authors.base import (
-    Asking,
-    Assignment,
-    Author,
-    StagedAuthor,
-    T,
-    TaskKind,
-    Texts,
-    V,
-    WholeAuthor,
-    in_thread,
-)
+from rods.daemon.authors.base import Asking, Assignment, Author, StagedAuthor, T, TaskKind, V, WholeAuthor, in_thread
 from rods.daemon.authors.llm import LLMAuthor, prompt_hashes
 from rods.daemon.authors.procedural import ProceduralAuthor
 from rods.daemon.candidates import FormedTask, Rejection, StageName, VariantJob, plain, with_blanks
@@ -64,7 +53,7 @@ class TasksWithCalls(TaskKind[Task]):
     def check(self, given: Assignment[Task], task: Task, gates: Gates, held_out: SimilarityIndex) -> Checked:
         """The only fresh run of the ground truth: it has to give the results that the author recorded, and judge and
         provenance go on from what it gave."""
-        return check(given.environment, task, given.profile, gates, pool=SimilarityIndex(), held_out=held_out)
+        return check(given.environment, task, given.profile, gates, held_out)
 
     def hashes(self, asking: Asking, environment: Callable[[], Environment], seed: Task) -> Mapping[str, str]:
         return prompt_hashes(environment()) if asking.by_model else super().hashes(asking, environment, seed)
@@ -173,40 +162,17 @@ class _Writing(Generic[V, A]):
     def _given(self) -> Assignment[V]:
         """The attempt, as its author is given it."""
         config, job = self.config, self.job
-        return Assignment(
-            self.environment,
-            job.seed,
-            job.root,
-            (config.random_seeds.daemon, job.pick, job.index, self.attempt),
-            config.gates,
-            config.pipeline.functions == "same",
-            self.failures,
-            self.blocked,
-            narrative=config.pipeline.narrative,
-            preferences=job.preferences,
-        )
-
-    def _checked(self, given: Assignment[V], task: V, gates: Gates) -> Checked:
-        """What the gates say; near duplicates are asked for at admission, nothing in between. Raises
-        InfrastructureError."""
-        gates = gates.model_copy(update={"duplicates": False})
-        return self.kind.check(given, task, gates, self.pipeline.held_out)
+        key, same = (config.random_seeds.daemon, job.pick, job.index, self.attempt), config.pipeline.functions == "same"
+        known = self.environment, job.seed, job.root, key, config.gates, same, self.failures, self.blocked
+        return Assignment(*known, narrative=config.pipeline.narrative, preferences=job.preferences)
 
     def _admitted(self, task: V, planned: Mapping[str, Any], checked: Mapping[str, Any]) -> V:
         """The variant, with its provenance and its seed's side of the split. Raises Rejection for a near duplicate."""
         self.stage = "admission"
         job = self.job
-        provenance = {
-            **task.provenance,
-            "seed": job.seed.id,
-            "root": job.root.id,
-            "generation": job.generation,
-            **planned,
-            "attempts": self.attempt,
-            "model": self.author.name,
-            "prompts": dict(self.author.hashes),
-            **checked,
-        }
+        lineage = {"seed": job.seed.id, "root": job.root.id, "generation": job.generation}
+        written = {"attempts": self.attempt, "model": self.author.name, "prompts": dict(self.author.hashes)}
+        provenance = {**task.provenance, **lineage, **planned, **written, **checked}
         variant = replace(task, split=job.seed.split, system=job.seed.system, provenance=provenance, id="")
         if self.config.gates.duplicates and (reasons := self.admit(variant)):
             raise Rejection("admission", "duplicates", reasons, variant.as_json())
@@ -236,7 +202,8 @@ class _Whole(_Writing[OpenTask, WholeAuthor]):
         task = replace(task, split=job.seed.split, system=job.seed.system, id="")
         self.stage = "judge"
         try:
-            checked = await in_thread(self.pipeline.players, self._checked, given, task, self.config.gates)
+            gates, held_out = self.config.gates, self.pipeline.held_out
+            checked = await in_thread(self.pipeline.players, self.kind.check, given, task, gates, held_out)
         except UserError as error:
             raise error.__cause__ if isinstance(error.__cause__, BudgetSpent) else error from None
         if checked.rejections:
@@ -321,7 +288,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         raise AssertionError("planner_retries is at least 1")
 
     async def _accepted(
-        self, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType, cycles: int
+        self, given: Assignment[Task], draft: Draft, texts: tuple[str, ...], type: TaskType, cycles: int
     ) -> FormedTask:
         """The draft as a task of `type`, past gates and judge. Where only words are at fault, up to `cycles` turns are
         said anew, one at a time, and everything is asked again (004 Appendix G)."""
@@ -336,15 +303,17 @@ class _Staged(_Writing[Task, StagedAuthor]):
                 reworded = self.author.reword(given, draft, texts, rejected.wordings[0])
                 texts = await self._stage("rewrite", reworded, draft)
 
-    async def _judged(self, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType) -> FormedTask:
+    async def _judged(
+        self, given: Assignment[Task], draft: Draft, texts: tuple[str, ...], type: TaskType
+    ) -> FormedTask:
         """The draft as a task of `type`, past the gates that hold for it, with the judge's reason."""
         stage: StageName = "judge" if type in PLAIN else "adversarial"
         task = await self._stage(stage, self.author.form(given, draft, texts, type), draft)
-        gates = self.config.gates
+        gates, held_out = self.config.gates, self.pipeline.held_out
         if type != given.profile.type:  # an intermediate form: shape and neighbours are asked of the final one
             gates = gates.model_copy(update={"profile": False, "contamination": False})
         try:
-            checked = await in_thread(self.pipeline.threads, self._checked, given, task, gates)
+            checked = await in_thread(self.pipeline.threads, self.kind.check, given, task, gates, held_out)
         except InfrastructureError as error:
             raise Rejection(stage, "infrastructure", str(error), abridged(task).as_json()) from error
         if checked.rejections:

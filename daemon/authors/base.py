@@ -15,14 +15,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from rods.analysis.profile import Profile
 from rods.canonical import keyed_random
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.config import Config, Gates
 from rods.environments.base import Environment, Results
-from rods.gates.records import Checked
+from rods.gates.records import Checked, Defect
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
 
@@ -37,13 +37,11 @@ class Assignment(Generic[V]):
     """One attempt at one variant.
 
     `limits` are what the gates hold a variant to; `same` says that it is to use the functions that its seed does, and
-    not others, `narrative` that a story is to tie its turns together.
-    `failures` and `blocked` are what went wrong so far with this variant (004 Appendix F): structured errors and the
-    cumulative blocklist of functions; both stay empty in blind retry. `profile` is that of the root's ground-truth
-    calls, or that to which its pick's `aim` leads, with the type to write; `words` say so to a model.
-    `plan_number` counts the plans of this attempt; `preferences` weigh functions
-    (rods.extension.Preferring).
-    """
+    not others, `narrative` that a story is to tie its turns together. `failures` and `blocked` are what went wrong so
+    far with this variant (004 Appendix F): structured errors and the cumulative blocklist of functions; both stay empty
+    in blind retry. `profile` is that of the root's ground-truth calls, or that to which its pick's `aim` leads, with
+    the type to write; `words` say so to a model. `plan_number` counts the plans of this attempt; `preferences` weigh
+    functions (rods.extension.Preferring)."""
 
     environment: Environment
     seed: V
@@ -77,16 +75,6 @@ class Assignment(Generic[V]):
         patched state makes the same choices."""
         random_seed, pick, index, attempt = self.key
         return keyed_random(random_seed, "author", pick, index, attempt, self.plan_number, purpose)
-
-
-@dataclass(frozen=True, slots=True)
-class Defect:
-    """What a judge holds against a candidate: in the words of `turn` (from 0) when `query_fixable`, in the calls when
-    `gt_unfixable` (004 Appendix G)."""
-
-    verdict: Literal["gt_unfixable", "query_fixable"]
-    reason: str
-    turn: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +137,7 @@ class StagedAuthor(Author, Protocol):
     async def judge(
         self, given: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
     ) -> Judgement:
-        """Stage IV's last gate, asked again after stage V. `results` are those of the gates' run (None: it did not
-        run)."""
+        """Stage IV's last gate, asked again after stage V. `results`: of the gates' run (None: it did not run)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +174,7 @@ class TaskKind(ABC, Generic[V]):
         return
 
     def hashes(self, asking: Asking, environment: Callable[[], Environment], seed: V) -> Mapping[str, str]:
-        """Those of all prompts or texts that may be used for variants of tasks like `seed`. Raises ComposeError as
-        `author` does."""
+        """Those of all prompts or texts that may be used for variants of `seed`. Raises ComposeError as `author`."""
         return self.author(asking, environment(), seed, "", 0).hashes
 
     def close(self) -> None:
@@ -198,9 +184,7 @@ class TaskKind(ABC, Generic[V]):
 
 def with_calls(draft: Draft, change: Callable[[int, int, BoundCall], BoundCall]) -> Draft:
     """The draft with what `change` makes of each call, given its turn and its place there."""
-    turns = (
-        tuple(change(turn, place, bound) for place, bound in enumerate(calls)) for turn, calls in enumerate(draft.turns)
-    )
+    turns = (tuple(change(turn, *placed) for placed in enumerate(calls)) for turn, calls in enumerate(draft.turns))
     return replace(draft, turns=tuple(turns))
 
 

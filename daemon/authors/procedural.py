@@ -1,21 +1,22 @@
 """The procedural author: recipes and a phrase book instead of a model (rods/composing). Deterministic and without I/O.
 
-Every stage is a pure function under a generator of its own. It takes milliseconds, so it runs in a thread and the
-service stays responsive.
+Every stage is a pure function under a generator of its own, and runs in a thread, so that the service stays responsive.
 """
 
 import random
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rods.composing import bind, planning, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import ComposeError, Draft, Plan
-from rods.daemon.authors.base import Assignment, Defect, Judgement, T, Texts, in_thread
+from rods.daemon.authors.base import Assignment, Judgement, T, Texts, in_thread
 from rods.environments.base import Environment, Results, kept
 from rods.gates import drafts
+from rods.gates.records import Defect
 from rods.tasks import Task, TaskType
 
 IN_FLIGHT = 2  # seeds at a time, more gain nothing: one is composed while the other waits for a disk
@@ -42,8 +43,7 @@ def sketch(catalogue: Catalogue, given: Assignment[Task], rng: random.Random, tr
 
 
 class ProceduralAuthor:
-    """The author for one environment: all stages over one catalogue. A seed of an API class without recipes ends as
-    `no_prompts`."""
+    """All stages over the catalogue of one environment. A seed of an API class without recipes ends as `no_prompts`."""
 
     name = "procedural"
 
@@ -83,10 +83,9 @@ class ProceduralAuthor:
         return await self._compute(wording.word, self.catalogue, draft, given.rng("queries"))
 
     async def rewrite(self, given: Assignment[Task], draft: Draft) -> Texts:
-        narrative, rng = bool(draft.plan.narrative), given.rng("rewrite")
-        return await self._compute(
-            lambda: wording.rewrite(self.catalogue, draft, narrative=narrative, served=True, rng=rng)
-        )
+        told = bool(draft.plan.narrative)
+        rewrite = partial(wording.rewrite, narrative=told, served=True, rng=given.rng("rewrite"))
+        return await self._compute(rewrite, self.catalogue, draft)
 
     async def reword(self, given: Assignment[Task], draft: Draft, texts: Texts, defect: Defect) -> Texts:
         """The turn at fault in plain words: worded for itself, without story or back reference."""
@@ -104,11 +103,7 @@ class ProceduralAuthor:
         self, given: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
     ) -> Judgement:
         faults = await self._compute(drafts.judge, self.catalogue, given.environment, task, draft, results)
-        defects = tuple(
-            Defect("query_fixable" if fault.part == "query" else "gt_unfixable", fault.reason, fault.turn)
-            for fault in faults
-        )
-        return Judgement("; ".join(fault.reason for fault in faults) or "no rule objects", defects)
+        return Judgement("; ".join(fault.reason for fault in faults) or "no rule objects", tuple(faults))
 
     async def _compute(self, function: Callable[..., T], *arguments: Any) -> T:
         return await in_thread(self.threads, function, *arguments)

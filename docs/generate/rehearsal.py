@@ -15,7 +15,7 @@ from typing import Any
 from rods.analysis.profile import profile
 from rods.composing.records import ComposeError, Draft
 from rods.config import Config, Endpoint, Roles
-from rods.daemon.authors.base import Assignment, Defect, T, V, in_thread
+from rods.daemon.authors.base import Assignment, T, V, in_thread
 from rods.daemon.authors.llm import LLMAuthor
 from rods.daemon.authors.llm.asking import Asker
 from rods.daemon.authors.llm.judging import CRITERIA
@@ -29,6 +29,7 @@ from rods.family.feedback.correcting import judge, propose
 from rods.family.feedback.failures import MinedFailure, shape
 from rods.family.feedback.gates import Remedy
 from rods.family.feedback.settings import by_agents
+from rods.gates.records import Defect
 from rods.llm import Client, Completion, Request
 from rods.llm.wire import CHARACTERS_A_TOKEN
 from rods.tasks import Task

@@ -16,26 +16,18 @@ from rods.gates.missing import missing
 from rods.gates.records import Checked, GateRejection, Reason
 from rods.gates.referents import referents
 from rods.gates.requests import requests
-from rods.gates.similarity import SimilarityIndex, contamination, duplicates, repeats
+from rods.gates.similarity import SimilarityIndex, contamination, repeats
 from rods.tasks import AnyTask, Task
 
 __all__ = ["check", "grounding", "leaks", "missing", "referents", "repeats", "requests", "varied"]
 
 
-def check(
-    environment: Environment,
-    task: Task,
-    root: Profile,
-    gates: Gates,
-    *,
-    pool: SimilarityIndex,
-    held_out: SimilarityIndex,
-) -> Checked:
-    """Runs the ground truth of `task` once in a fresh instance and asks every gate that is switched on, in order.
+def check(environment: Environment, task: Task, root: Profile, gates: Gates, held_out: SimilarityIndex) -> Checked:
+    """Runs the ground truth of `task` once in a fresh instance and asks every gate that is switched on, in order; near
+    duplicates are refused at admission.
 
-    `root` is the profile of the original at the root of the variant's lineage, `pool` holds the tasks that it must not
-    nearly repeat, `held_out` those that it must not teach. Raises InfrastructureError when the run broke for reasons
-    that are not the task's.
+    `root` is the profile of the original at the root of the variant's lineage, `held_out` has the tasks that it must
+    not teach. Raises InfrastructureError when the run broke for reasons that are not the task's.
     """
     results, unsound = replayed(environment, task)
     known = all(call.name in environment.tools() for turn in task.calls for call in turn)
@@ -56,13 +48,11 @@ def check(
             ("referents", referents(environment, task, results) if gates.referents else []),
             ("missing", missing(environment, task, results, fair=fair) if gates.missing else []),
         ]
-    unlike = ["its ground truth does not run here, so it has no profile"]
-    if shape is not None:
-        unlike = isomorphic(root, shape, gates)
+    lacking = ["its ground truth does not run here, so it has no profile"]
+    unlike = lacking if shape is None else isomorphic(root, shape, gates)
     asked += [
         ("repeats", repeats(task) if gates.repeats else []),
         ("profile", list(map(Reason, unlike)) if gates.profile else []),
-        ("duplicates", duplicates(task, pool) if gates.duplicates else []),
         ("contamination", contamination(task, held_out) if gates.contamination else []),
     ]
     return Checked(results, shape, tuple(GateRejection(gate, tuple(reasons)) for gate, reasons in asked if reasons))

@@ -5,8 +5,7 @@ That the calls run and give the recorded results is the business of the other ga
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from rods.analysis.containment import Text
 from rods.composing.catalogue import Catalogue, Constant
@@ -15,6 +14,7 @@ from rods.composing.records import BoundCall, Draft
 from rods.environments.base import Environment, Results, Tool
 from rods.gates.ground_truth import run
 from rods.gates.leaks import leaks
+from rods.gates.records import Defect
 from rods.tasks import RETURN_SENTENCE, Task
 
 SLACK = 2  # words that a blur may add
@@ -23,19 +23,9 @@ DOUBLED = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)
 ARTICLES = re.compile(r"\b(?i:the|an?) (?:the|an?|another|some|this|that|one of)\b")
 
 
-@dataclass(frozen=True, slots=True)
-class DraftFault:
-    """What is wrong, and where: in the `calls` (or how the task is built), or in the `query` of `turn` (from 0), which
-    another wording may mend. A request made in vain counts to the next turn, in which it is served."""
-
-    reason: str
-    part: Literal["calls", "query"]
-    turn: int | None = None
-
-
 def judge(
     catalogue: Catalogue, environment: Environment, task: Task, draft: Draft, results: Results | None = None
-) -> list[DraftFault]:
+) -> list[Defect]:
     """The faults of `task`, made from `draft`; empty when it is accepted. `results` are those of its ground truth where
     the caller has just run it; otherwise it is run in a fresh instance."""
     faults = structure(task, draft)
@@ -52,23 +42,22 @@ def judge(
     for turn, reading in enumerate(readings):
         if reading.unexplained and not any(fault.turn == turn for fault in faults):
             call = task.calls[turn][reading.unexplained[0]]
-            faults.append(DraftFault(f"nobody asks for {call}", "query", turn))
-        faults += [DraftFault(f"{word!r} is asked about and no call uses it", "query", turn) for word in reading.left]
+            faults.append(Defect("query_fixable", f"nobody asks for {call}", turn))
+        faults += [
+            Defect("query_fixable", f"{word!r} is asked about and no call uses it", turn) for word in reading.left
+        ]
     said = [(reason.text, reason.turn) for reason in leaks(environment, task) if reason.turn is not None]
-    said += [
-        (reason, turn)
-        for turn, text in enumerate(task.script)
-        if text != RETURN_SENTENCE
-        for reason in unnatural(text, catalogue.book.longest + SLACK)
-    ]
-    return faults + [DraftFault(reason, "query", turn if task.calls[turn] else turn + 1) for reason, turn in said]
+    longest, texts = catalogue.book.longest + SLACK, enumerate(task.script)
+    own = [(turn, text) for turn, text in texts if text != RETURN_SENTENCE]
+    said += [(reason, turn) for turn, text in own for reason in unnatural(text, longest)]
+    return faults + [Defect("query_fixable", reason, turn if task.calls[turn] else turn + 1) for reason, turn in said]
 
 
-def structure(task: Task, draft: Draft) -> list[DraftFault]:
+def structure(task: Task, draft: Draft) -> list[Defect]:
     """Whether calls and turns are the draft's, in the form of the task's type."""
     drafted = [[bound.call.as_json() for bound in turn] for turn in draft.turns]
     if [[call.as_json() for call in turn] for turn in task.calls] != drafted:
-        return [DraftFault("the ground truth is not what was drafted", "calls")]
+        return [Defect("gt_unfixable", "the ground truth is not what was drafted")]
     reasons = []
     blanks = [turn for turn, calls in enumerate(task.calls) if not calls]
     returns = [turn for turn, text in enumerate(task.script) if text == RETURN_SENTENCE]
@@ -90,35 +79,29 @@ def structure(task: Task, draft: Draft) -> list[DraftFault]:
         reasons.append(f"a {task.type} task holds no tools out")
     if task.type == "miss_param" and not reasons and not all(_missing(task, draft, turn) for turn in blanks):
         reasons.append("a turn without calls lacks nothing that the next one supplies")
-    return [DraftFault(reason, "calls") for reason in reasons]
+    return [Defect("gt_unfixable", reason) for reason in reasons]
 
 
 def lengthened(task: Task, draft: Draft) -> bool:
     """Whether a long context is longer than its draft, by its state or, where a flag pads the world, by its results."""
     drafted = sum(len(bound.result.text) for calls in draft.turns for bound in calls)
-    return (
-        _size(task.state) > _size(draft.state)
-        or sum(len(text) for texts in task.provenance.get("results", ()) for text in texts) > drafted
-    )
+    given = sum(len(text) for texts in task.provenance.get("results", ()) for text in texts)
+    return _size(task.state) > _size(draft.state) or given > drafted
 
 
 def _missing(task: Task, draft: Draft, turn: int) -> bool:
     """Whether the turn after `turn` supplies a value that could be had in no way before."""
     texts = [Text.of(text) for text in task.script[: turn + 1]]
     texts += [Text.shown(bound.result.text) for calls in draft.turns[:turn] for bound in calls]
-    supplied = (
-        bound.call.arguments[argument]
-        for bound in draft.turns[turn + 1]
-        for argument, flow in bound.flows.items()
-        if flow.source in ("user", "earlier")
-        and Text.of(task.script[turn + 1]).contains_exact(bound.call.arguments[argument])
-    )
+    flows = [(bound.call, *item) for bound in draft.turns[turn + 1] for item in bound.flows.items()]
+    said = [call.arguments[name] for call, name, flow in flows if flow.source in ("user", "earlier")]
+    supplied = filter(Text.of(task.script[turn + 1]).contains_exact, said)
     return any(not any(text.contains_exact(value) for text in texts) for value in supplied)
 
 
 def _unfounded(
     catalogue: Catalogue, tool: Tool, task: Task, draft: Draft, turn: int, bound: BoundCall, shown: Sequence[Text]
-) -> list[DraftFault]:
+) -> list[Defect]:
     """Arguments of a call that nobody could know."""
     faults = []
     steps = catalogue.recipes[bound.recipe].steps
@@ -128,17 +111,17 @@ def _unfounded(
     for argument, value in bound.call.arguments.items():
         flow, told = bound.flows.get(argument), f"{argument}={value!r}"
         if flow is None:
-            faults.append(DraftFault(f"nobody knows where {told} came from", "calls", turn))
+            faults.append(Defect("gt_unfixable", f"nobody knows where {told} came from", turn))
         elif flow.origin is not None:
             if not Text.shown(draft.turns[flow.origin[0]][flow.origin[1]].result.text).contains_exact(value):
-                faults.append(DraftFault(f"{told} is not in the result that it came from", "calls", turn))
+                faults.append(Defect("gt_unfixable", f"{told} is not in the result that it came from", turn))
         elif flow.source == "state":
             if not Text.holding(draft.state).contains_exact(value):
-                faults.append(DraftFault(f"{told} is not in the state", "calls", turn))
+                faults.append(Defect("gt_unfixable", f"{told} is not in the state", turn))
         elif value not in implied and value != defaults.get(argument):
             words = [value, *(slot.text for slot in bound.slots.values() if slot.value == value)]
             if not any(text.contains_exact(said) for text in texts for said in words):
-                faults.append(DraftFault(f"nobody says {told}", "query", turn))
+                faults.append(Defect("query_fixable", f"nobody says {told}", turn))
     return faults
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from rods.analysis.profile import Profile
 from rods.environments.base import Results
-from rods.faults import Gate
+from rods.faults import Gate, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,17 @@ class Reason:
         if self.turn is None:
             return self.text
         return f"turn {self.turn}{'' if self.call is None else f', call {self.call}'}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """What a judge holds against a candidate: in the words of `turn` (from 0) when `query_fixable`, in the calls, or in
+    how the task is built, when `gt_unfixable` (004 Appendix G). A request made in vain counts to the next turn, in
+    which it is served."""
+
+    verdict: Verdict
+    reason: str
+    turn: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ import pytest
 
 from rods.analysis.profile import distance, profile
 from rods.calls import Call
-from rods.daemon.authors.base import Defect, Judgement
+from rods.daemon.authors.base import Judgement
 from rods.daemon.candidates import plain, with_blanks
 from rods.errors import InfrastructureError
 from rods.faults import PATCHABLE, ErrorType
 from rods.gates import check
+from rods.gates.records import Defect
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.pipelines import Bench, author, failure, listening, seed, settings, spoil, steady
@@ -50,8 +51,7 @@ async def test_a_variant_keeps_type_side_and_shape_and_says_where_it_came_from(t
     desk = load("desk")
     shape = profile(desk, root)
     assert origin["profile_distance"] == distance(shape, profile(desk, variant)) <= 0.5
-    nothing = SimilarityIndex()
-    assert check(desk, variant, shape, settings().gates, pool=nothing, held_out=nothing).rejections == ()
+    assert check(desk, variant, shape, settings().gates, SimilarityIndex()).rejections == ()
     assert [len(texts) for texts in origin["results"]] == [len(calls) for calls in variant.calls]
 
 

@@ -11,11 +11,12 @@ from typing import Any
 
 from rods.answers import AnswerForm, Schema, Unreadable
 from rods.composing.records import BoundCall, Draft
-from rods.daemon.authors.base import Assignment, Defect, Judgement, with_calls
+from rods.daemon.authors.base import Assignment, Judgement, with_calls
 from rods.daemon.authors.llm import showing, wording
 from rods.daemon.authors.llm.asking import Context
 from rods.environments.base import Results
 from rods.gates import drafts
+from rods.gates.records import Defect
 from rods.tasks import RETURN_SENTENCE, Task
 
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
@@ -32,10 +33,8 @@ async def judge(
         return Judgement("; ".join(defect.reason for defect in defects), defects)
     roles, joint = context.asker.roles, context.settings.calls == "batched"
     # One length for both texts: a grammar engine compiles each length once.
-    form: dict[str, Schema] = {
-        **dict.fromkeys(CRITERIA, VERDICT),
-        "issue": {"type": "string", "maxLength": roles.judge.reason},
-    }
+    text: Schema = {"type": "string", "maxLength": roles.judge.reason}
+    form: dict[str, Schema] = {**dict.fromkeys(CRITERIA, VERDICT), "issue": text}
     if joint:
         form |= _defect_fields(("none", *CLASSES), 0, len(task.script))
 
@@ -61,12 +60,8 @@ async def judge(
     judgement = await context.ask(given, "judge_quality", fields, AnswerForm(form), read)
     if joint or not judgement.defects:
         return judgement
-    issue = judgement.reason
-    fields = {
-        "issue": issue,
-        "conversation": conversation(draft, task, roles.classify.results),
-        **_class_fields(context),
-    }
+    issue, turns = judgement.reason, conversation(draft, task, roles.classify.results)
+    fields = {"issue": issue, "conversation": turns, **_class_fields(context)}
     classes = AnswerForm(_defect_fields(CLASSES, 1, len(task.script)))
     defect = await context.ask(given, "refine_classify", fields, classes, lambda answer: _defect(answer, issue))
     return Judgement(issue, (defect,))
@@ -74,12 +69,10 @@ async def judge(
 
 def _by_rules(given: Assignment[Task], draft: Draft, task: Task) -> tuple[Defect, ...]:
     if faults := drafts.structure(task, draft):
-        return tuple(Defect("gt_unfixable", fault.reason, fault.turn) for fault in faults)
-    return tuple(
-        Defect("query_fixable", "; ".join(reasons), turn)
-        for turn, text in enumerate(task.script)
-        if text != RETURN_SENTENCE and (reasons := wording.form_faults(given.environment, draft.turns[turn], text))
-    )
+        return tuple(faults)
+    own = ((turn, text) for turn, text in enumerate(task.script) if text != RETURN_SENTENCE)
+    wrong = ((turn, wording.form_faults(given.environment, draft.turns[turn], text)) for turn, text in own)
+    return tuple(Defect("query_fixable", "; ".join(reasons), turn) for turn, reasons in wrong if reasons)
 
 
 def _class_fields(context: Context, before: str = "", also: str = "") -> dict[str, str]:
@@ -125,10 +118,8 @@ def meaning(given: Assignment[Task], task: Task) -> str:
 
 
 def _defect_fields(classes: tuple[str, ...], first: int, last: int) -> dict[str, Schema]:
-    return {
-        "fault": {"type": "string", "enum": list(classes)},
-        "turn": {"type": "integer", "minimum": first, "maximum": last},
-    }
+    turn: Schema = {"type": "integer", "minimum": first, "maximum": last}
+    return {"fault": {"type": "string", "enum": list(classes)}, "turn": turn}
 
 
 def _defect(answer: dict[str, Any], issue: str) -> Defect:

@@ -18,12 +18,13 @@ from rods.answers import AnswerForm, Unreadable
 from rods.canonical import canonical, content_id
 from rods.composing.catalogue import LEFT_OUT, Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.daemon.authors.base import Assignment, Defect, Texts
+from rods.daemon.authors.base import Assignment, Texts
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.asking import Context
 from rods.environments.base import Environment, Tool, reference
 from rods.gates import leaks
 from rods.gates.drafts import unnatural
+from rods.gates.records import Defect
 from rods.gates.referents import Mention, keys_of, mentions, referent, referents
 from rods.prompts import load
 from rods.tasks import Task
@@ -115,15 +116,10 @@ async def _aligned(
         short = showing.within(draft, role.results, turns)
         shown = [showing.turn(turn, text, short.turns[turn]) for turn, text in zip(turns, texts, strict=True)]
         verdict, length = _list_schema(VERDICT, len(turns)), {"type": "string", "maxLength": role.reason}
-        verdicts, why = await context.ask(
-            given,
-            "query_verification",
-            {"turns": "\n\n".join(shown), "count": str(len(turns))},
-            AnswerForm({"verdict": verdict, "problem": length}, optional=frozenset({"problem"})),
-            lambda answer: (answer["verdict"], answer.get("problem", "") or answer["reason"]),
-            turn=turns[0],
-            functions=draft.functions(turns),
-        )
+        form = AnswerForm({"verdict": verdict, "problem": length}, optional=frozenset({"problem"}))
+        fields, functions = {"turns": "\n\n".join(shown), "count": str(len(turns))}, draft.functions(turns)
+        answer = await context.ask(given, "query_verification", fields, form, dict, turn=turns[0], functions=functions)
+        verdicts, why = answer["verdict"], answer.get("problem", "") or answer["reason"]
         if "misaligned" not in verdicts:
             return texts
         problem = why if context.settings.feedback else ""
@@ -159,17 +155,10 @@ async def _written(
         "count": str(len(turns)),
         "problem": problem,
     }
-    return await context.ask(
-        given,
-        "query",
-        fields,
-        AnswerForm({"query": _list_schema(TEXT, len(turns))}),
-        read,
-        sections=[*(["context"] if context.settings.rewrite else []), *(["mend"] if problem else [])],
-        turn=turns[0],
-        functions=draft.functions(turns),
-        parts=200 * len(turns),
-    )
+    sections = [*(["context"] if context.settings.rewrite else []), *(["mend"] if problem else [])]
+    form, functions = AnswerForm({"query": _list_schema(TEXT, len(turns))}), draft.functions(turns)
+    options: dict[str, Any] = {"turn": turns[0], "functions": functions, "parts": 200 * len(turns)}
+    return await context.ask(given, "query", fields, form, read, sections=sections, **options)
 
 
 def query_template(environment: Environment, group: str, *, fallback: bool) -> tuple[str, str, str]:
@@ -282,14 +271,10 @@ def form_faults(environment: Environment, calls: Sequence[BoundCall], text: str)
 
 def faults(given: Assignment[Task], draft: Draft, texts: Sequence[str], turn: int) -> tuple[list[str], list[str]]:
     """What the model should put right in the text of `turn`, in its form and in its values: those of its calls that
-    neither it nor an earlier text says, those that its calls are to find out and that it says, and those that its
-    words leave open."""
+    neither it nor an earlier text says, those that it says and calls are to find out, and those that it leaves open."""
     tools, calls, now = given.environment.tools(), draft.turns[turn], Text.of(texts[turn])
-    missing = [
-        f"turn {turn + 1} must say {showing.compact(value.slot.text)}"
-        for value in user_values(tools, calls)
-        if not value.free and not value.said_in(texts[: turn + 1])
-    ]
+    unsaid = [value for value in user_values(tools, calls) if not value.free and not value.said_in(texts[: turn + 1])]
+    missing = [f"turn {turn + 1} must say {showing.compact(value.slot.text)}" for value in unsaid]
     own = [said for earlier in draft.turns[: turn + 1] for said in user_values(tools, earlier)]
     revealed = [
         f"turn {turn + 1} must not say {showing.compact(value)}, which is found out by a call"

@@ -13,7 +13,8 @@ import pytest
 from rods.analysis.flows import Flow
 from rods.calls import Call
 from rods.composing.records import Draft
-from rods.gates.drafts import DraftFault, judge
+from rods.gates.drafts import judge
+from rods.gates.records import Defect
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds import desk as desk_environment
 from tests.rods.composing.drafts import DESK, desk, made, planned
@@ -34,7 +35,7 @@ def _text(task: Task, turn: int, change: Callable[[str], str]) -> Task:
     return _changed(task, script=tuple(script))
 
 
-def _judged(task: Task, draft: Draft) -> list[DraftFault]:
+def _judged(task: Task, draft: Draft) -> list[Defect]:
     return judge(desk(), DESK, task, draft)
 
 
@@ -71,7 +72,7 @@ AMOUNT = str(DRAFT.turns[2][0].call.arguments["amount"])
 def test_corrupted_text_is_a_query_fault_of_its_turn(turn: int, change: Callable[[str], str], reason: str) -> None:
     faults = _judged(_text(TASK, turn, change), DRAFT)
     assert any(reason in fault.reason for fault in faults), faults
-    assert {(fault.part, fault.turn) for fault in faults} == {("query", turn)}
+    assert {(fault.verdict, fault.turn) for fault in faults} == {("query_fixable", turn)}
 
 
 def test_swapped_texts_are_noticed() -> None:
@@ -89,7 +90,7 @@ def test_changed_calls_are_a_fault_of_the_calls() -> None:
     variants[3][2][0] = Call("add_income", {**calls[2][0].arguments, "amount": 1})
     for variant in variants:
         faults = _judged(_changed(TASK, calls=tuple(map(tuple, variant))), DRAFT)
-        assert [fault.part for fault in faults] == ["calls"]
+        assert [fault.verdict for fault in faults] == ["gt_unfixable"]
 
 
 def test_flows_that_lie_are_faults_of_the_calls() -> None:
@@ -102,10 +103,10 @@ def test_flows_that_lie_are_faults_of_the_calls() -> None:
         lying(1, 0, event=Flow("result", (1, 1))),  # that result has no such value
         lying(1, 0, event=Flow("state")),  # the event was not there in the beginning
     ):
-        assert [fault.part for fault in _judged(TASK, draft)] == ["calls"]
+        assert [fault.verdict for fault in _judged(TASK, draft)] == ["gt_unfixable"]
     unknown = replace(DRAFT.turns[2][0], flows={})
     faults = _judged(TASK, replace(DRAFT, turns=(*DRAFT.turns[:2], (unknown,))))
-    assert {fault.part for fault in faults} == {"calls"} and len(faults) == 2
+    assert {fault.verdict for fault in faults} == {"gt_unfixable"} and len(faults) == 2
 
 
 @pytest.mark.parametrize(
@@ -128,9 +129,9 @@ def test_flows_that_lie_are_faults_of_the_calls() -> None:
 )
 def test_broken_form_is_a_fault_of_the_calls(task: Task, draft: Draft) -> None:
     faults = _judged(task, draft)
-    assert faults and {fault.part for fault in faults} == {"calls"}
+    assert faults and {fault.verdict for fault in faults} == {"gt_unfixable"}
 
 
 def test_fault_in_a_request_made_in_vain_counts_to_the_turn_that_serves_it() -> None:
     faults = _judged(_text(MISS_FUNC, 1, lambda text: f"{text} Use pay_bill."), FUNC_DRAFT)
-    assert {(fault.part, fault.turn) for fault in faults} == {("query", 2)}
+    assert {(fault.verdict, fault.turn) for fault in faults} == {("query_fixable", 2)}

@@ -99,18 +99,14 @@ def test_arguments_are_bounded_however_deep():
     assert len(asked({"deep": [["a", "b", "c"]]})) == 1
 
 
-def ask(variant, *, gates=None, pool=(), held_out=(), root=None):
-    indexes = SimilarityIndex(), SimilarityIndex()
-    for index, tasks in zip(indexes, (pool, held_out), strict=True):
-        for each in tasks:
-            index.add(each)
+def ask(variant, *, gates=None, held_out=(), root=None):
     root = root or profile(TOY, task())
-    return list(check(TOY, variant, root, gates or Gates(), pool=indexes[0], held_out=indexes[1]).rejections)
+    return list(check(TOY, variant, root, gates or Gates(), SimilarityIndex(held_out)).rejections)
 
 
 ORDER = [
     *("replay", "tools", "arguments", "leaks", "grounding", "requests", "missing"),
-    *("repeats", "profile", "duplicates", "contamination"),
+    *("repeats", "profile", "contamination"),
 ]
 TOTAL = (Call("total"),)
 WRONG = {
@@ -121,16 +117,14 @@ WRONG = {
 
 
 def test_check_gives_every_rejection_in_the_papers_order():
-    gates = Gates(max_string=70)
-    rejected = ask(task(**WRONG), gates=gates, pool=[task(**{**WRONG, "type": "miss_param"})], held_out=[task(**WRONG)])
+    rejected = ask(task(**WRONG), gates=Gates(max_string=70), held_out=[task(**WRONG)])
     assert [each.gate for each in rejected] == ORDER
     assert all(each.reasons for each in rejected)
 
 
 @pytest.mark.parametrize("gate", ORDER)
 def test_every_gate_has_a_switch(gate):
-    gates = Gates(max_string=70, **{gate: False})
-    rejected = ask(task(**WRONG), gates=gates, pool=[task(**{**WRONG, "type": "miss_param"})], held_out=[task(**WRONG)])
+    rejected = ask(task(**WRONG), gates=Gates(max_string=70, **{gate: False}), held_out=[task(**WRONG)])
     assert [each.gate for each in rejected] == [each for each in ORDER if each != gate]
 
 
@@ -139,7 +133,7 @@ def test_a_good_variant_passes_all_gates():
         script=("Put up a note named rent, it must say pay on monday.", "Show me that note again."),
         calls=((Call("write", {"title": "rent", "body": "pay on monday"}),), (Call("read", {"note_id": 101}),)),
     )
-    assert ask(variant, pool=[task()], held_out=[task(type="miss_param")]) == []
+    assert ask(variant, held_out=[task(type="miss_param")]) == []
 
 
 def test_check_answers_with_the_results_and_the_profile_of_its_one_run():
@@ -152,13 +146,11 @@ def test_check_answers_with_the_results_and_the_profile_of_its_one_run():
 
     nothing, gates = SimilarityIndex(), Gates(leaks=False, grounding=False, requests=False, missing=False)
     counted = Counted("environment", World)
-    checked = check(counted, task(), profile(TOY, task()), gates, pool=nothing, held_out=nothing)
+    checked = check(counted, task(), profile(TOY, task()), gates, nothing)
     assert len(worlds) == 1 and checked.rejections == ()
     assert checked.results == run(TOY, task()) and checked.profile == profile(TOY, task())
     foreign = task(environment=EnvironmentRef(TOY.name, "0"))
-    checked = check(
-        TOY, foreign, profile(TOY, task()), Gates(replay=False, profile=False), pool=nothing, held_out=nothing
-    )
+    checked = check(TOY, foreign, profile(TOY, task()), Gates(replay=False, profile=False), nothing)
     assert (checked.results, checked.profile) == (None, None)
 
 

@@ -154,7 +154,7 @@ def test_the_gate_has_a_switch_and_its_objections_may_be_mended_by_other_words()
     index, shape = SimilarityIndex(), profile(world, task)
 
     def refused(gates: Gates) -> list[tuple[str, str]]:
-        checked = check(world, task, shape, gates, pool=index, held_out=index)
+        checked = check(world, task, shape, gates, index)
         return [(rejection.gate, verdict_of_gate(rejection.gate)) for rejection in checked.rejections]
 
     assert refused(Gates()) == [("referents", "query_fixable")]

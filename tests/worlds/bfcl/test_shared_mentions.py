@@ -70,9 +70,8 @@ def official(truth: Task, *policies: Task) -> list[bool]:
 
 
 def refused(one: Task, **gates: Any) -> list[str]:
-    off = dict.fromkeys(("leaks", "grounding", "requests", "missing", "profile", "duplicates", "contamination"), False)
-    nothing = SimilarityIndex()
-    found = check(load("bfcl"), one, Profile("base", ()), Gates(**off, **gates), pool=nothing, held_out=nothing)
+    off = dict.fromkeys(("leaks", "grounding", "requests", "missing", "profile", "contamination"), False)
+    found = check(load("bfcl"), one, Profile("base", ()), Gates(**off, **gates), SimilarityIndex())
     return [f"{each.gate}: {reason}" for each in found.rejections for reason in each.reasons]
 
 
