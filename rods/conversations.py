@@ -1,15 +1,12 @@
 """What a conversation has besides its world: who talks (a script, or a persona that is played), what it is judged by as
-a whole (checks, or a rubric), how long it may be; and how these are read from a task's record (rods/tasks.py).
-"""
+a whole (checks, or a rubric), how long it may be. `rods.tasks` reads them from a task's record."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from rods.calls import Call
 
-PERSONA_FIELDS = frozenset({"intent", "query", "further", "knows", "manner", "turns"})
-LIMIT_FIELDS = frozenset({"tool_turns", "replies"})
 PERSONA_TURNS = 8  # texts of a played user at most, where its task does not say
 RUBRIC_LEVELS = 2  # what a rubric gives at most
 
@@ -47,14 +44,8 @@ class Persona:
             raise ValueError(f"'user.persona.turns' is {self.turns}; the query alone is one")
 
     def as_json(self) -> dict[str, Any]:
-        fields = {
-            "intent": self.intent,
-            "query": self.query,
-            "further": list(self.further),
-            "knows": dict(self.knows),
-            "manner": self.manner,
-            "turns": self.turns,
-        }
+        wants = {"intent": self.intent, "query": self.query, "further": list(self.further)}
+        fields = {**wants, "knows": dict(self.knows), "manner": self.manner, "turns": self.turns}
         return {"persona": {name: value for name, value in fields.items() if value}}
 
 
@@ -114,71 +105,3 @@ class Limits:
 
     def as_json(self) -> dict[str, int]:
         return {name: value for name, value in asdict(self).items() if value is not None}
-
-
-def read_user(user: Mapping[str, Any]) -> Script | Persona:
-    """What stands under `user` in a task's record. Raises ValueError naming the field at fault."""
-    if "script" in user:
-        return Script(texts_of(user["script"], "user.script"))
-    given = part_of(user, "persona", dict, "user")
-    if unknown := set(given) - PERSONA_FIELDS:
-        raise ValueError(f"unknown fields {sorted(unknown)} in 'user.persona'")
-    knows, manner, turns = given.get("knows", {}), given.get("manner", ""), given.get("turns", PERSONA_TURNS)
-    if not isinstance(knows, dict) or not all(isinstance(text, str) and text.strip() for text in knows.values()):
-        raise ValueError("'user.persona.knows' must be an object of texts that are not blank: topic to what is said")
-    if not isinstance(manner, str):
-        raise ValueError("'user.persona.manner' must be text")
-    if type(turns) is not int:
-        raise ValueError(f"'user.persona.turns' is {turns!r}; it must be a whole number")
-    further = texts_of(given.get("further", []), "user.persona.further")
-    if not all(text.strip() for text in further):
-        raise ValueError("'user.persona.further' must be a list of texts that are not blank")
-    intent, query = (part_of(given, name, str, "user.persona") for name in ("intent", "query"))
-    return Persona(intent, query, knows, manner, turns, further)
-
-
-def read_goal(goal: Mapping[str, Any]) -> Checks | Rubric:
-    """The same for `goal`."""
-    if "rubric" not in goal:
-        return Checks(tuple(Call.from_json(call) for call in part_of(goal, "checks", list, "goal")))
-    expected = part_of({"expected": [], **goal}, "expected", list, "goal")
-    return Rubric(texts_of(goal["rubric"], "goal.rubric"), tuple(Call.from_json(call) for call in expected))
-
-
-def read_limits(record: Mapping[str, Any]) -> Limits | None:
-    """The limits of a task's whole record, if it has any. Raises ValueError naming the field at fault."""
-    if "limits" not in record:
-        return None
-    given = part_of(record, "limits", dict)
-    if unknown := set(given) - LIMIT_FIELDS:
-        raise ValueError(f"unknown fields {sorted(unknown)} in 'limits'")
-    if not all(type(value) is int for value in given.values()):
-        raise ValueError("'limits' must be whole numbers")
-    return Limits(**given)
-
-
-def part_of(record: Mapping[str, Any], key: str, kind: type, inside: str = "") -> Any:
-    """What stands under `key`, which is of that `kind` (a text, a list, an object). Raises ValueError naming it."""
-    value = record.get(key)
-    if not isinstance(value, kind):
-        name = f"{inside}.{key}" if inside else key
-        raise ValueError(f"'{name}' must be {'text' if kind is str else 'a list' if kind is list else 'an object'}")
-    return value
-
-
-def one_of(record: Mapping[str, Any], key: str, kinds: Sequence[str], **beside: str) -> dict[str, Any]:
-    """The object under `key`, which has exactly one of `kinds`, and nothing else but what may stand `beside` one."""
-    part: dict[str, Any] = part_of(record, key, dict)
-    named = [name for name in part if beside.get(name) not in part]
-    if len(named) != 1 or named[0] not in kinds:
-        raise ValueError(
-            f"'{key}' has {', '.join(map(repr, part)) or 'nothing'}; it must have one of {', '.join(kinds)}"
-        )
-    return part
-
-
-def texts_of(value: Any, name: str) -> tuple[str, ...]:
-    """`value`, a list of texts. Raises ValueError that calls it `name`."""
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError(f"'{name}' must be a list of texts")
-    return tuple(value)

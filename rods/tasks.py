@@ -7,7 +7,7 @@ the lowest that has what the task has, so that no task has two ids. The id hashe
 """
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NoReturn, get_args
@@ -16,20 +16,7 @@ import orjson
 
 from rods.calls import Call
 from rods.canonical import content_id
-from rods.conversations import (
-    RUBRIC_LEVELS,
-    Checks,
-    Limits,
-    Persona,
-    Rubric,
-    Script,
-    one_of,
-    part_of,
-    read_goal,
-    read_limits,
-    read_user,
-    texts_of,
-)
+from rods.conversations import PERSONA_TURNS, RUBRIC_LEVELS, Checks, Limits, Persona, Rubric, Script
 from rods.errors import UserError
 from rods.files import BULK, bounded_lines, explained, open_regular
 
@@ -43,6 +30,8 @@ Split = Literal["train", "validation", "test"]
 OPEN_TYPES: tuple[TaskType, ...] = ("base", "long_context")  # of tasks without calls by turn
 SPLITS: tuple[Split, ...] = get_args(Split)
 HELD_OUT_SPLITS: tuple[Split, ...] = ("validation", "test")
+PERSONA_FIELDS = frozenset({"intent", "query", "further", "knows", "manner", "turns"})
+LIMIT_FIELDS = frozenset({"tool_turns", "replies"})
 # What the user says in a turn whose only news is that held-out tools return. Fixed, so that no gate compares it.
 RETURN_SENTENCE = "Some further tools are ready for you from here on. Please pick up the open request with their help."
 
@@ -139,16 +128,11 @@ class AnyTask:
 
     def _record(self, schema: int, user: Mapping[str, Any], goal: Mapping[str, Any]) -> dict[str, Any]:
         held_out = {str(turn): list(names) for turn, names in sorted(self.held_out.items())}
-        return {
-            "schema": schema,
-            "environment": {"name": self.environment.name, "hash": self.environment.hash},
-            "type": self.type,
-            "user": user,
-            "goal": goal,
-            "tools": {"names": list(self.tools), **({"held_out": held_out} if held_out else {})},
-            **({} if self.state is None else {"state": self.state}),
-            **({"system": self.system} if self.system else {}),
-        }
+        where = {"name": self.environment.name, "hash": self.environment.hash}
+        tools = {"names": list(self.tools), **({"held_out": held_out} if held_out else {})}
+        record = {"schema": schema, "environment": where, "type": self.type, "user": user, "goal": goal, "tools": tools}
+        state = {} if self.state is None else {"state": self.state}
+        return {**record, **state, **({"system": self.system} if self.system else {})}
 
     @staticmethod
     def from_json(record: Any) -> "AnyTask":
@@ -281,18 +265,18 @@ def _parsed(record: Any) -> AnyTask:
         raise ValueError("'state' must be an object")
     if not isinstance(system, str) or ("system" in record and not system.strip()):
         raise ValueError("'system' must be text that is not blank; leave it out where there is none")
-    environment, tools = part_of(record, "environment", dict), part_of(record, "tools", dict)
-    user = one_of(record, "user", ("script", "persona"))
-    goal = one_of(record, "goal", ("calls", "checks", "rubric"), expected="rubric")
-    held_out = part_of(tools, "held_out", dict, "tools") if "held_out" in tools else {}
-    name, digest = (part_of(environment, key, str, "environment") for key in ("name", "hash"))
+    environment, tools = _part(record, "environment", dict), _part(record, "tools", dict)
+    user = _one(record, "user", ("script", "persona"))
+    goal = _one(record, "goal", ("calls", "checks", "rubric"), expected="rubric")
+    held_out = _part(tools, "held_out", dict, "tools") if "held_out" in tools else {}
+    name, digest = (_part(environment, key, str, "environment") for key in ("name", "hash"))
     common: dict[str, Any] = {
         "environment": EnvironmentRef(name, digest),
         "type": record["type"],
-        "tools": texts_of(tools.get("names"), "tools.names"),
+        "tools": _texts(tools.get("names"), "tools.names"),
         "state": state,
         "split": record.get("split", "train"),
-        "provenance": part_of(record, "provenance", dict) if "provenance" in record else {},
+        "provenance": _part(record, "provenance", dict) if "provenance" in record else {},
         "system": system,
         "id": record.get("id", ""),
     }
@@ -303,19 +287,82 @@ def _parsed(record: Any) -> AnyTask:
         if "persona" in user:
             what = "'goal.calls' go by turns, and a persona's are not known beforehand"
             raise ValueError(f"{what}: give checks or a rubric")
-        script, turns = texts_of(user["script"], "user.script"), part_of(goal, "calls", list, "goal")
+        script, turns = _texts(user["script"], "user.script"), _part(goal, "calls", list, "goal")
         if not all(isinstance(turn, list) for turn in turns):
             raise ValueError("'goal.calls' must be a list of lists")
         calls = tuple(tuple(Call.from_json(call) for call in turn) for turn in turns)
-        later = {_turn(turn): texts_of(names, f"tools.held_out.{turn}") for turn, names in held_out.items()}
+        later = {_turn(turn): _texts(names, f"tools.held_out.{turn}") for turn, names in held_out.items()}
         task = Task(script=script, calls=calls, held_out=later, **common)
     elif held_out:
         raise ValueError("'tools.held_out' goes by turns of ground truth: only a task with 'goal.calls' has it")
     else:
-        task = OpenTask(user=read_user(user), goal=read_goal(goal), limits=read_limits(record), **common)
+        limits = _limits(_part(record, "limits", dict)) if "limits" in record else None
+        task = OpenTask(user=_user(user), goal=_goal(goal), limits=limits, **common)
     if (schema := task.as_json()["schema"]) != record["schema"]:
         raise ValueError(f"'schema' is {record['schema']}; what the task has makes it {schema}")
     return task
+
+
+def _user(user: Mapping[str, Any]) -> Script | Persona:
+    """What stands under `user`. Raises ValueError naming the field at fault, as all that read parts of a record do."""
+    if "script" in user:
+        return Script(_texts(user["script"], "user.script"))
+    given = _part(user, "persona", dict, "user")
+    if unknown := set(given) - PERSONA_FIELDS:
+        raise ValueError(f"unknown fields {sorted(unknown)} in 'user.persona'")
+    knows, manner, turns = given.get("knows", {}), given.get("manner", ""), given.get("turns", PERSONA_TURNS)
+    if not isinstance(knows, dict) or not all(isinstance(text, str) and text.strip() for text in knows.values()):
+        raise ValueError("'user.persona.knows' must be an object of texts that are not blank: topic to what is said")
+    if not isinstance(manner, str):
+        raise ValueError("'user.persona.manner' must be text")
+    if type(turns) is not int:
+        raise ValueError(f"'user.persona.turns' is {turns!r}; it must be a whole number")
+    further = _texts(given.get("further", []), "user.persona.further")
+    if not all(text.strip() for text in further):
+        raise ValueError("'user.persona.further' must be a list of texts that are not blank")
+    intent, query = (_part(given, name, str, "user.persona") for name in ("intent", "query"))
+    return Persona(intent, query, knows, manner, turns, further)
+
+
+def _goal(goal: Mapping[str, Any]) -> Checks | Rubric:
+    if "rubric" not in goal:
+        return Checks(tuple(map(Call.from_json, _part(goal, "checks", list, "goal"))))
+    expected = _part({"expected": [], **goal}, "expected", list, "goal")
+    return Rubric(_texts(goal["rubric"], "goal.rubric"), tuple(map(Call.from_json, expected)))
+
+
+def _limits(given: Mapping[str, Any]) -> Limits:
+    if unknown := set(given) - LIMIT_FIELDS:
+        raise ValueError(f"unknown fields {sorted(unknown)} in 'limits'")
+    if not all(type(value) is int for value in given.values()):
+        raise ValueError("'limits' must be whole numbers")
+    return Limits(**given)
+
+
+def _part(record: Mapping[str, Any], key: str, kind: type, inside: str = "") -> Any:
+    """What stands under `key`, which is of that `kind` (a text, a list, an object)."""
+    value = record.get(key)
+    if not isinstance(value, kind):
+        name = f"{inside}.{key}" if inside else key
+        raise ValueError(f"'{name}' must be {'text' if kind is str else 'a list' if kind is list else 'an object'}")
+    return value
+
+
+def _one(record: Mapping[str, Any], key: str, kinds: Sequence[str], **beside: str) -> dict[str, Any]:
+    """The object under `key`, which has exactly one of `kinds`, and nothing else but what may stand `beside` one."""
+    part: dict[str, Any] = _part(record, key, dict)
+    named = [name for name in part if beside.get(name) not in part]
+    if len(named) != 1 or named[0] not in kinds:
+        has = ", ".join(map(repr, part)) or "nothing"
+        raise ValueError(f"'{key}' has {has}; it must have one of {', '.join(kinds)}")
+    return part
+
+
+def _texts(value: Any, name: str) -> tuple[str, ...]:
+    """`value`, a list of texts, which an error calls `name`."""
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError(f"'{name}' must be a list of texts")
+    return tuple(value)
 
 
 def write_task_file(tasks: Iterable[AnyTask], path: Path) -> None:
