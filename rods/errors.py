@@ -25,6 +25,15 @@ EXIT_USER = 2  # bad input: the message says what to change
 EXIT_REFUSED = 3  # another owner, another identity, a different step than the one recorded
 EXIT_DEADLINE = 4  # lockstep: the other process did not reach its mark in time
 EXIT_REQUEUE = 5  # stopped by a signal after a clean checkpoint: start the same command again
+GONE = "check the path; a folder that was moved or removed is to be named where it is now"
+IN_THE_WAY = "move aside what is there instead of a file or a folder"
+DISK_ERRORS = (  # what a person can mend: numbers of errors, what is said, the remedy
+    ((errno.ENOSPC, errno.EDQUOT), "the disk is full", "free some space and start the same command again"),
+    ((errno.EACCES, errno.EPERM, errno.EROFS), "cannot be written ({})", "make the run folder writable for this user"),
+    ((errno.ENOENT,), "is not there", GONE),
+    ((errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP), "is not what it should be ({})", IN_THE_WAY),
+    ((errno.ENAMETOOLONG,), "the name is too long", "choose a shorter one"),
+)
 
 
 class RodsError(Exception):
@@ -95,22 +104,10 @@ class Finding(NamedTuple):
 def disk_error(error: OSError, path: "Path") -> RodsError:
     """The error of this module for what the operating system refused at `path`: UserError with a remedy for a full
     disk, a missing permission, something missing or something else in the way, InfrastructureError for the rest."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return UserError("the disk is full", where=str(path), remedy="free some space and start the same command again")
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return UserError(
-            f"cannot be written ({error.strerror})",
-            where=str(path),
-            remedy="make the run folder writable for this user",
-        )
-    if error.errno == errno.ENOENT:
-        remedy = "check the path; a folder that was moved or removed is to be named where it is now"
-        return UserError("is not there", where=str(path), remedy=remedy)
-    if error.errno in (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP):
-        remedy = "move aside what is there instead of a file or a folder"
-        return UserError(f"is not what it should be ({error.strerror})", where=str(path), remedy=remedy)
-    if error.errno == errno.ENAMETOOLONG:
-        return UserError("the name is too long", where=str(path)[:100], remedy="choose a shorter one")
+    for numbers, what, remedy in DISK_ERRORS:
+        if error.errno in numbers:
+            where = str(path)[: 100 if error.errno == errno.ENAMETOOLONG else None]
+            return UserError(what.format(error.strerror), where=where, remedy=remedy)
     return InfrastructureError(f"{path}: {error.strerror or error}")
 
 

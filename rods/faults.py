@@ -31,12 +31,12 @@ BREAKS_DOCUMENT: frozenset[str] = WRONG_ARGUMENTS | {"unknown_tool", "hidden_too
 OVER_LIMIT: frozenset[str] = frozenset({"timeout", "too_large"})
 NOT_EXECUTED: frozenset[str] = frozenset({"infrastructure", "timeout"})  # says nothing of calls that have worked before
 
+# Failures in the environment, which a patch of the initial state may mend; the others lead to replanning (Appendix E).
+Patchable = Literal["param_gen_failed", "decompose_failed", "func_sample_failed", "vm_exec_failed"]
+PATCHABLE: frozenset[str] = frozenset(get_args(Patchable))
 # The twelve error types of 004 Appendix E, under the names they have there, and that of a plan which cannot be read.
 ErrorType = Literal[
-    "param_gen_failed",
-    "decompose_failed",
-    "func_sample_failed",
-    "vm_exec_failed",
+    Patchable,
     "duplicate_func",
     "query_gen_failed",
     "query_verify_failed",
@@ -47,27 +47,12 @@ ErrorType = Literal[
     "pipeline_exception",
     "plan_unreadable",
 ]
-# Failures in the environment, which a patch of the initial state may mend; the others lead to replanning (Appendix E).
-PATCHABLE: frozenset[str] = frozenset({"param_gen_failed", "decompose_failed", "func_sample_failed", "vm_exec_failed"})
 
+# Gates whose objections lie in the words of a turn, which others may mend; the other gates blame calls or neighbours.
+WordGate = Literal["leaks", "grounding", "requests", "referents"]
 Gate = Literal[
-    "replay",
-    "tools",
-    "arguments",
-    "leaks",
-    "grounding",
-    "requests",
-    "referents",
-    "missing",
-    "repeats",
-    "profile",
-    "duplicates",
-    "contamination",
-    "witness",
+    "replay", "tools", "arguments", WordGate, "missing", "repeats", "profile", "duplicates", "contamination", "witness"
 ]
-# Gates whose objections lie in the words of a turn, so that other words may mend them; the others blame calls or
-# neighbours.
-OF_WORDS: frozenset[str] = frozenset({"leaks", "grounding", "requests", "referents"})
 # A fault of a finished variant lies in the words of a turn, or in the calls (004 Appendix G).
 Verdict = Literal["query_fixable", "gt_unfixable"]
 ERROR_OF_VERDICT: Mapping[Verdict, ErrorType] = {
@@ -78,7 +63,7 @@ ERROR_OF_VERDICT: Mapping[Verdict, ErrorType] = {
 
 def verdict_of_gate(gate: Gate) -> Verdict:
     """Where a fault lies that `gate` finds."""
-    return "query_fixable" if gate in OF_WORDS else "gt_unfixable"
+    return "query_fixable" if gate in get_args(WordGate) else "gt_unfixable"
 
 
 # What a candidate can fail of besides: the judge, broken machinery, or a limit on what may be spent.
@@ -87,8 +72,7 @@ Failure = ErrorType | Gate | Literal["judge_rejected", "infrastructure", "budget
 FINAL: frozenset[str] = frozenset({"no_prompts", "budget_spent"})
 
 # A model's answer. stop: it ended by itself. tools: with native tool calls. length: cut at max_tokens. context: the
-# prompt does not fit, nothing was generated. empty: no choice, or no text. other: a filter, or what else the server
-# calls it.
+# prompt does not fit, nothing was generated. empty: no choice, or no text. other: a filter, or another word.
 Finish = Literal["stop", "tools", "length", "context", "empty", "other"]
 
 # An episode. finished: every turn was answered. step_limit: a turn took too many replies. length, context: a reply was
