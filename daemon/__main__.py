@@ -1,5 +1,4 @@
-"""`rods-daemon`, also as `python -m rods.daemon`. Signals are answered from here on, before all imports
-(rods.signals)."""
+"""`rods-daemon`, also as `python -m rods.daemon`. Signals (rods.signals) are answered before all imports."""
 
 from rods.errors import EXIT_OK
 from rods.signals import leave_at_once

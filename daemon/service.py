@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Executor
 from functools import partial
 from operator import attrgetter
+from typing import Any
 
 import structlog
 
@@ -233,24 +234,17 @@ class Service:
 
     @property
     def finished(self) -> bool:
-        """Whether the trainer has taken its last step, and all that was picked is done; in lockstep every step is
-        considered first."""
+        """Whether the trainer has taken (in lockstep: this has considered) the last step, and all that was picked is
+        done."""
         last = self.log.state.last_considered if self.lockstep else self.watch.newest
         return last >= self.config.training.steps and not self.waiting and not self.in_flight
 
     def _beat(self) -> None:
         written = self.log.written + sum(work.written for work in self.works)
-        self.log.heartbeat.beat(
-            progress=(written, self.writers.calls),
-            state=self._state(),
-            step=self.watch.newest,
-            considered=self.log.state.last_considered,
-            queue=self.waiting,
-            in_flight=self.in_flight,
-            staged=self.watch.staged(),
-            work=written + self.writers.calls,
-            **self.writers.status(),
-        )
+        at = {"step": self.watch.newest, "considered": self.log.state.last_considered, "queue": self.waiting}
+        at |= {"in_flight": self.in_flight, "staged": self.watch.staged(), "work": written + self.writers.calls}
+        progress = written, self.writers.calls
+        self.log.heartbeat.beat(progress=progress, state=self._state(), **at, **self.writers.status())
 
     def _state(self) -> str:
         if self.in_flight or self.waiting:
@@ -318,11 +312,8 @@ class Service:
         state = self.watch.state
         seeds = {pick.pick: state.task(pick.task) for pick in picks}
         generated = [state.task(member.task_id) for member in state.pool.generated]
-        recorded = {
-            (candidate.pick, candidate.index): task
-            for candidate in state.staging.candidates(state.staging.seq, by_pick=True)
-            if (task := candidate.task) is not None
-        }
+        staged = state.staging.candidates(state.staging.seq, by_pick=True)
+        recorded = {(variant.pick, variant.index): task for variant in staged if (task := variant.task) is not None}
 
         async def write(pick: Unfinished, index: int, admit: Admit) -> AnyTask | str:
             return await self._staged(pick, index, seeds[pick.pick], admit)
@@ -360,12 +351,9 @@ class Service:
         on_record: list[Awaitable[None]] = []
 
         def reject(failed: Rejection) -> None:
-            stage, error, attempt = failed.stage, failed.error, failed.attempt
-            written = self.log.rejected(
-                pick.pick, index, stage=stage, error=error, evidence=failed.evidence, raw=failed.raw, attempt=attempt
-            )
-            on_record.append(written)
-            log.info("rejected", variant=index, stage=stage, error=error, attempt=attempt)
+            said: dict[str, Any] = {"stage": failed.stage, "error": failed.error, "attempt": failed.attempt}
+            on_record.append(self.log.rejected(pick.pick, index, evidence=failed.evidence, raw=failed.raw, **said))
+            log.info("rejected", variant=index, **said)
 
         try:
             environment = self.run.environments.load(seed.environment.name)

@@ -54,11 +54,9 @@ class Watch:
         if not state.merged and state.epoch == epoch:
             return False
         aimed = aims_of(self.run.config) is not None
-        self.active = {
-            member.task_id: TaskFacts(member.type, member.generation, state.task(member.task_id) if aimed else None)
-            for member in state.active.values()
-            if member.task_id not in self._unvaried
-        }
+        members = [member for member in state.active.values() if member.task_id not in self._unvaried]
+        facts = ((member, state.task(member.task_id) if aimed else None) for member in members)
+        self.active = {member.task_id: TaskFacts(member.type, member.generation, task) for member, task in facts}
         return True
 
     def due(self, last_considered: int, before: float = math.inf) -> ClosedStep | None:
@@ -72,18 +70,16 @@ class Watch:
     def candidates(self, step: ClosedStep) -> list[TaskSignal]:
         """What selection may choose from after `step`; nothing where the stage does not expand. For a static pool that
         is all tasks, once the opening epoch has visited each, and nothing at any other time."""
-        config, windows = self.run.config, self._windows.pop(step.step, None)
+        config, state, windows = self.run.config, self.state, self._windows.pop(step.step, None)
         if not selects(stage_rules(config.curriculum, step.stage)):
             return []
-        if config.pool.static and (
-            step.step != self.state.last_step or not self.state.static_pool_due or self.state.unvisited()
-        ):
+        if config.pool.static and (step.step != state.last_step or not state.static_pool_due or state.unvisited()):
             return []
         if not reads_windows(config):
             return signals(step.groups, config.selection) if step.counts(config.zones) else []
         windows = self._windows_of(step) if windows is None else windows
         shown = {group.lineage or group.interface for group in step.groups}
-        begun = self.state.pool.epochs[-1].step if config.pool.static else 0
+        begun = state.pool.epochs[-1].step if config.pool.static else 0
         choices: list[TaskSignal] = []
         for task in self.active if whole_pool(config) else _played(step):
             window = windows.get(task)

@@ -25,8 +25,7 @@ from rods.rules.curriculum import writes
 
 
 class Writers:
-    """An async context manager: opens and closes client and log. Raises UserError when a language model is to write and
-    no endpoint is configured."""
+    """An async context manager over client and log. Raises UserError where a model is to write without an endpoint."""
 
     def __init__(self, run: Run, threads: Executor) -> None:
         self.run, self.config = run, run.config
@@ -104,8 +103,7 @@ class Writers:
         return Asker(self._client, backbone, paying, tries, feedback=feedback, roles=roles, tell=told)
 
     def known(self) -> dict[str, Any]:
-        """What the log of starts records: the synthesis model, and the prompt hashes of every environment that can be
-        written for."""
+        """For the log of starts: the synthesis model, and the prompt hashes of all environments that it writes for."""
         hashes = {}
         for name in self.run.named():
             # of one that was admitted for variants: what wrote these stands with them

@@ -21,14 +21,7 @@ Path = tuple[str, ...]
 BINDING = ("enum", "const", "minimum", "maximum", "minLength", "maxLength", "pattern")  # words of JSON Schema
 DEEPEST = 8  # places of a state whose type holds itself
 LARGEST = 20_000  # characters of one text in a patch, and entries of one list or object: no world needs more
-KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
-    (bool, "boolean"),
-    (int, "integer"),
-    (float, "number"),
-    (str, "text"),
-    ((list, tuple), "list"),
-    (Mapping, "object"),
-)
+KINDS: Mapping[type, str] = {bool: "boolean", int: "integer", float: "number", str: "text", list: "list", tuple: "list"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +37,7 @@ class PatchRefusal:
 
 
 def is_map(value: Mapping[str, Any], *, record: bool) -> bool:
-    """Whether an object maps keys to entries of one kind. `record`: it is known to be a record, being the top of a
-    state or itself an entry of a map."""
+    """Whether an object maps keys to entries of one kind. A `record` is the top of a state, or an entry of a map."""
     return not record and len({_kind(item) for item in value.values()}) == 1
 
 
@@ -125,15 +117,13 @@ def _bound(schema: Mapping[str, Any], types: Mapping[str, Any], where: Path = ()
                 yield from _bound(inner, types, (*where, "*"))
 
 
-def _in_object(
-    old: Mapping[str, Any], patch: Mapping[str, Any], where: Path, *, record: bool
-) -> Iterator[PatchRefusal]:
-    if len(patch) > LARGEST:
-        yield PatchRefusal("too_large", where, f"{len(patch)} entries")
+def _in_object(old: Mapping[str, Any], new: Mapping[str, Any], where: Path, *, record: bool) -> Iterator[PatchRefusal]:
+    if len(new) > LARGEST:
+        yield PatchRefusal("too_large", where, f"{len(new)} entries")
         return
     keyed = is_map(old, record=record)
     numbers = bool(old) and all(key.isdecimal() for key in old)
-    for key, value in patch.items():
+    for key, value in new.items():
         here = (*where, key)
         if key in old:
             yield from _in_value(old[key], value, here, record=keyed)
@@ -180,4 +170,4 @@ def _in_value(old: Any, new: Any, where: Path, *, record: bool) -> Iterator[Patc
 
 
 def _kind(value: Any) -> str:
-    return next((name for kind, name in KINDS if isinstance(value, kind)), "null")
+    return KINDS.get(type(value), "object" if isinstance(value, Mapping) else "null")

@@ -191,8 +191,8 @@ def classify(asked: Asked) -> Answer:
 
 
 def leave_open(asked: Asked) -> Answer:
-    """The first value that can be cut out of its sentences without a trace; the others follow the supply, of a list of
-    values each of the others."""
+    """The first value that can be cut out of its sentences without a trace; the other sentences, and values of a list,
+    follow the supply."""
     sentences = [part for each in SENTENCES.split(asked.fields["query"]) for part in _apart(each)]
     choices = [(int(number), json.loads(value)) for number, value in CHOICE.findall(asked.fields["choices"])]
     for number, value in choices:
@@ -215,11 +215,8 @@ def _apart(sentence: str) -> list[str]:
 
 def _changes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """The parts of `new` that differ."""
-    return {
-        key: _changes(old[key], value) if isinstance(value, dict) else value
-        for key, value in new.items()
-        if value != old[key]
-    }
+    other = {key: value for key, value in new.items() if value != old[key]}
+    return {key: _changes(old[key], value) if isinstance(value, dict) else value for key, value in other.items()}
 
 
 def _other_text(state: dict[str, Any], word: str) -> dict[str, Any]:
@@ -244,17 +241,16 @@ def _remedies(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def _recipe(catalogue: Catalogue, calls: Sequence[Shown], chance: random.Random) -> Recipe | None:
     """The longest recipe that the first of `calls` are the steps of, with the constants that its words imply."""
     names = tuple(call["call"] for call in calls)
-    fitting = [
-        recipe
-        for recipe in catalogue.recipes.values()
-        if names[: len(recipe.steps)] == recipe.tools
-        and all(
-            call["arguments"].get(argument) == source.value
-            for step, call in zip(recipe.steps, calls, strict=False)
-            for argument, source in step.arguments.items()
-            if isinstance(source, Constant)
-        )
-    ]
+
+    def implied(recipe: Recipe) -> bool:
+        pairs = [
+            (call, *item) for step, call in zip(recipe.steps, calls, strict=False) for item in step.arguments.items()
+        ]
+        constants = ((call, name, source) for call, name, source in pairs if isinstance(source, Constant))
+        return all(call["arguments"].get(name) == source.value for call, name, source in constants)
+
+    named = (recipe for recipe in catalogue.recipes.values() if names[: len(recipe.steps)] == recipe.tools)
+    fitting = list(filter(implied, named))
     longest = max((len(recipe.steps) for recipe in fitting), default=0)
     return chance.choice([recipe for recipe in fitting if len(recipe.steps) == longest]) if fitting else None
 

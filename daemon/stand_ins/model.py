@@ -50,11 +50,9 @@ def written(fields: Answer, *, constrained: bool) -> str:
     reasoned = {"reason": "It follows from what is shown.", **fields}
     if constrained:
         return json.dumps(reasoned)
-    return "\n".join(
-        f"<{name}>{item if isinstance(item, str) else json.dumps(item)}</{name}>"
-        for name, value in reasoned.items()
-        for item in (value if isinstance(value, list) else [value])
-    )
+    listed = ((name, value if isinstance(value, list) else [value]) for name, value in reasoned.items())
+    texts = ((name, item if isinstance(item, str) else json.dumps(item)) for name, items in listed for item in items)
+    return "\n".join(f"<{name}>{text}</{name}>" for name, text in texts)
 
 
 def schema_of(request: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -19,8 +19,7 @@ Answer = dict[str, Any]  # an answer's fields
 
 @dataclass(slots=True)
 class Lent:
-    """What named environments lend a stand-in: their catalogues by the names of their tools, and the values that tools
-    list, which are no names."""
+    """What named environments lend: catalogues by the names of their tools, and values that tools list, no names."""
 
     catalogues: list[tuple[frozenset[str], Catalogue]] = field(default_factory=list)
     options: set[str] = field(default_factory=set)
@@ -29,8 +28,8 @@ class Lent:
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A request: `template` by name, its `fields` as texts, the whole `question`, the `schema` of a constrained answer
-    or None for tags, the chance that hangs on it, whether it is put `again` after an answer that was refused, and what
-    environments have `lent`."""
+    or None for tags, the chance that hangs on it, whether it is put `again` after a refused answer, and what is `lent`.
+    """
 
     template: str
     fields: dict[str, str]
@@ -50,8 +49,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """How a template's questions are answered; `when`: the occasion that brings one, if it is not on every seed's
-    way."""
+    """How a template's questions are answered; `when`: the occasion that brings one that few seeds meet."""
 
     answer: Callable[[Asked], Answer]
     when: str = ""

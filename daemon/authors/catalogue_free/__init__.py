@@ -132,35 +132,24 @@ def _known(
     if parts & NAMING:
         about += [_parts(tool.name), _parts(tool.group)]
     for number, wanted in enumerate(about):
-        known = [
-            value
-            for place, value, key in offered
-            if wanted & place
-            and (key or number < 2)
-            and checker.fits(value)
-            and (not isinstance(value, str) or 0 < len(value.split()) <= WORDS_OF_A_NAME)
-        ]
+        near = [leaf for place, leaf, key in offered if wanted & place and (key or number < 2) and checker.fits(leaf)]
+        known = [leaf for leaf in near if not isinstance(leaf, str) or 0 < len(leaf.split()) <= WORDS_OF_A_NAME]
         if known:
             return [value for index, value in enumerate(known) if value not in known[:index]]
     return []
 
 
 def fitting_values(parameter: Parameter, scene: Scene) -> list[Any]:
-    """Whatever fits a parameter of its default, what its description quotes, and the names and numbers of state and
-    results, wherever these stand."""
+    """What fits a parameter of its default, what its description quotes, and the names and numbers of state and results
+    wherever these stand."""
     schema = limits(parameter)
     listed = schema.get("type") == "array"
     checker = Checker(schema.get("items", {}) if listed else schema)
-    held = [
-        value for whole in (scene.state, *(value_of(result) for _, result in scene.calls)) for value in _names(whole)
-    ]
+    known = (scene.state, *(value_of(result) for _, result in scene.calls))
+    held = [leaf for whole in known for _, leaf, _ in _leaves(whole, ()) if len(str(leaf).split()) <= WORDS_OF_A_NAME]
     told = (parameter.default, *QUOTED.findall(parameter.description))
     fitting = [value for value in (*told, *held) if value not in (None, "") and checker.fits(value)]
     return [[value] if listed else value for value in dict.fromkeys(fitting)]
-
-
-def _names(whole: Any) -> Iterator[Any]:
-    return (value for _, value, _ in _leaves(whole, ()) if len(str(value).split()) <= WORDS_OF_A_NAME)
 
 
 def returned_values(
@@ -172,20 +161,12 @@ def returned_values(
 ) -> list[Any]:
     """The values for a parameter that calls returned beyond their own arguments; of a list, every element. Of those
     that its name does not speak of (`fitting`) only texts that do not occur everywhere, none for what is invented."""
-    found = set[bytes]().union(*(contents(result.value) for _, result in calls))
-    found -= set[bytes]().union(*(contents(dict(call.arguments)) for call, _ in calls))
-    telling = (
-        []
-        if _is_invented(tool, parameter)
-        else [value for value in fitting if isinstance(value, (str, list)) and not is_small(value)]
-    )
-    return [
-        value
-        for value in (*listed, *telling)
-        if value is not LEFT_OUT
-        and value != []
-        and all(canonical(item) in found for item in (value if isinstance(value, list) else [value]))
-    ]
+    told = set[bytes]().union(*(contents(result.value) for _, result in calls))
+    told -= set[bytes]().union(*(contents(dict(call.arguments)) for call, _ in calls))
+    further = () if _is_invented(tool, parameter) else fitting
+    telling = [value for value in further if isinstance(value, (str, list)) and not is_small(value)]
+    values = [value for value in (*listed, *telling) if value is not LEFT_OUT and value != []]
+    return [value for value in values if told.issuperset(map(canonical, value if isinstance(value, list) else [value]))]
 
 
 def _examples(name: str, schema: Mapping[str, Any]) -> list[Any]:
@@ -197,8 +178,8 @@ def _leaves(
     value: Any, place: tuple[str, ...], schema: Mapping[str, Any] | None = None, *, record: bool = True
 ) -> Iterator[tuple[frozenset[str], Any, bool]]:
     """(words of the two nearest names, value, whether it is a key) for every leaf of a JSON value and every key of a
-    map; keys that are numbers as such. The fields of a record are no values. An object is a record where `schema`
-    declares `properties`, a map where it declares `additionalProperties` alone; else its values make the guess."""
+    map; keys that are numbers as such, fields of a record not. An object is a record where `schema` declares
+    `properties`, a map where it declares `additionalProperties` alone; else its values make the guess."""
     words = frozenset().union(*(_parts(name) for name in place[-2:]))
     schema = schema or {}
     if isinstance(value, Mapping):

@@ -106,8 +106,7 @@ def rehearse(prober: Prober, given: Assignment[Task], plan: Plan) -> Draft:
                 furthest = error
         if played and fed >= prober.feeding.keys():
             break
-    flat = [name for turn in plan.turns for name in turn.tools]
-    told, involved = [], list[str]()
+    flat, told, involved = [name for turn in plan.turns for name in turn.tools], [], list[str]()
     for turn, place in sorted(prober.feeding.keys() & reached - fed):
         taker, givers = plan.turns[turn].tools[place], [flat[number] for number in prober.feeding[turn, place]]
         told.append(f"{taker} in turn {turn + 1} can use nothing that {' or '.join(givers)} returns")
@@ -122,8 +121,8 @@ def rehearse(prober: Prober, given: Assignment[Task], plan: Plan) -> Draft:
 
 def refused(prober: Prober, tools: Iterable[str]) -> dict[str, str]:
     """Those tools that the prober's world refuses at the start, whatever is tried, with what it says."""
-    names = prober.each("functions that can come first", list(tools))
-    tried = {name: prober.at(name, Scene(prober.state, {}, {}, {})) for name in names}
+    first, names = Scene(prober.state, {}, {}, {}), prober.each("functions that can come first", list(tools))
+    tried = {name: prober.at(name, first) for name in names}
     return {name: probed.refusal for name, probed in tried.items() if not probed.working}
 
 
@@ -137,10 +136,8 @@ def pairs(prober: Prober, producers: Sequence[str], consumers: Sequence[str]) ->
 
 def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Draft) -> Draft:
     """The draft, with the flows found out from results and state where it is of single tools; recipes know theirs.
-
     Raises ComposeError("conversation_construct_failed") where single tools feed each other less, or more, deeply than
-    the root's calls.
-    """
+    the root's calls."""
     if not are_single_tools(catalogue, draft.plan):
         return draft
     calls = tuple(tuple(bound.call for bound in bounds) for bounds in draft.turns)
@@ -161,18 +158,13 @@ def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Dr
     for turn, made in enumerate(calls):  # what is said in one is known in the later ones
         task = Task(reference(given.environment), "base", tuple(said), calls, used, state=draft.state)
         row = infer(given.environment.tools(), task, results)[turn]
-        flows.append(
-            [
-                {name: kept(flow, (turn, place), name, call.arguments[name]) for name, flow in each.items()}
-                for place, (call, each) in enumerate(zip(made, row, strict=True))
-            ]
-        )
-        of_user = [
-            (call.arguments[name], flow)
-            for call, each in zip(made, flows[turn], strict=True)
-            for name, flow in each.items()
-        ]
-        said[turn] = "; ".join(spoken(value) for value, flow in of_user if flow.source == "user")
+        flows.append([])
+        of_user: list[str] = []
+        for place, (call, inferred) in enumerate(zip(made, row, strict=True)):
+            own = {name: kept(flow, (turn, place), name, call.arguments[name]) for name, flow in inferred.items()}
+            of_user += [spoken(call.arguments[name]) for name, flow in own.items() if flow.source == "user"]
+            flows[turn].append(own)
+        said[turn] = "; ".join(of_user)
     draft = with_calls(draft, lambda turn, place, bound: replace(bound, flows=flows[turn][place]))
     if (reached := depth(draft)) != given.profile.depth:
         detail = f"results feed calls over {reached} steps, it must be {given.profile.depth}"
@@ -182,12 +174,9 @@ def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Dr
 
 def depth(draft: Draft) -> int:
     """Calls on the longest path along which results feed arguments (as `Profile.depth`)."""
-    reached = chains(
-        ((turn, index), [flow.origin for flow in bound.flows.values() if flow.origin is not None])
-        for turn, calls in enumerate(draft.turns)
-        for index, bound in enumerate(calls)
-    )
-    return max(reached.values(), default=0)
+    calls = (((turn, at), bound) for turn, made in enumerate(draft.turns) for at, bound in enumerate(made))
+    fed = ((place, [flow.origin for flow in bound.flows.values() if flow.origin]) for place, bound in calls)
+    return max(chains(fed).values(), default=0)
 
 
 def _only_said(parameter: Parameter) -> bool:

@@ -110,7 +110,12 @@ class Prober:
         probes = SLOW_PROBES if self.environment.features.waits else PROBES
         for offered, most in zip((listed, wide), probes, strict=True):
             for _ in range(0 if working else most):
-                call = Call(tool, dict(_drawn(offered, rng)))
+                arguments = {  # half of the optional ones are left out
+                    name: rng.choice([value for value in values if value is not LEFT_OUT])
+                    for name, values in offered.items()
+                    if LEFT_OUT not in values or rng.random() < 0.5
+                }
+                call = Call(tool, arguments)
                 if (written := canonical(call.as_json())) in seen:
                     continue
                 seen.add(written)
@@ -130,11 +135,3 @@ class Prober:
                 if len(working) == FOUND:
                     break
         return Probed(working, refusal=refusal)
-
-
-def _drawn(offered: Mapping[str, Sequence[Any]], rng: random.Random) -> Iterator[tuple[str, Any]]:
-    """A value for each argument; half of the optional ones are left out."""
-    for name, values in offered.items():
-        if LEFT_OUT not in values or rng.random() < 0.5:
-            chosen = rng.choice([value for value in values if value is not LEFT_OUT])
-            yield name, chosen

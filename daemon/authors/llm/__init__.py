@@ -45,7 +45,5 @@ def prompt_hashes(environment: Environment) -> Mapping[str, str]:
     """The hash of every template that agents may be asked with about this environment."""
     names = sorted(path.stem for path in FOLDER.glob("*.txt") if not path.stem.startswith("policy_"))
     own = getattr(environment, "query_templates", {})
-    return {
-        **{name: load(name).hash for name in names},
-        **{group: content_id(text)[:12] for group, text in own.items()},
-    }
+    hashes = {name: load(name).hash for name in names}
+    return hashes | {group: content_id(text)[:12] for group, text in own.items()}

@@ -39,10 +39,7 @@ class Chance:
     """One attempt, whose generators are those of `keyed_random` with these first arguments."""
 
     def __init__(self, random_seed: int, of: str, *attempt: int | str) -> None:
-        self._drawn = partial(keyed_random, random_seed, of, *attempt)
-
-    def rng(self, purpose: str) -> random.Random:
-        return self._drawn(purpose)
+        self.rng = partial(keyed_random, random_seed, of, *attempt)
 
 
 class Asker(Questioner):
@@ -64,16 +61,13 @@ class Asker(Questioner):
 
         Raises ComposeError(error) when no try succeeds, EndpointError, BudgetSpent."""
         try:
-            return await self.ask(
-                question, lambda number: given.rng(f"{question.template} {turn} {number}").getrandbits(31)
-            )
+            purpose = f"{question.template} {turn}"
+            return await self.ask(question, lambda number: given.rng(f"{purpose} {number}").getrandbits(31))
         except Unanswered as failed:
-            kind, detail = failed.error or error, f"{question.template}: {failed.why}"
+            kind, detail, said = failed.error or error, f"{question.template}: {failed.why}", failed.said[:KEPT]
             involved = failed.functions or tuple(functions)
             first = next(iter(involved), None)
-            raise ComposeError(
-                kind, detail, function=first, functions=involved, turn=turn, said=failed.said[:KEPT]
-            ) from None
+            raise ComposeError(kind, detail, function=first, functions=involved, turn=turn, said=said) from None
 
 
 @dataclass(slots=True)

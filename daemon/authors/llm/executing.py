@@ -113,15 +113,13 @@ class Answers:
 
     def reopen(self, error: ComposeError, run: "ValueChooser") -> None:
         """After a run that failed although everything is answered, values are asked for anew, with the reason, a few
-        times: those of the function that was refused; where it has none, those that were invented before it; where
-        calls do not feed each other as in the root, those that should be fed. Raises the error when that does not help
-        or there is nothing to ask."""
+        times: those of the function that was refused, else those that were invented before it; where calls do not feed
+        each other as in the root, those that should be fed. Raises the error when there is nothing more to ask."""
         keys, turn = list[Key](), error.turn or 0
         if error.type in ("vm_exec_failed", "param_gen_failed"):
             keys = [key for key in self.values if key[:2] == run.place and key[0] == turn]
-            keys = keys or [
-                key for key in self.values if key in self.invented - self.problems.keys() and key[0] <= turn
-            ]
+            fresh = self.invented - self.problems.keys()
+            keys = keys or [key for key in self.values if key in fresh and key[0] <= turn]
         elif error.type == "conversation_construct_failed":
             keys = run.unfed
         if not self.feedback or not keys or max(self.asked[key] for key in keys) > AGAIN:
@@ -258,14 +256,12 @@ def _question(
     world = run.scene.state if run.scene.state.keys() == state.keys() else state
     role, calls = context.asker.roles.parameters, run.scene.calls
     share = role.results // max(1, len(calls))
-    done = [
-        showing.call_line(call, result._replace(text=showing.excerpt(result.text, share))) for call, result in calls
-    ]
+    ran = [showing.call_line(call, result._replace(text=showing.excerpt(result.text, share))) for call, result in calls]
     return blanks, {
         "story": showing.narrative(plan.narrative),
         "plan": showing.plan(context.catalogue, plan),
         "state": showing.state(world, role.world),
-        "done": "\n".join(done) or "(none)",
+        "done": "\n".join(ran) or "(none)",
         "values": "\n".join(blank.line() for blank in blanks),
     }
 
@@ -280,10 +276,8 @@ async def _asked(
         values = answer["values"]
         return {blank.key: blank.value(values[blank.id]) if blank.id in values else LEFT_OUT for blank in blanks}
 
-    first, room = blanks[0], 40 * len(blanks)
-    return await context.ask(
-        given, "parameters", fields, form, read, turn=first.key[0], functions=[first.tool], parts=room
-    )
+    turn, tools, room = blanks[0].key[0], [blanks[0].tool], 40 * len(blanks)
+    return await context.ask(given, "parameters", fields, form, read, turn=turn, functions=tools, parts=room)
 
 
 def _taken(blank: UnboundArgument, answer: Any) -> Any:
@@ -304,9 +298,7 @@ def _kind(value: Any) -> type:
 
 def _filled(choice: Choice) -> tuple[str, str]:
     """The tool and the argument that the slot goes to first; a thing's own argument where it only names one."""
-    places = [
-        (step.tool, argument, source) for step in choice.recipe.steps for argument, source in step.arguments.items()
-    ]
+    places = [(step.tool, name, source) for step in choice.recipe.steps for name, source in step.arguments.items()]
     own = (place for place in places if isinstance(place[2], FromUser) and place[2].slot == choice.slot)
     return next(own, places[0])[:2]
 

@@ -49,8 +49,7 @@ class Gap:
 @dataclass(frozen=True, slots=True)
 class PartialTask:
     """A draft on its way to the form `type`: the script so far, the gaps that it has already, and the turn without
-    calls at which it is; that turn's request still stands in the turn after. `shown` are the tools that the task
-    shows."""
+    calls at which it is; that turn's request still stands in the turn after. `shown`: the tools that the task shows."""
 
     catalogue: Catalogue
     given: Assignment[Task]
@@ -97,16 +96,11 @@ class PartialTask:
 
     def task(self) -> Task:
         """The task as far as it is. It shows no more tools than it may, and the same ones each time."""
-        return task_types.finished(
-            replace(self.catalogue, shown=self.given.shown(self.catalogue.shown)),
-            self.given.environment,
-            self.draft,
-            self.script,
-            self.type,
-            self.given.rng(f"form {self.type}"),
-            held_out={gap.missing[0]["turn"] + 1: gap.tools for gap in self.gaps if gap.tools},
-            missing=[told for gap in self.gaps for told in gap.missing],
-        )
+        catalogue = replace(self.catalogue, shown=self.given.shown(self.catalogue.shown))
+        made = self.given.environment, self.draft, self.script, self.type, self.given.rng(f"form {self.type}")
+        held_out = {gap.missing[0]["turn"] + 1: gap.tools for gap in self.gaps if gap.tools}
+        missing = [told for gap in self.gaps for told in gap.missing]
+        return task_types.finished(catalogue, *made, held_out=held_out, missing=missing)
 
     def served(self, gap: Gap, *, fair: bool = True) -> list[str]:
         """How the turn could be served without what `gap` takes away; with `fair`, any part of it."""
@@ -115,8 +109,7 @@ class PartialTask:
         return [reason.text for reason in blamed if reason.turn == self.turn + 1]
 
     def removable_functions(self) -> list[Gap]:
-        """What the functions leave behind that may be taken away together. Raises ComposeError("no_pattern") when there
-        are none."""
+        """What the functions leave behind that may be taken away together. Raises ComposeError("no_pattern")."""
         told = sought(self.given.environment, self.request, (bound.call.name for bound in self.calls))
         choices = task_types.removable(self.catalogue, self.draft, self.turn + 1, told)
         gaps = [
@@ -239,10 +232,8 @@ async def _missing_value(context: Context, partial: PartialTask) -> Gap:
         ]
         fields = partial.fields("\n".join(lines), context.asker.roles.adversarial.results)
         choice = {"type": "integer", "minimum": 1, "maximum": len(choices)}
-        answers = AnswerForm({"choice": choice, "request": wording.TEXT, "supply": wording.TEXT})
-        number, gap = await context.ask(
-            partial.given, "miss_param", fields, answers, read, check=check, turn=partial.turn
-        )
+        form = AnswerForm({"choice": choice, "request": wording.TEXT, "supply": wording.TEXT})
+        number, gap = await context.ask(partial.given, "miss_param", fields, form, read, check=check, turn=partial.turn)
         if await _verified(context, partial, gap, "known"):
             return gap
         choices.pop(number)
@@ -253,11 +244,8 @@ async def _verified(context: Context, partial: PartialTask, gap: Gap, field: str
     """Whether the turn really cannot be served. Asked in the paper's form alone."""
     if context.settings.calls == "batched":
         return True
-    fields = {
-        "before": partial.before(context.asker.roles.adversarial_verification.results),
-        "query": gap.request,
-        "tools": partial.tools(without=gap.tools),
-    }
+    before = partial.before(context.asker.roles.adversarial_verification.results)
+    fields = {"before": before, "query": gap.request, "tools": partial.tools(without=gap.tools)}
     form = AnswerForm({field: {"type": "string", "enum": ["yes", "no"]}})
     template = f"{partial.type}_verify"
     return await context.ask(

@@ -202,11 +202,8 @@ def _illegal(environment: Environment, state: Mapping[str, Any]) -> str:
 def _change_schema(state: Mapping[str, Any], group: str) -> dict[str, Any]:
     """The schema of one change: a path that the state has, with a value of any plain type; or any path, with any value.
     Of many paths those of the API class `group` are offered first, switches and amounts before texts."""
-    plain = [
-        (group not in path, len(path), isinstance(value, str), number, ".".join(path))
-        for number, (path, value) in enumerate(leaves(state))
-        if path and isinstance(value, (str, int, float))
-    ]
-    paths = [path for *_, path in sorted(plain)[:PATHS]]
+    plain = [(path, value) for path, value in leaves(state) if path and isinstance(value, (str, int, float))]
+    plain.sort(key=lambda leaf: (group not in leaf[0], len(leaf[0]), isinstance(leaf[1], str)))  # else as they stand
+    paths = [".".join(path) for path, _ in plain[:PATHS]]
     ways = [obj({"path": {"enum": paths}, "value": VALUE})] if paths else []
     return {"anyOf": [*ways, obj({"path": {"type": "string", "maxLength": 120}, "value": ENTRY})]}

@@ -47,8 +47,7 @@ Options = tuple[str, ...]  # functions that fit a place, all with as many calls
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """The functions to choose in each turn, of the options of each place; none where no call is right. `depth` is None
-    where only the calls can show it; then `pairs` are functions that were found to feed each other, of places that
-    should."""
+    where only the calls can show it; then `pairs` are functions, of places that should, found to feed each other."""
 
     turns: tuple[tuple[Options, ...], ...]
     depth: int | None = None
@@ -93,11 +92,8 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
     for number, places in enumerate(wanted.turns, 1):
         if places:
             single = [{"type": "string", "enum": list(options)} for options in places]
-            form[f"turn_{number}"] = {
-                "type": "array",
-                **({"minItems": 1} if composes else {"prefixItems": single, "minItems": len(places)}),
-                "maxItems": 1 if alone else len(places),
-            }
+            least = {"minItems": 1} if composes else {"prefixItems": single, "minItems": len(places)}
+            form[f"turn_{number}"] = {"type": "array", **least, "maxItems": 1 if alone else len(places)}
 
     def read(answer: dict[str, Any]) -> Plan:
         composed = {function["name"]: function["calls"] for function in answer.get("functions", ())}
@@ -142,21 +138,12 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
         "guidance": " ".join(told[type] for type in failed if type in told),
         "composing": f"A turn may have {'one function' if alone else 'several functions'}.",
     }
-    return await context.ask(
-        given,
-        "planner",
-        fields,
-        AnswerForm(form, optional=frozenset({"functions"}), guiding=frozenset(form) - {"narrative", "functions"}),
-        read,
-        check=check if wanted.depth is None else None,
-        sections=[
-            *(["refused"] if refused else []),
-            *(["story", "root"] if given.narrative else []),
-            *(["avoid"] if choice and not given.same else []),
-            *(["compose"] if composes else []),
-            *(["learn"] if given.failures else []),
-        ],
-    )
+    due = {"refused": refused, "story": given.narrative, "root": given.narrative, "avoid": choice and not given.same}
+    due |= {"compose": composes, "learn": given.failures}
+    sections, checked = [name for name, holds in due.items() if holds], check if wanted.depth is None else None
+    guiding = frozenset(form) - {"narrative", "functions"}
+    answers = AnswerForm(form, optional=frozenset({"functions"}), guiding=guiding)
+    return await context.ask(given, "planner", fields, answers, read, check=checked, sections=sections)
 
 
 def pattern(prober: Prober, given: Assignment[Task], rng: random.Random) -> Pattern:
@@ -226,8 +213,7 @@ def _exchangeable(recipe: Recipe, other: Recipe, table: Table, turn: int, needed
 
 
 def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tuple[object, ...]:
-    """The depth that a recipe reaches on this table, the edges so far, and the depth and turn of the needed things
-    which are there afterwards."""
+    """The depth that a recipe reaches on this table, the edges, and depth and turn of the needed things it leaves."""
     after = replace(table.copy(), depth=0)
     after.add(recipe, turn)
     left = {kind: (depth, origin[0]) for kind, (depth, origin) in after.things.items() if kind in needed}
@@ -299,14 +285,13 @@ def _offered(catalogue: Catalogue, given: Assignment[Task], options: Options, na
 def _places(wanted: Pattern) -> str:
     """The pattern as prompts show it, one line a turn."""
     vain = "no places (the user asks in vain here for what the next turn does)"
-    return "\n".join(
-        f"turn {number}: {showing.compact(turn) if turn else vain}" for number, turn in enumerate(wanted.turns, 1)
-    )
+    shown = (showing.compact(turn) if turn else vain for turn in wanted.turns)
+    return "\n".join(f"turn {number}: {places}" for number, places in enumerate(shown, 1))
 
 
 def _links(given: Assignment[Task], wanted: Pattern) -> str:
     """What must be kept of the root's flows: which turns use what others return, or which places, where the functions
-    do not bring that with them."""
+    do not bring it."""
     if not given.profile.edges:
         return ""
     if wanted.depth is not None:

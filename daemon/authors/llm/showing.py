@@ -1,5 +1,4 @@
-"""How prompts show tools, plans, calls and states: compact, because contexts are short, and as JSON where it matters
-which value is meant."""
+"""How prompts show tools, plans, calls and states: compact (contexts are short), as JSON where values matter."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,23 +27,14 @@ def signatures(tools: Iterable[Tool]) -> str:
 
 def schemas(tools: Iterable[Tool]) -> str:
     """One JSON object a tool: what it does, and of each argument the schema, the description and the default."""
-    return "\n".join(
-        compact(
-            {
-                "name": tool.name,
-                "does": tool.summary,
-                "arguments": {
-                    parameter.name: {
-                        **parameter.schema,
-                        **({"description": parameter.description} if parameter.description else {}),
-                        **({} if parameter.required else {"default": parameter.default}),
-                    }
-                    for parameter in tool.parameters
-                },
-            }
-        )
-        for tool in tools
-    )
+    lines = []
+    for tool in tools:
+        arguments = {parameter.name: dict(parameter.schema) for parameter in tool.parameters}
+        for parameter in tool.parameters:
+            about = {"description": parameter.description} if parameter.description else {}
+            arguments[parameter.name] |= about if parameter.required else {**about, "default": parameter.default}
+        lines.append(compact({"name": tool.name, "does": tool.summary, "arguments": arguments}))
+    return "\n".join(lines)
 
 
 def compact(value: Any) -> str:
