@@ -25,8 +25,7 @@ _REASON = re.compile(r"<reason>(.*?)</reason>", re.DOTALL)
 
 class Unreadable(ValueError):
     """An answer without the demanded form or meaning. The text says to the model what was wrong; `error` is the type of
-    the failure when no further try helps, instead of the one that the caller named, `functions` those that take part
-    in it."""
+    the failure when no further try helps, instead of the one that the caller named; `functions` take part in it."""
 
     def __init__(self, text: str, error: ErrorType | None = None, functions: Sequence[str] = ()) -> None:
         super().__init__(text)
@@ -110,12 +109,8 @@ def read_forms(file: Path) -> dict[str, AnswerForm]:
 
 def obj(fields: Mapping[str, Schema], optional: frozenset[str] = frozenset()) -> dict[str, Any]:
     """The schema of an object with exactly these fields."""
-    return {
-        "type": "object",
-        "properties": dict(fields),
-        "required": [name for name in fields if name not in optional],
-        "additionalProperties": False,
-    }
+    required = [name for name in fields if name not in optional]
+    return {"type": "object", "properties": dict(fields), "required": required, "additionalProperties": False}
 
 
 def _between_tags(name: str, text: str) -> list[str]:

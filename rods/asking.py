@@ -138,9 +138,8 @@ class Questioner:
         if request.thinking or thinks.get(self.backbone):
             return await self.client.complete(roomy)
         completion = await self.client.complete(request)
-        mute = not completion.constrained and not any(
-            f"<{name}>" in completion.text for name in ("reason", *form.fields)
-        )
+        tagged = any(f"<{name}>" in completion.text for name in ("reason", *form.fields))
+        mute = not completion.constrained and not tagged
         if completion.finish == "length" and (completion.thought or (mute and self.backbone not in thinks)):
             completion = await self.client.complete(roomy)
             thinks[self.backbone] = completion.thought

@@ -25,13 +25,8 @@ _Error = TypeVar("_Error", bound=BaseException)
 def application(name: str, text: str) -> App:
     """The command line of the program `name`, called so or as `rods NAME` hands over; `text` begins its help. Of an
     option given twice the last counts, so that a script can add to what it was given; lists grow."""
-    app = App(
-        name=sys.argv[0] if sys.argv[0] == name.replace("-", " ") else name,
-        help=text,
-        help_format="plaintext",
-        version=rods.__version__,
-        default_parameter=Parameter(allow_repeating=True),
-    )
+    called, usual = sys.argv[0] if sys.argv[0] == name.replace("-", " ") else name, Parameter(allow_repeating=True)
+    app = App(name=called, help=text, help_format="plaintext", version=rods.__version__, default_parameter=usual)
     app.register_install_completion_command(help="Install tab completion for the shell in use, in its startup file.")
     for flag in ("--help", "--version", "--install-completion"):
         app[flag].group = ("Options",)
@@ -70,11 +65,8 @@ def run(app: App, arguments: Sequence[str], interrupted: str = "interrupted", re
 
 
 def _called(app: App, arguments: list[str]) -> object:
-    """What the command returns that `arguments` name.
-
-    A signal stays one where it was turned into another error, as Python 3.11 and pydantic do with what interrupts the
-    making of a class.
-    """
+    """What the command returns that `arguments` name. A signal stays one where it was turned into another error, as
+    Python 3.11 and pydantic do with what interrupts the making of a class."""
     Interrupted.latest = None
     try:
         return app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
@@ -114,12 +106,9 @@ def installing() -> str:
 
 
 def check_libraries(kind: str) -> None:
-    """Raises UserError where a policy of this kind has weights, and what trains them is not installed, or where another
-    program trains it."""
+    """Raises UserError where what trains a policy of this kind is not installed, or is another program."""
     if kind == "external":
-        remedy = (
-            "start it, and `rods-daemon RUN` beside it (rods.open_training, or `rods trainer observe`: docs/api.md)"
-        )
+        remedy = "start it and `rods-daemon RUN` beside it (rods.open_training, or `rods trainer observe`: docs/api.md)"
         raise UserError("another program trains the policy of this run", where="policy.kind", remedy=remedy)
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     if missing and kind != "simulated":

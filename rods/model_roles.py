@@ -51,8 +51,5 @@ class RoleTables(Section):
         """What is not given for a role is that role's default, not its class's."""
         if not isinstance(given, dict):
             return given
-        roles = {name: cls.model_fields[name].default.model_dump() for name in given if name in cls.model_fields}
-        return {
-            name: {**roles[name], **keys} if name in roles and isinstance(keys, dict) else keys
-            for name, keys in given.items()
-        }
+        known = {name: keys for name, keys in given.items() if name in cls.model_fields and isinstance(keys, dict)}
+        return given | {name: {**cls.model_fields[name].default.model_dump(), **keys} for name, keys in known.items()}

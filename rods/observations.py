@@ -60,11 +60,9 @@ class Rollout:
 
     def as_json(self) -> dict[str, Any]:
         always = ("resolved", "expected", "binary", "format", "reward", "end")
-        record: dict[str, Any] = {name: getattr(self, name) for name in always} | dict(self.added)
-        for name in ("advantage", "labels", "calling", "replies"):
-            if (value := getattr(self, name)) is not None and value != ():
-                record[name] = list(value) if name == "labels" else value
-        return record
+        record = {name: getattr(self, name) for name in always} | dict(self.added)
+        more = {"labels": list(self.labels) or None, "calling": self.calling, "replies": self.replies}
+        return record | known(advantage=self.advantage, **more)
 
     @staticmethod
     def from_json(record: Any) -> "Rollout":
@@ -78,19 +76,10 @@ class Rollout:
             raise ValueError(f"binary is {binary!r}; it must be 0 or 1")
         if end not in ENDS:
             raise ValueError(f"unknown end reason {end!r}; there are {', '.join(ENDS)}")
-        return Rollout(
-            resolved,
-            expected,
-            int(binary),
-            _number(record.get("format", 0.0), "format"),
-            None if reward is None else _number(reward, "reward"),
-            end,
-            advantage,
-            _labels(record),
-            added_fields(record),
-            _count(record, "calling", expected),
-            _count(record, "replies"),
-        )
+        form = _number(record.get("format", 0.0), "format")
+        trained = None if reward is None else _number(reward, "reward")
+        more = _labels(record), added_fields(record), _count(record, "calling", expected), _count(record, "replies")
+        return Rollout(resolved, expected, int(binary), form, trained, end, advantage, *more)
 
 
 def _labels(record: Mapping[str, Any]) -> tuple[Label, ...]:
@@ -150,16 +139,11 @@ class Group:
         return len({rounded(rollout.reward) for rollout in self.rollouts if rollout.reward is not None}) > 1
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "task": self.task,
-            "role": self.role,
-            **({"replaced": True} if self.replaced else {}),
-            "stage": self.stage,
-            "interface": self.interface,
-            **({"lineage": self.lineage} if self.lineage else {}),
-            "reward": {"kind": self.reward, "range": list(self.range)},
-            "rollouts": [rollout.as_json() for rollout in self.rollouts],
-        }
+        replaced, lineage = known(replaced=self.replaced or None), known(lineage=self.lineage or None)
+        shown = {"stage": self.stage, "interface": self.interface, **lineage}
+        reward = {"kind": self.reward, "range": list(self.range)}
+        rollouts = [rollout.as_json() for rollout in self.rollouts]
+        return {"task": self.task, "role": self.role, **replaced, **shown, "reward": reward, "rollouts": rollouts}
 
     @staticmethod
     def from_json(record: dict[str, Any]) -> "Group":
@@ -170,17 +154,9 @@ class Group:
                 raise ValueError(f"stage is {stage!r}; it must be a whole number")
             rollouts = tuple(Rollout.from_json(item) for item in record["rollouts"])
             low, high = (_number(bound, "a bound of the reward's range") for bound in reward["range"])
-            group = Group(
-                record["task"],
-                stage,
-                record.get("interface", "identity"),
-                reward["kind"],
-                (low, high),
-                rollouts,
-                record.get("role", "active"),
-                record.get("lineage", ""),
-                record.get("replaced", False),
-            )
+            shown = record.get("interface", "identity"), reward["kind"], (low, high), rollouts
+            more = record.get("role", "active"), record.get("lineage", ""), record.get("replaced", False)
+            group = Group(record["task"], stage, *shown, *more)
         except (KeyError, TypeError) as error:
             raise ValueError(f"a group lacks or misshapes {error}") from error
         if type(group.replaced) is not bool:
@@ -231,18 +207,15 @@ def label_counts(records: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What the update after a step has shown: the `entropy` of the policy that made the rollouts, in nats a token, over
-    its own tokens that were trained on, at the temperature of sampling; and the norm of the gradient before clipping.
-    None: unknown."""
+    """What the update after a step has shown (None: unknown): the `entropy` of the policy that made the rollouts, in
+    nats a token over its own trained tokens at the temperature of sampling; the gradient's norm before clipping."""
 
     entropy: float | None = None
     gradient_norm: float | None = None
 
     def as_json(self) -> dict[str, float]:
         """What is known, to 6 decimals; a number that JSON cannot say is not."""
-        return {
-            name: round(value, 6) for name, value in asdict(self).items() if value is not None and math.isfinite(value)
-        }
+        return {name: round(value, 6) for name, value in known(**asdict(self)).items() if math.isfinite(value)}
 
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> "Update":

@@ -29,8 +29,7 @@ class Player(Protocol):
         """The parts that somebody outside of the process plays, a model say."""
 
     def parts(self, task: AnyTask) -> Mapping[str, Any]:
-        """The fields of a `Job` that it plays of an episode of `task`: goal, user, world, waits. Raises UserError where
-        it cannot."""
+        """The fields of a `Job` of `task` that it plays: goal, user, world, waits. Raises UserError where it cannot."""
 
     def recorded(self, task: AnyTask, trace: Trace) -> Mapping[str, Any]:
         """The same fields for an episode that is played again, as far as they have to be taken from its `trace`."""
@@ -40,8 +39,7 @@ class Player(Protocol):
 
 
 class Players:
-    """Those of one run, or of one evaluation. `environments` are its worlds, `config` says who plays (None:
-    defaults)."""
+    """Those of one run, or of one evaluation. `environments`: its worlds; `config` says who plays (None: defaults)."""
 
     def __init__(self, environments: Environments, config: Config | None = None) -> None:
         self.environments = environments
@@ -62,8 +60,7 @@ class Players:
         return Job(task, environment, dialect, interface=interface, max_steps=max_steps, **parts)
 
     def scored(self, task: AnyTask, config: Config) -> Job:
-        """An episode of `task` as it is scored, validated and played by gates: the prompt of the last stage, the
-        identity interface."""
+        """An episode of `task` as scoring, validation and gates play it: the last stage's prompt, nothing added."""
         dialect = dialects.load(config.policy.dialect, config.curriculum.stages[-1].prompt)
         return self.job(task, dialect, max_steps=config.rollouts.max_steps)
 

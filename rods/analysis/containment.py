@@ -1,6 +1,4 @@
-"""Finds a value in a text: word for word, as a number, or in another form of the same (docs/gates.md). The one place
-that decides what a text says.
-"""
+"""Finds a value in a text: word for word, as a number, or in another form (docs/gates.md). Decides what a text says."""
 
 import re
 import threading
@@ -34,9 +32,8 @@ _WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding
 _COUNTS = {word: number for number, word in enumerate(_WORDS["numbers"])}
 _COUNTS |= {word: 20 + 10 * number for number, word in enumerate(_WORDS["tens"])}
 _SCALES: dict[str, int] = _WORDS["scales"]
-_SPELLED = re.compile(
-    rf"\b(?:{'|'.join((*_COUNTS, *_SCALES))})\b(?:(?: and |[ -])(?:{'|'.join((*_COUNTS, *_SCALES))})\b)*"
-)
+_NUMERAL = rf"(?:{'|'.join((*_COUNTS, *_SCALES))})\b"
+_SPELLED = re.compile(rf"\b{_NUMERAL}(?:(?: and |[ -]){_NUMERAL})*")
 _ONCE = frozenset(_WORDS["once"])
 COMMON = frozenset(_WORDS["common"].split())  # words that say nothing about which tool is meant
 KEPT = 2_000  # characters of a text that is remembered folded; and of one that is found between words only
@@ -229,9 +226,8 @@ def _contains(text: str, part: str) -> bool:
     start = text.find(part) if part else -1
     while start >= 0:
         end = start + len(part)
-        if not (_joins(text[start - 1 : start]) and _joins(part[0])) and not (
-            _joins(text[end : end + 1]) and _joins(part[-1])
-        ):
+        begins_inside = _joins(text[start - 1 : start]) and _joins(part[0])
+        if not begins_inside and not (_joins(text[end : end + 1]) and _joins(part[-1])):
             return True
         start = text.find(part, start + 1)
     return False

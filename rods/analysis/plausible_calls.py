@@ -165,9 +165,8 @@ def _documented(description: str, enumeration: tuple[str, ...]) -> list[Any]:
         return list(enumeration)
     if marked := _MARKED.search(description):
         return [part.strip(" '\"") for part in marked[1].split(",") if part.strip(" '\"")]
-    values = [
-        part for quoted, either in _LISTED.findall(description) for part in (either.split("/") if either else [quoted])
-    ]
+    listed = (either.split("/") if either else [quoted] for quoted, either in _LISTED.findall(description))
+    values = list(itertools.chain.from_iterable(listed))
     return values if len(values) > 1 else []
 
 

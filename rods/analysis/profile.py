@@ -46,9 +46,8 @@ class Node:
 
 @dataclass(frozen=True)
 class Profile:
-    """`turns[t]` holds the nodes of turn t in order; an empty turn is one in which no call is right. `shown`: how many
-    tools the policy may call, 0 before there is a task. Of a profile to write, `lacks` says what a variant's lacks
-    beside being isomorphic to it."""
+    """`turns[t]` holds the nodes of turn t in order; in an empty turn no call is right. `shown`: how many tools the
+    policy may call, 0 before there is a task. Of a profile to write, `lacks` says what else a variant's lacks."""
 
     type: TaskType
     turns: tuple[tuple[Node, ...], ...]
@@ -86,12 +85,9 @@ class Profile:
     @cached_property
     def edges(self) -> tuple[tuple[Position, Position, str], ...]:
         """(producer, consumer, argument) for every argument fed by an earlier result."""
-        return tuple(
-            (flow.origin, node.position, argument)
-            for node in self.nodes
-            for argument, flow in node.flows.items()
-            if flow.source == "result" and flow.origin is not None
-        )
+        flows = ((node.position, name, flow) for node in self.nodes for name, flow in node.flows.items())
+        fed = ((position, name, flow.origin) for position, name, flow in flows if flow.source == "result")
+        return tuple((origin, position, name) for position, name, origin in fed if origin is not None)
 
     @cached_property
     def links(self) -> Counter[tuple[int, int]]:
@@ -106,15 +102,9 @@ class Profile:
         return Counter[Any](groups.values()) + Counter[Any](wires)
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "type": self.type,
-            "calls_per_turn": list(self.calls_per_turn),
-            "depth": self.depth,
-            "classes": list(self.classes),
-            "tools": self.tools,
-            "sources": self.sources,
-            "turns": [[node.as_json() for node in turn] for turn in self.turns],
-        }
+        counts = {"depth": self.depth, "classes": list(self.classes), "tools": self.tools, "sources": self.sources}
+        turns = [[node.as_json() for node in turn] for turn in self.turns]
+        return {"type": self.type, "calls_per_turn": list(self.calls_per_turn), **counts, "turns": turns}
 
 
 def profile(environment: Environment, task: Task, results: Results | None = None) -> Profile:

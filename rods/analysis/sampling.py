@@ -49,8 +49,7 @@ class Sampler:
             self.learn("", result.text if result.value is None else result.value)
 
     def call(self, tool: Tool, *, highest: bool = False) -> Call:
-        """A call within the declared bounds; optional arguments are given half of the time. `highest`: numbers are as
-        large as they may be."""
+        """A call within the declared bounds, with half of the optional arguments. `highest`: of the largest numbers."""
         chosen = [parameter for parameter in tool.parameters if parameter.required or self.rng.random() < 0.5]
         values = {parameter.name: self.value(parameter.name, limits(parameter)) for parameter in chosen}
         if highest:

@@ -40,20 +40,15 @@ REPEAT = 0.4  # probability of a value that an earlier turn mentioned, where the
 def fresh_state(catalogue: Catalogue, plan: Plan, seed: Task | None, rng: random.Random) -> dict[str, Any]:
     """A new initial state in which `plan` has a fair chance, with other names, numbers and contents than the seed's.
     Raises ComposeError("func_sample_failed") for a recipe that the catalogue does not know."""
-    names = [name for turn in plan.turns for name in turn.recipes]
-    for name in names:
-        if name not in catalogue.recipes:
-            raise ComposeError("func_sample_failed", f"no recipe {name!r}", function=name)
-    avoid = None if seed is None else seed.state
-    return catalogue.make_state([catalogue.recipes[name] for name in names], avoid, plan.narrative, rng)
+    recipes = [catalogue.recipe(name) for turn in plan.turns for name in turn.recipes]
+    return catalogue.make_state(recipes, None if seed is None else seed.state, plan.narrative, rng)
 
 
 def repair(
     catalogue: Catalogue, state: Mapping[str, Any], error: ComposeError, rng: random.Random
 ) -> dict[str, Any] | None:
-    """`state` patched so that what failed may succeed, or None when the error is no matter of state or nothing is known
-    to help. Realise the plan again with the *same* choices (a generator made anew from the same key): the patch is cut
-    to the call that failed."""
+    """`state` patched so that what failed may succeed, or None where nothing is known to help. Realise the plan again
+    with the *same* choices (a generator made anew from the same key): the patch is cut to the call that failed."""
     patch = catalogue.patch(state, error, rng) if error.type in PATCHABLE else None
     return deep_merge(state, patch) if patch else None
 
@@ -162,11 +157,7 @@ class _Binder:
 
     def turn_of(self, number: int, planned: PlannedTurn) -> tuple[BoundCall, ...]:
         self.turn = number
-        recipes = []
-        for name in planned.recipes:
-            if name not in self.catalogue.recipes:
-                raise ComposeError("func_sample_failed", f"no recipe {name!r}", function=name, turn=number)
-            recipes.append(self.catalogue.recipes[name])
+        recipes = [self.catalogue.recipe(name, number) for name in planned.recipes]
         if tuple(tool for recipe in recipes for tool in recipe.tools) != planned.tools:
             raise ComposeError("decompose_failed", "the recipes do not give the planned tools", turn=number)
         bound: list[BoundCall] = []

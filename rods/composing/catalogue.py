@@ -311,6 +311,12 @@ class Catalogue:
         due = {name: rng.expovariate(self.recipes[name].preferred(preferences)) for name in names}
         names.sort(key=lambda name: (rounded(due[name]), name))
 
+    def recipe(self, name: str, turn: int | None = None) -> Recipe:
+        """Raises ComposeError("func_sample_failed") where no recipe has this name."""
+        if name not in self.recipes:
+            raise ComposeError("func_sample_failed", f"no recipe {name!r}", function=name, turn=turn)
+        return self.recipes[name]
+
     def family(self, domain: str) -> str:
         return self.families.get(domain, domain)
 

@@ -204,14 +204,10 @@ def _by_first_tool(catalogue: Catalogue) -> Mapping[str, tuple[Recipe, ...]]:
 def _common_words(catalogue: Catalogue) -> frozenset[str]:
     """The words of frames, links and stories: they ask for nothing."""
     book = catalogue.book
-    texts = [
-        *book.links,
-        *book.openings,
-        *book.resumes,
-        *(frame for frames in book.frames.values() for frame in frames),
-    ]
-    texts += [text for story in book.stories for part in (story.opening, story.later, story.closing) for text in part]
-    return frozenset(word for text in texts for word in WORD.findall(re.sub(r"\{[^}]*\}", " ", plain(text))))
+    parts = [book.links, book.openings, book.resumes, *book.frames.values()]
+    parts += [part for story in book.stories for part in (story.opening, story.later, story.closing)]
+    texts = (re.sub(r"\{[^}]*\}", " ", plain(text)) for part in parts for text in part)
+    return frozenset(word for text in texts for word in WORD.findall(text))
 
 
 @lru_cache(maxsize=64)

@@ -321,11 +321,9 @@ class PlanSample:
             used = {self.groups[tool] for turn in turns for recipe in turn for tool in recipe.tools}
             stories = [story for story in self.catalogue.book.stories if not story.groups or used & story.groups]
             story = {"story": self.rng.choice(stories).name, **self.catalogue.topics(self.rng)}
-        planned = tuple(
-            PlannedTurn(tuple(recipe.name for recipe in turn), tuple(tool for recipe in turn for tool in recipe.tools))
-            for turn in turns
-        )
-        return Plan(planned, story)
+        named = ((tuple(recipe.name for recipe in turn), turn) for turn in turns)
+        planned = (PlannedTurn(names, tuple(tool for recipe in turn for tool in recipe.tools)) for names, turn in named)
+        return Plan(tuple(planned), story)
 
 
 def most_calls(catalogue: Catalogue, recipes: Sequence[Recipe]) -> float:

@@ -96,14 +96,9 @@ def plan(
     sample = partial(PlanSample, catalogue, groups, shape, type, avoid, rng, fair, preferences)
     if functions == "same":
         return sample().planned(sample().same(wanted, blocked), narrative)
-    recipes = [
-        recipe
-        for name, recipe in catalogue.recipes.items()
-        if name not in blocked
-        and not blocked.intersection(recipe.tools)
-        and not (recipe.short and type == "long_context")
-        and (usable is None or all(groups[tool] in usable for tool in recipe.tools))
-    ]
+    free = [recipe for name, recipe in catalogue.recipes.items() if blocked.isdisjoint((name, *recipe.tools))]
+    fit = [recipe for recipe in free if not (recipe.short and type == "long_context")]
+    recipes = [recipe for recipe in fit if usable is None or all(groups[tool] in usable for tool in recipe.tools)]
     fitting: list[tuple[float, int, list[Turn]]] = []
     deep: list[Recipe] = []
     missed: Counter[tuple[int, str]] = Counter()  # turn at fault (-1: the whole) and why, of each filling not taken

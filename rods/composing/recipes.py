@@ -213,11 +213,9 @@ class TableReader:
 
     def _for_member(self, entry: Table, member: Table, key: str) -> Table:
         """A recipe's fields with the shared entries put in, for one member of its family if it has one."""
-        written: dict[str, Any] = {
-            name: self._entries(value, f"{key}.{name}") if name in _LISTS else value
-            for name, value in entry.items()
-            if name != "each"
-        }
+        written = {name: value for name, value in entry.items() if name != "each"}
+        for name in filter(written.__contains__, _LISTS):
+            written[name] = self._entries(written[name], f"{key}.{name}")
         for name, more in member.get("adds", {}).items():
             table = isinstance(more, dict)
             written[name] = {**written.get(name, {}), **more} if table else [*written.get(name, []), *more]
@@ -254,14 +252,10 @@ class TableReader:
         gives = entry.get("gives", {})
         if not isinstance(gives, dict):
             self._fault(f"{key}.gives", "must be a table", 'write gives = { kind = "source/noun" }')
-        return catalogue.Recipe(
-            name,
-            tuple(self._step(text, f"{key}.steps") for text in entry["steps"]),
-            tuple(phrase for line in entry["phrases"] for phrase in alternatives(line)),
-            {kind: self._gift(text, f"{key}.gives.{kind}") for kind, text in gives.items()},
-            **facts,
-            short=short,
-        )
+        steps = tuple(self._step(text, f"{key}.steps") for text in entry["steps"])
+        phrases = tuple(phrase for line in entry["phrases"] for phrase in alternatives(line))
+        given = {kind: self._gift(text, f"{key}.gives.{kind}") for kind, text in gives.items()}
+        return catalogue.Recipe(name, steps, phrases, given, **facts, short=short)
 
     def _step(self, text: str, key: str) -> catalogue.RecipeStep:
         tool, _, rest = text.strip().partition(" ")

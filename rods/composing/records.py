@@ -13,8 +13,7 @@ from rods.faults import ErrorType
 class ComposeError(Exception):
     """A step of composing failed. `function` and `turn` (from 0) say where, `functions` all that took part; `detail` is
     the evidence; `call` is the call that failed, `domain` the domain in which there was nothing to choose: what a
-    repair starts from; `before` are the calls that ran until then. `said` is what a model had written when it
-    failed."""
+    repair starts from; `before` are the calls that ran until then. `said` is what a model had written."""
 
     def __init__(
         self,
@@ -58,11 +57,9 @@ class Plan:
     composed: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "turns": [{"recipes": list(turn.recipes), "tools": list(turn.tools)} for turn in self.turns],
-            "narrative": dict(self.narrative),
-            **({"composed": dict(self.composed)} if self.composed else {}),
-        }
+        turns = [{"recipes": list(turn.recipes), "tools": list(turn.tools)} for turn in self.turns]
+        composed = {"composed": dict(self.composed)} if self.composed else {}
+        return {"turns": turns, "narrative": dict(self.narrative), **composed}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ The plan decides which turns have no calls. The provenance of the task:
 import random
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from rods.analysis.containment import Text
@@ -109,16 +110,9 @@ def finished(
     }
     if missing:
         provenance["missing"] = [dict(gap) for gap in missing]
-    return Task(
-        environment=reference(environment),
-        type=type,
-        script=tuple(script),
-        calls=tuple(tuple(bound.call for bound in calls) for calls in draft.turns),
-        tools=_shown(catalogue, environment, used, state, rng),
-        held_out=held_out,
-        state=state,
-        provenance=provenance,
-    )
+    truth = tuple(tuple(bound.call for bound in calls) for calls in draft.turns)
+    tools = _shown(catalogue, environment, used, state, rng)
+    return Task(reference(environment), type, tuple(script), truth, tools, held_out, state, provenance=provenance)
 
 
 def missable(catalogue: Catalogue, draft: Draft, turn: int) -> list[str]:
@@ -195,11 +189,8 @@ def _blurred(
         tools, made = environment.tools(), [bound.call for bound in before]
         groups = {tools[bound.call.name].group for calls in draft.turns for bound in calls}
         usable = [tool for tool in tools.values() if tool.group in groups]
-        hidden = [
-            (slot, call, name)
-            for slot, call, name in choices
-            if not shows(environment, draft.state, made, script[: turn - 1], usable, name, call.arguments[name])
-        ]
+        show = partial(shows, environment, draft.state, made, script[: turn - 1], usable)
+        hidden = [(slot, call, name) for slot, call, name in choices if not show(name, call.arguments[name])]
         choices = hidden or (choices if len(usable) > catalogue.shown else [])  # the tool may not be among those shown
         earliest = min((slot.fills[0][0] for slot, _, _ in choices), default=0)
         choices = [choice for choice in choices if choice[0].fills[0][0] == earliest]
@@ -228,11 +219,8 @@ def padded(
 ) -> tuple[dict[str, Any], list[list[str]]]:
     """A longer world in which the same calls still succeed and results still hold what later calls take from them; and
     these results. Raises ComposeError("vm_exec_failed") when they do not."""
-    said = [
-        *script,
-        *(str(value) for calls in draft.turns for bound in calls for value in bound.call.arguments.values()),
-    ]
-    spoken = frozenset(word for text in said for word in re.findall(r"\w+", text.lower()))
+    given = (str(value) for calls in draft.turns for bound in calls for value in bound.call.arguments.values())
+    spoken = frozenset(word for text in (*script, *given) for word in re.findall(r"\w+", text.lower()))
     state = catalogue.pad(draft, spoken, rng)
     try:
         instance = environment.reset(state)

@@ -42,8 +42,7 @@ def requests(catalogue: Catalogue, turn: Sequence[BoundCall]) -> list[RecipeRequ
 
 
 def word(catalogue: Catalogue, draft: Draft, rng: random.Random) -> tuple[str, ...]:
-    """One text a turn, each by itself: no story and no back references. Raises ComposeError("query_gen_failed") when a
-    phrase lacks a field."""
+    """One text a turn, without story and back references. Raises ComposeError("query_gen_failed") as `rewrite` does."""
     turns = (requests(catalogue, turn) for turn in draft.turns)
     return tuple(_turn(catalogue, asked, "", holistic=False, fit=False, rng=rng) for asked in turns)
 

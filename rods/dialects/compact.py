@@ -5,8 +5,7 @@
 A reply whose first line does not start with `!` is an answer and ends the turn. `key=` opens a value, which runs to the
 next `key=` or the end of the line. Values are JSON where they parse as such (a number, true, false, null, a quoted
 text, a list, an object) and plain text otherwise. Tools are documented as they are called, without values (but for the
-cues of an interface). Words stand apart by single spaces throughout, so that a word has one spelling in documents,
-questions, results and calls.
+cues of an interface). Words stand apart by single spaces throughout: a word has one spelling in all texts.
 """
 
 import json
@@ -65,10 +64,8 @@ class Compact:
         return "tool", error
 
     def write(self, calls: Sequence[Call]) -> str:
-        return "\n".join(
-            " ".join([f"! {call.name}", *(f"{key}= {_text(value)}" for key, value in call.arguments.items())])
-            for call in calls
-        )
+        given = ((call, [f"{key}= {_text(value)}" for key, value in call.arguments.items()]) for call in calls)
+        return "\n".join(" ".join([f"! {call.name}", *arguments]) for call, arguments in given)
 
     def answer(self, text: str) -> str:
         return text

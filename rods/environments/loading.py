@@ -69,10 +69,8 @@ class Environments(AbstractContextManager["Environments"]):
             named = Path(name).suffix or name.endswith("/")
             what = "nothing that is installed reads such a description" if named else "unknown environment"
             short = ", ".join(key for key in known if key not in endings)
-            described_by = (
-                f", or what describes one: {', '.join(f'…{ending}' for ending in endings)}" if endings else ""
-            )
-            remedy = f"use {short} or your own 'package.module:factory', 'file.py:factory'{described_by}"
+            ways = f", or what describes one: {', '.join(f'…{ending}' for ending in endings)}" if endings else ""
+            remedy = f"use {short} or your own 'package.module:factory', 'file.py:factory'{ways}"
             raise UserError(what, where=where, remedy=remedy)
         if addressed.address_of(name) is not None:
             return self._confine(name, factory, addressed.text_of(addressed.source_of(name, self.folders)))

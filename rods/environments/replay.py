@@ -58,14 +58,9 @@ class Replayed:
         self.probes = None if probes is None else tuple(probes)
         self.minted = {kind: re.compile(pattern) for kind, pattern in (minted or {}).items()}
         self.name = inner.name
-        declared = {
-            "inner": inner.hash,
-            "reads": sorted(self.reads),
-            "probes": None if self.probes is None else [probe.as_json() for probe in self.probes],
-            "minted": dict(minted or {}),
-            "behaviour": BEHAVIOUR,
-        }
-        self.hash = content_id(declared)
+        asked = None if self.probes is None else [probe.as_json() for probe in self.probes]
+        declared = {"reads": sorted(self.reads), "probes": asked, "minted": dict(minted or {})}
+        self.hash = content_id({"inner": inner.hash, **declared, "behaviour": BEHAVIOUR})
         able = inner.features.deterministic
         self.features = replace(inner.features, snapshot=able, fork=able, state_visible=self.probes is not None)
 
@@ -123,12 +118,9 @@ class _Names:
         if not self._patterns:
             return result
         origin = canonical([call.name, dict(call.arguments)])
-        matches = [
-            (match.start(1), kind, match.group(1))
-            for kind, pattern in self._patterns.items()
-            for match in pattern.finditer(result.text)
-        ]
-        for number, (_, kind, value) in enumerate(sorted(matches)):
+        matches = [(kind, match) for kind, pattern in self._patterns.items() for match in pattern.finditer(result.text)]
+        minted = sorted((match.start(1), kind, match.group(1)) for kind, match in matches)
+        for number, (_, kind, value) in enumerate(minted):
             if value not in self._named:
                 self._name(kind, value, origin, number)
         self._made[origin] += 1

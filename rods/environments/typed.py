@@ -255,10 +255,8 @@ def _adapter(hint: Any, what: str) -> TypeAdapter[Any]:
 
 
 def _faults(error: ValidationError) -> str:
-    return "; ".join(
-        ".".join(map(str, fault["loc"])) + (": " if fault["loc"] else "") + fault["msg"]
-        for fault in error.errors(include_url=False)[:3]
-    )
+    told = [(".".join(map(str, fault["loc"])), fault["msg"]) for fault in error.errors(include_url=False)[:3]]
+    return "; ".join(f"{place}: {what}" if place else what for place, what in told)
 
 
 def _unknown(given: Any, known: Any, at: str = "") -> str:

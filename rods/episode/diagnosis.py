@@ -29,8 +29,7 @@ _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 
 def diagnose(trace: Trace, task: Task, environment: Environment, reading: Reading = "cause") -> tuple[Label, ...]:
     """One label for each turn that the policy finished, in order: those with a verdict, and the one that ran into the
-    limit of steps. A turn that was cut by length or broken by the machinery
-    says nothing about it, and nor do the turns that were never reached."""
+    limit of steps. A turn that was cut by length, broken by the machinery or never reached says nothing about it."""
     return tuple(label for label, _ in _diagnosed(trace, task, environment, reading == "letter"))
 
 
@@ -39,13 +38,11 @@ def failed(trace: Trace, task: Task, environment: Environment) -> tuple[frozense
     the calls that were lacking; where none was, as when a further call spoilt the state, all of the turn."""
     return tuple(
         frozenset(call.name for call in (() if label in SUCCESSES else turn.lacking or turn.expected))
-        for label, turn in _diagnosed(trace, task, environment)
+        for label, turn in _diagnosed(trace, task, environment, letter=False)
     )
 
 
-def _diagnosed(
-    trace: Trace, task: Task, environment: Environment, letter: bool = False
-) -> "Iterator[tuple[Label, _Played]]":
+def _diagnosed(trace: Trace, task: Task, environment: Environment, letter: bool) -> "Iterator[tuple[Label, _Played]]":
     targets, shown = _Targets(task, environment), _Shown(trace)
     turns: list[_Played] = []
     for number, turn in enumerate(trace.turns):
@@ -106,8 +103,7 @@ class _Played:
         return "instance_mismatch" if self._misses() else "response_mismatch"
 
     def _failed(self, place: int) -> bool:
-        """Whether the call was answered with an error that the ground truth would not have met: it makes the call, and
-        was followed up to there."""
+        """Whether the call met an error that the ground truth, followed up to there, would not have met."""
         call, result = self.calls[place]
         if result.error is None:
             return False
@@ -154,8 +150,7 @@ class _Played:
         return any(other in lacking or (other not in self.expected and self._aims(other) in aims) for other in same)
 
     def _given_up(self, place: int, later: "Sequence[_Played]") -> bool:
-        """Whether the call was refused in place of one that is lacking (of its tool, or with a value of its own), and
-        never made good."""
+        """Whether the call was refused in place of one that is lacking (of its tool, or with a value of its own)."""
         (call, result), values = self.calls[place], _values(self.calls[place][0])
         due = any(other.name == call.name or values & _values(other) for other in self.lacking)
         if not due or place in self.ran or result.error in NOT_THERE:
@@ -168,11 +163,8 @@ class _Played:
     def _misses(self) -> bool:
         """Whether a call that ran and was not due aims at a target that neither the user nor a result had named."""
         truths = {value for call in self.expected for value in self._aims(call)}
-        return any(
-            self.before[place] and not self.shown.contains(value, self.before[place])
-            for place in self.extra
-            for value in self._aims(self.calls[place][0]) - truths
-        )
+        aimed = ((self.before[at], value) for at in self.extra for value in self._aims(self.calls[at][0]) - truths)
+        return any(before and not self.shown.contains(value, before) for before, value in aimed)
 
     def _aims(self, call: Call) -> frozenset[str | int]:
         return self.targets.of(call, self._outputs)
@@ -274,10 +266,8 @@ class _Shown:
 @kept
 def _checkers(environment: Environment) -> Mapping[str, Mapping[str, Checker]]:
     """What the documents of an environment's tools ask of each argument."""
-    return {
-        name: {parameter.name: Checker(limits(parameter)) for parameter in tool.parameters}
-        for name, tool in environment.tools().items()
-    }
+    tools = environment.tools().items()
+    return {name: {given.name: Checker(limits(given)) for given in tool.parameters} for name, tool in tools}
 
 
 def _values(call: Call) -> set[Any]:

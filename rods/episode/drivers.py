@@ -172,8 +172,8 @@ def run_lockstep(
 async def run_episode(
     job: Job, complete: Callable[[engine.NeedText], Awaitable[engine.Reply]], threads: Executor | None = None
 ) -> engine.Trace:
-    """Runs one job, awaiting text from `complete`. It is advanced in one of `threads`; without, in place, or where it
-    waits in one of its own."""
+    """Runs one job, awaiting text from `complete`, in one of `threads`; without, in place, or one of its own if it
+    waits."""
     if threads is None and job.slow:
         with Lanes(1, "player") as own:
             return await run_episode(job, complete, own)

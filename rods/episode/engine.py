@@ -134,13 +134,9 @@ class StepTrace:
     reward: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "text": self.text,
-            "calls": [call.as_json() for call in self.calls],
-            "results": [{"text": r.text, "error": r.error, **known(reward=r.reward)} for r in self.results],
-            "error": self.error,
-            **known(in_call=self.in_call or None, reward=self.reward),
-        }
+        calls, more = [call.as_json() for call in self.calls], known(in_call=self.in_call or None, reward=self.reward)
+        results = [{"text": r.text, "error": r.error, **known(reward=r.reward)} for r in self.results]
+        return {"text": self.text, "calls": calls, "results": results, "error": self.error, **more}
 
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> "StepTrace":
@@ -191,29 +187,19 @@ class Trace:
         return int(self.resolved == self.expected)
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "task": self.task,
-            "end": self.end,
-            "expected": self.expected,
-            "resolved": self.resolved,
-            **known(outcome=None if self.outcome is None else asdict(self.outcome)),
-            "turns": [turn.as_json() for turn in self.turns],
-            "messages": [asdict(message) for message in self.messages],
-        }
+        told = {"task": self.task, "end": self.end, "expected": self.expected, "resolved": self.resolved}
+        outcome = known(outcome=None if self.outcome is None else asdict(self.outcome))
+        turns, messages = [turn.as_json() for turn in self.turns], [asdict(message) for message in self.messages]
+        return {**told, **outcome, "turns": turns, "messages": messages}
 
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> "Trace":
         """What `as_json` has written; results have their texts alone. Raises ValueError for anything else."""
         try:
-            outcome = record.get("outcome")
-            return Trace(
-                record["task"],
-                tuple(TurnTrace.from_json(turn) for turn in record["turns"]),
-                record["end"],
-                record["expected"],
-                tuple(Message(message["role"], message["content"]) for message in record["messages"]),
-                None if outcome is None else Outcome(outcome["passed"], outcome["of"], tuple(outcome["notes"])),
-            )
+            outcome, turns = record.get("outcome"), tuple(map(TurnTrace.from_json, record["turns"]))
+            messages = tuple(Message(message["role"], message["content"]) for message in record["messages"])
+            earned = None if outcome is None else Outcome(outcome["passed"], outcome["of"], tuple(outcome["notes"]))
+            return Trace(record["task"], turns, record["end"], record["expected"], messages, earned)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"a trace lacks or misshapes {error}") from error
 

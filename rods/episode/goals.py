@@ -71,8 +71,7 @@ def holds(instance: Instance, check: Call) -> bool:
 
 class GroundTruth:
     """The expected world and results after every turn of one task, shared by all of its rollouts. Raises Unsupported
-    for an environment that cannot fork, ValueError for an illegal initial state, InfrastructureError for a broken
-    call."""
+    where worlds cannot fork, ValueError for an illegal initial state, InfrastructureError for a broken call."""
 
     def __init__(self, environment: Environment, task: Task) -> None:
         self.calls = task.calls

@@ -46,9 +46,7 @@ def grounding(environment: Environment, task: Task, results: Results) -> list[Re
     return reasons
 
 
-def _found(
-    name: str, value: Any, parameter: Parameter | None, texts: Sequence[Text], outputs: Sequence[Output]
-) -> bool:
+def _found(name: str, value: Any, parameter: Parameter | None, texts: list[Text], outputs: list[Output]) -> bool:
     if any(told(value, text) for text in texts) or any(output.has(name, value) for output in outputs):
         return True
     if parameter is not None:
@@ -70,18 +68,15 @@ def ungrounded(
     tools: Mapping[str, Tool], user: Script | Persona, calls: Sequence[Call], seen: Sequence[Result]
 ) -> list[Reason]:
     """The arguments of `calls` whose values nobody can know: not said or known by the user, no default, and not in the
-    results `seen` of the calls before. That a document lists a value is not enough: nobody would know which one is
-    meant."""
+    results `seen` of the calls before. That a document lists a value does not tell that it is meant."""
     texts = (user.query, *user.further, *user.knows.values()) if isinstance(user, Persona) else user.texts
     heard, shown, reasons = Text.of(" | ".join(texts)), list[Output](), list[Reason]()
     for index, call in enumerate(calls):
         defaults = {param.name: param.default for param in tools[call.name].parameters if param.default is not None}
         for name, value in call.arguments.items():
-            known = (
-                told(leaf, heard) or any(output.has(name, leaf) for output in shown)
-                for _, leaf in leaves({name: value})
-            )
-            if not all(known) and (name not in defaults or value != defaults[name]):
+            parts = [leaf for _, leaf in leaves({name: value}) if not told(leaf, heard)]
+            known = all(any(output.has(name, leaf) for output in shown) for leaf in parts)
+            if not known and (name not in defaults or value != defaults[name]):
                 why = f"{call.name}: nobody says or knows {name}={value!r}, and no call before shows it"
                 reasons.append(Reason(why, call=index))
         shown += [Output((0, index), call, result) for result in seen[index : index + 1]]

@@ -60,11 +60,8 @@ class AbstentionTurn:
     def lacking(self) -> frozenset[int]:
         """The calls whose tool is held out in the turn without calls, or of which this turn supplies a value."""
         names = {tool.name for tool in self.tools}
-        return frozenset(
-            index
-            for index, call in enumerate(self.calls)
-            if call.name not in names or any(not had for had in self._supplied(call))
-        )
+        lacks = (call.name not in names or not all(self._supplied(call)) for call in self.calls)
+        return frozenset(index for index, lacking in enumerate(lacks) if lacking)
 
     def given(self) -> list[Reason]:
         """Why nothing that this turn supplies was missing before; empty when something was."""
@@ -111,8 +108,8 @@ class AbstentionTurn:
 
     def _supplied(self, call: Call) -> Iterator[str]:
         """How each value of `call` that this turn is the first to say could be had before; "" where it could not."""
-        now = Text.of(self.task.script[self.turn])
-        parameters = {parameter.name: parameter for parameter in self.environment.tools()[call.name].parameters}
+        environment, task, now = self.environment, self.task, Text.of(self.task.script[self.turn])
+        parameters = {parameter.name: parameter for parameter in environment.tools()[call.name].parameters}
         for name, value in call.arguments.items():
             said_before = any(text.contains_any_form(value) for text in self.before)
             if isinstance(value, bool) or said_before or not now.contains_any_form(value):
@@ -121,9 +118,7 @@ class AbstentionTurn:
                 yield f"{name}={value!r} is in an earlier result"
             elif (parameter := parameters.get(name)) is not None and value == parameter.default:
                 yield f"{name}={value!r} is the default"
-            elif shows(
-                self.environment, self.task.state, self.made, self.task.script[: self.turn], self.tools, name, value
-            ):
+            elif shows(environment, task.state, self.made, task.script[: self.turn], self.tools, name, value):
                 yield f"a visible tool shows {name}={value!r}"
             else:
                 yield ""
@@ -132,12 +127,9 @@ class AbstentionTurn:
         """Whether `call` takes a value from a call of this turn that was `stopped`, and from nowhere else."""
         lost = [self._output(self.turn, index) for index in stopped]
         known = [*self.outputs, *(self._output(self.turn, index) for index in made)]
-        return any(
-            any(output.has(name, value) for output in lost)
-            and not any(text.contains_any_form(value) for text in self.before)
-            and not any(output.has(name, value) for output in known)
-            for name, value in call.arguments.items()
-        )
+        taken = [item for item in call.arguments.items() if any(output.has(*item) for output in lost)]
+        unsaid = [item for item in taken if not any(text.contains_any_form(item[1]) for text in self.before)]
+        return any(not any(output.has(*item) for output in known) for item in unsaid)
 
     def _prepares(self, index: int, other: int) -> bool:
         """Whether call `other` takes something from the result of `index`, or gives something else without it."""

@@ -27,11 +27,8 @@ DEFINITE, INDEFINITE = frozenset(("the", "my", "our", "your", "all")), frozenset
 POSSESSIVE = ("'s", "’s", "s'", "s’")
 AMOUNTS = frozenset(("amount", "sum", "total", "much", "mani", "valu", "figur"))  # stems
 PLACES = {"first": 0, "second": 1, "third": 2, "last": -1}
-WORD, PARTS, SENTENCE = (
-    re.compile(r"[^\W_]+(?:['’]s?)?"),
-    re.compile(r"[A-Z]?[a-z]+|[A-Z]+"),
-    re.compile(r"(?<=[.!?]) "),
-)
+WORD = re.compile(r"[^\W_]+(?:['’]s?)?")
+PARTS, SENTENCE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+"), re.compile(r"(?<=[.!?]) ")
 IDENTIFIES = frozenset(("id", "ids", "number", "no", "code", "key", "ref", "reference", "token", "index"))
 NEAR = 3  # words after an article among which its noun stands
 
@@ -169,8 +166,7 @@ def referent(name: str, value: Any, wanted: Set[Any], met: Sequence[Mention], ke
 
 
 def referents(environment: Environment, task: Task, results: Results) -> list[Reason]:
-    """The arguments that their turn does not determine; empty when there are none. `results` are those of the ground
-    truth."""
+    """The arguments that their turn does not determine; empty when there are none. `results`: of the ground truth."""
     tools, catalogue = environment.tools(), lexicon(environment).catalogue
     readings = None if catalogue is None else read(catalogue, environment, task, results)
     reasons, met, keys, named = list[Reason](), list[Mention](), keys_of(task.state), set[str]()

@@ -184,8 +184,7 @@ def _truth(task: AnyTask) -> int | None:
 
 
 def _state(task: AnyTask) -> int | None:
-    """Where the environment declares a key of its states as their `scenario`, only what stands there counts, as long
-    as the task starts from one."""
+    """Where the environment declares a key of its states as their `scenario`, only what stands there counts, if any."""
     state: Any = task.state
     world = registry.worlds().get(task.environment.name)
     if world is not None and world.scenario and state and "objects" not in state:
@@ -202,12 +201,11 @@ def _holds(value: Any) -> bool:
 
 def repeats(task: Task) -> list[Reason]:
     """Turns that ask again for what an earlier one had, by the words of a near duplicate and with equal calls."""
-    served = [(turn, query) for turn, query in _queries(task) if task.calls[turn]]
-    return [
-        Reason(f"asks again, in the words of turn {before}, for the calls that it had", turn)
-        for (before, other), (turn, query) in combinations(served, 2)
-        if task.calls[turn] == task.calls[before] and _near(query, other)
-    ]
+    reasons, calls = [], task.calls
+    for (before, other), (turn, query) in combinations((item for item in _queries(task) if calls[item[0]]), 2):
+        if calls[turn] == calls[before] and _near(query, other):
+            reasons.append(Reason(f"asks again, in the words of turn {before}, for the calls that it had", turn))
+    return reasons
 
 
 def _near(own: int | array[int], others: int | array[int]) -> bool:

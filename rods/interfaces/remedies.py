@@ -178,14 +178,8 @@ def lookups(shown: Shown, call: Call, refusal: str) -> list[Advice]:
             lookable[name] = tools[:MOST]
     tool = shown.tools[call.name]
     blamed = _spoken_of(tool, call, refusal, beside=tool) or _spoken_of(tool, call, refusal) or list(lookable)
-    return [
-        Advice(
-            f"`{name}` may be a value that has to be looked up or made first: see {named(lookable[name])}.",
-            f"look up {name}",
-        )
-        for name in blamed
-        if name in lookable
-    ][:2]
+    due, told = [name for name in blamed if name in lookable], "may be a value that has to be looked up or made first"
+    return [Advice(f"`{name}` {told}: see {named(lookable[name])}.", f"look up {name}") for name in due[:2]]
 
 
 def constraints(shown: Shown, call: Call, refusal: str) -> list[Advice]:
@@ -207,11 +201,9 @@ def _spoken_of(tool: Tool, call: Call, refusal: str, beside: Tool | None = None)
         return by_value
     if beside is not None:
         words -= _vocabulary(beside.name, beside.summary)
-    shared = {
-        parameter.name: len(words.intersection(stems(f"{parameter.name} {parameter.description}")))
-        for parameter in tool.parameters
-        if parameter.name in call.arguments
-    }
+    given = [parameter for parameter in tool.parameters if parameter.name in call.arguments]
+    documents = {parameter.name: f"{parameter.name} {parameter.description}" for parameter in given}
+    shared = {name: len(words.intersection(stems(document))) for name, document in documents.items()}
     most = max(shared.values(), default=0)
     return [name for name, count in shared.items() if count == most] if most else []
 

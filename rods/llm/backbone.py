@@ -65,21 +65,10 @@ class CallTally:
 
     def usage(self, request: Request, completion: Completion | None, outcome: str) -> Usage:
         """The call as it ended."""
-        return Usage(
-            stage=request.stage,
-            outcome=outcome,
-            backbone=self.backbone,
-            model=completion.model if completion else "",
-            tokens_in=completion.tokens_in if completion else 0,
-            tokens_out=completion.tokens_out if completion else 0,
-            seconds=self.last,
-            waited=time.monotonic() - self.began - self.last,
-            retries=max(0, self.sent - 1),
-            requests=self.requests,
-            constrained=bool(completion and completion.constrained),
-            template=request.template,
-            account=request.account.name if request.account else "",
-        )
+        said = completion or Completion("", "empty", "", self.backbone)
+        waited, account = time.monotonic() - self.began - self.last, request.account.name if request.account else ""
+        cost = said.model, said.tokens_in, said.tokens_out, self.last, waited, max(0, self.sent - 1), self.requests
+        return Usage(request.stage, outcome, self.backbone, *cost, said.constrained, request.template, account)
 
 
 @dataclass(slots=True)

@@ -113,8 +113,7 @@ class Client:
         ]
 
     async def complete(self, request: Request) -> Completion:
-        """The model's answer. Raises RequestRefused, EndpointError or BudgetSpent; ValueError for what JSON cannot
-        say."""
+        """The model's answer. Raises RequestRefused, EndpointError, BudgetSpent; ValueError for what is no JSON."""
         if self._watch is not None and self._watch.done():
             self._watch.result()
         call = CallTally(time.monotonic())
@@ -199,9 +198,7 @@ class Client:
                 self._blame(backbone, call, failure)
             if failure.alive:
                 self._reached(backbone, began, answered=False)
-            elif backbone.circuit.failed(
-                str(failure), trial=trial, refusal=failure.refusal, after=failure.after or 0.0
-            ):
+            elif backbone.circuit.failed(str(failure), trial, refusal=failure.refusal, after=failure.after or 0.0):
                 log.warning("endpoint down, calls wait", endpoint=backbone.name, why=str(failure))
             return failure
         except RequestRefused:

@@ -113,12 +113,8 @@ def open_session(connections: int) -> "aiohttp.ClientSession":
 
     if (room := allow_connections(connections)) < connections:
         log.warning("few open files allowed", room=room, needed=connections, remedy="raise `ulimit -n`")
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=_keep_alive_socket),
-        headers=HEADERS,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=False,
-    )
+    pool = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=_keep_alive_socket)
+    return aiohttp.ClientSession(connector=pool, headers=HEADERS, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
 
 
 async def read_reply(response: "aiohttp.ClientResponse") -> bytes:
@@ -162,8 +158,7 @@ def _keep_alive_socket(address: Any) -> socket.socket:
 
 
 def allow_connections(connections: int) -> int:
-    """Raises this process's limit on open files for so many connections more, as far as it may; for how many there is
-    room then."""
+    """Raises this process's limit on open files for so many connections, as far as it may; how many have room then."""
     try:
         held = sum(1 for _ in Path("/proc/self/fd").iterdir())
     except OSError:  # the system does not tell

@@ -181,8 +181,8 @@ class Circuit:
         return None
 
     def succeeded(self, sent: float, *, answered: bool = True) -> bool:
-        """A call that was sent at `sent` (monotonic) has shown the endpoint well; not `answered`: it was turned away.
-        True when this closed the circuit."""
+        """A call sent at `sent` (monotonic) was `answered`, or turned away by an endpoint that is well. True when this
+        closed the circuit."""
         if answered:
             self.last_answered = max(self.last_answered, sent)
         if self.down_since is not None and sent < self._opened:

@@ -37,12 +37,8 @@ class Budget:
 
     def status(self) -> dict[str, int | None]:
         """The limits (None: none), and what is used."""
-        return {
-            **self.most,
-            "variant_calls": self.limits.variant_calls or None,
-            "used_tokens": self.tokens,
-            "used_requests": self.requests,
-        }
+        used = {"used_tokens": self.tokens, "used_requests": self.requests}
+        return {**self.most, "variant_calls": self.limits.variant_calls or None, **used}
 
     async def reserve(self, tokens: int) -> None:
         """Waits until `tokens` more surely fit. Raises BudgetSpent when they never will."""

@@ -57,21 +57,14 @@ def encode(request: Request, model: str, extra: Mapping[str, Any], *, constraine
         "max_tokens": request.max_tokens,
         "temperature": request.temperature,
         "top_p": request.top_p,
+        **({"messages": request.messages} if request.prompt is None else {"prompt": request.prompt}),
+        **({} if request.random_seed is None else {"seed": request.random_seed}),
+        **({"tools": request.tools} if request.tools else {}),
     }
-    if request.prompt is None:
-        body["messages"] = request.messages
-    else:
-        body["prompt"] = request.prompt
-    if request.random_seed is not None:
-        body["seed"] = request.random_seed
-    if request.tools:
-        body["tools"] = request.tools
     if constrained and request.schema is not None:
         refuse_nan(request.schema)
-        body["response_format"] = {
-            "type": "json_schema",
-            "json_schema": {"name": "answer", "schema": request.schema, "strict": True},
-        }
+        answer = {"name": "answer", "schema": request.schema, "strict": True}
+        body["response_format"] = {"type": "json_schema", "json_schema": answer}
     body |= extra
     if request.thinking is not None:
         body["chat_template_kwargs"] = {**body.get("chat_template_kwargs", {}), "enable_thinking": request.thinking}

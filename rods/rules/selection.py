@@ -20,8 +20,7 @@ from rods.tasks import AnyTask, TaskType
 
 
 class TaskFacts(NamedTuple):
-    """What selection must know of an active task. `generation` is 0 for originals; `task` is known where an
-    extension says where variants go."""
+    """What selection must know of an active task. `generation`: 0 for originals; `task`: where an extension aims."""
 
     type: TaskType
     generation: int = 0

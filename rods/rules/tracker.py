@@ -304,23 +304,10 @@ class Tracker:
     def _window(self, row: _Row) -> Window:
         task, reward, lineage = row.key
         entries = self._entries(row)
-        latest = mean(entries[-1:])
-        return Window(
-            task,
-            reward,
-            lineage,
-            mean(entries),
-            self._variance(entries),
-            len(entries),
-            row.counted,
-            self._zone(row, entries),
-            row.step,
-            rounded(latest - mean(entries[:1])),
-            latest,
-            variance(entries[-1:]),
-            max((mean([entry]) for entry in entries[:-1]), default=None),
-            self._advantage_variance(row),
-        )
+        latest, best = mean(entries[-1:]), max((mean([entry]) for entry in entries[:-1]), default=None)
+        whole = mean(entries), self._variance(entries), len(entries), row.counted, self._zone(row, entries), row.step
+        last = rounded(latest - mean(entries[:1])), latest, variance(entries[-1:])
+        return Window(task, reward, lineage, *whole, *last, best, self._advantage_variance(row))
 
     def _advantage_variance(self, row: _Row) -> float | None:
         task, _, lineage = row.key

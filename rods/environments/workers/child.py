@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,8 +53,8 @@ class Confinement:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a child is to do. With `cpu`, seconds of its own CPU time, up to `deadlines.WORKER_STALLED` by the clock:
-    then the machine is at fault."""
+    """What a child is to do. With `cpu`, `seconds` are of its own CPU time, at most `deadlines.WORKER_STALLED` by the
+    clock: then the machine is at fault."""
 
     target: str  # "package.module:function", JSON to JSON
     seconds: float = WORKER_CALL  # that a request may take
@@ -231,14 +232,9 @@ def _nested_too_deeply(value: Any) -> bool:
     """Level by level, since its own recursion would have a limit too."""
     level = [value]
     for _ in range(_DEPTH):
-        inner: list[Any] = []
-        for part in level:
-            if isinstance(part, list | dict):
-                inner += part.values() if isinstance(part, dict) else part
-        if not inner:
-            return False
-        level = inner
-    return True
+        inside = (part.values() if isinstance(part, dict) else part for part in level if isinstance(part, list | dict))
+        level = list(chain.from_iterable(inside))
+    return bool(level)
 
 
 def _end(process: subprocess.Popen[bytes], pipe: socket.socket, owner: int, group: bool) -> None:
