@@ -2,8 +2,7 @@
 
 In `sync=free` these are the originals, the generated part of the pool, and staging, to which `admit` adds a variant at
 once, without awaiting anything in between. In lockstep staging is left out: what two seeds write must not depend on
-which of them was quicker, so the merge refuses near duplicates among candidates.
-"""
+which of them was quicker, so the merge refuses near duplicates among candidates."""
 
 from collections.abc import Iterable
 from copy import copy

@@ -1,8 +1,7 @@
 """`rods-daemon RUN [--config FILE]`: writes variants for a run while it is trained.
 
 May start before or after the trainer, be killed at any moment, and be started again. SIGTERM and Ctrl-C stop it within
-seconds with exit code 0: nothing is lost, the next start continues.
-"""
+seconds with exit code 0: nothing is lost, the next start continues."""
 
 import asyncio
 import os

@@ -7,8 +7,7 @@ Where a kind of task has no stages, its variants are written whole, the gates ju
 
 An attempt ends with a candidate or with a `Rejection`; the next one knows the errors so far and the functions that they
 named (`pipeline.feedback`), or nothing (blind retry). Whatever fails is reported with stage, type, evidence and what
-had been written. Nothing that goes wrong inside a seed leaves this module, cancellation excepted.
-"""
+had been written. Nothing that goes wrong inside a seed leaves this module, cancellation excepted."""
 
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -96,9 +95,8 @@ class Pipeline:
         """The variant, with its provenance; or why the seed is discarded. `author` is one of the seed's kind.
 
         `admit` is asked last and answers with reasons against near duplicates; without reasons it has entered the task
-        as a neighbour, so that two seeds in flight cannot both stage the same task.
-        `reject` is told of every failed candidate.
-        """
+        as a neighbour, so that two seeds in flight cannot both stage the same task. `reject` is told of every failed
+        candidate."""
         if job.seed.type not in PLAIN and not self.config.pipeline.adversarial:
             return f"stage V is switched off, and a variant keeps its seed's type ({job.seed.type})"
         kind = next(kind for kind in self.kinds if kind.matches(job.seed))
@@ -244,13 +242,11 @@ class _Staged(_Writing[Task, StagedAuthor]):
         return self._admitted(abridged(candidate.task), planned, {"judge": candidate.reason})
 
     async def _draft(self, given: Assignment[Task]) -> Draft:
-        """Stages I and II: up to `planner_retries` rounds of planning and executing.
-
-        What a state may be the reason of goes to the error critic, once a function: where calls fail, the plan is kept
-        and tried in the mended state; where the planner fails, states to come are mended. Anything else is replanned
-        without the functions at fault (004 Appendices E and F). After an attempt's last failure states of the next one
-        are mended. Without feedback every round starts from nothing.
-        """
+        """Stages I and II: up to `planner_retries` rounds of planning and executing. What a state may be the reason of
+        goes to the error critic, once a function: where calls fail, the plan is kept and tried in the mended state;
+        where the planner fails, states to come are mended. Anything else is replanned without the functions at fault
+        (004 Appendices E and F). After an attempt's last failure states of the next one are mended. Without feedback
+        every round starts from nothing."""
         settings = self.config.pipeline
         plan: Plan | None = None
         state: dict[str, Any] | None = None

@@ -2,8 +2,7 @@
 
 One task watches, one starts what waits in the seed queue, and each pick in flight is a task of its own, which awaits
 its records one by one, so they have one order: picked, expanded, finished. Nothing is lost by a kill: what is not on
-record is derived again at the next start.
-"""
+record is derived again at the next start."""
 
 import asyncio
 import math
@@ -42,8 +41,7 @@ class SeedQueue:
 
     In `sync=free` their age is `bound` (`queue_steps`; the default, two steps' worth, is our own choice): a pick is
     stale once the trainer is so many steps past it, and the newest step is served first. In lockstep, or without a
-    bound (None; 0 in the paper), nothing is dropped, and picks are served in order.
-    """
+    bound (None; 0 in the paper), nothing is dropped, and picks are served in order."""
 
     def __init__(self, bound: int | None) -> None:
         self.bound = bound
@@ -258,10 +256,9 @@ class Service:
         return "no seeds" if self.seedless else "idle"
 
     async def _work(self) -> None:
-        """Starts picks as they come, at most `workers` at a time. A slow one keeps its own place and no other.
-
-        Each has its seed and its neighbours as they stand when it starts: in lockstep those of the pool of its epoch,
-        whatever a rewound trainer does meanwhile. No seed: it has left the pool."""
+        """Starts picks as they come, at most `workers` at a time. A slow one keeps its own place and no other. Each has
+        its seed and its neighbours as they stand when it starts: in lockstep those of the pool of its epoch, whatever a
+        rewound trainer does meanwhile. No seed: it has left the pool."""
         async with asyncio.TaskGroup() as group:
             while True:
                 while self.in_flight >= self.workers:

@@ -3,8 +3,7 @@
 The seeds are those of the opening epoch's boundary, one pick each. They take turns: try number n is variant n ÷ seeds
 of seed n mod seeds, in the order of their ranks. Tries run side by side in rounds, and whether a variant is new is
 judged against what earlier rounds gave, so that what comes out depends neither on which of them was quicker nor on a
-kill between two records. It ends when the pool is full, or when nothing has come of many tries in a row.
-"""
+kill between two records. It ends when the pool is full, or when nothing has come of many tries in a row."""
 
 import asyncio
 from collections import Counter

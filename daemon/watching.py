@@ -1,8 +1,7 @@
 """What the daemon sees of the trainer: the steps to consider, the pool of their epoch, signs of life.
 
 `Watch` follows the run's logs, in a thread that waits for files: the event loop never waits for a disk, and a file
-system that hangs takes none of the threads in which variants are made.
-"""
+system that hangs takes none of the threads in which variants are made."""
 
 import asyncio
 import math

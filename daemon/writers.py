@@ -1,8 +1,7 @@
 """Holds the kinds of tasks, which name the author of a variant, and what an author on a language model needs.
 
 With `pipeline.author = "llm"` this holds the client, the budget, and the log of calls. Each variant has an account and
-one backbone (endpoint), drawn by weight under a key of its own, so that a restart draws the same one.
-"""
+one backbone (endpoint), drawn by weight under a key of its own, so that a restart draws the same one."""
 
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack

@@ -3,8 +3,7 @@
 `AnswerForm` declares the fields of an answer with their schemas. Constrained, an answer is one JSON object that the
 server holds to `AnswerForm.schema()`. Tagged, each field stands between tags of its name: texts as they are, a list of
 things of one kind as one pair of tags an element, the rest as JSON. `read` gives the same dictionary of either and is
-strict. Thinking goes into `reason`; what a model thinks before its answer is dropped.
-"""
+strict. Thinking goes into `reason`; what a model thinks before its answer is dropped."""
 
 import re
 import tomllib

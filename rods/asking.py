@@ -6,8 +6,7 @@ role's (`[roles]`, `[operation.writers]`): the stage of the call. A model whose 
 
 One `Questioner` speaks for one account, which pays, and its backbone answers every call. What a model does wrong ends,
 after a few tries, as `Unanswered`, with what the model had written. What the machinery does wrong (`EndpointError`,
-`BudgetSpent`) passes through: it is nobody's failure.
-"""
+`BudgetSpent`) passes through: it is nobody's failure."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -77,11 +76,10 @@ class Questioner:
         """What the question's `read` makes of the answer's fields; `random_seed` gives each try its own.
 
         The first try is constrained where the endpoint can do that. An answer that was cut short leads to the tagged
-        form; one that could not be read is shown to the model with what was wrong, and it is asked again; a model
-        that only repeats itself is asked anew, and so is every one without `feedback`, and one with `mend`. A model
-        that is cut while it still thinks is asked the same with more room, which is no try. Raises Unanswered when no
-        try succeeds, NoRoom where the question does not fit, EndpointError, BudgetSpent.
-        """
+        form; one that could not be read is shown to the model with what was wrong, and it is asked again; a model that
+        only repeats itself is asked anew, and so is every one without `feedback`, and one with `mend`. A model that is
+        cut while it still thinks is asked the same with more room, which is no try. Raises Unanswered when no try
+        succeeds, NoRoom where the question does not fit, EndpointError, BudgetSpent."""
         template, form, mend = question.template, question.form, question.mend
         stage, loaded = question.stage or template, self.template(template)
         constrained = self.client.constrains(self.backbone)  # whether answers are still believed to be held to a schema

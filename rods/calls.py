@@ -1,8 +1,7 @@
 """A call of a tool: a name and keyword arguments that are plain JSON values.
 
 Text is read as *literals*, never evaluated, in both usual forms: Python call strings (`cd(folder='document')`, BFCL)
-and JSON objects (`{"name": …, "arguments": {…}}`). What would be dropped or rounded is refused.
-"""
+and JSON objects (`{"name": …, "arguments": {…}}`). What would be dropped or rounded is refused."""
 
 import ast
 import re
@@ -60,10 +59,8 @@ class Call:
 
 
 def parse_python_call(text: str, parameters: Mapping[str, Sequence[str]]) -> Call:
-    """Reads `name(1, key='value')`; positional arguments are bound by `parameters[name]`, in order.
-
-    Raises ValueError for anything but one call with literal arguments. Tuples become lists (JSON has no tuples).
-    """
+    """Reads `name(1, key='value')`; positional arguments are bound by `parameters[name]`, in order. Raises ValueError
+    for anything but one call with literal arguments. Tuples become lists (JSON has no tuples)."""
     if len(text) > MAX_CALL_TEXT:
         raise ValueError(f"call text of {len(text)} characters; at most {MAX_CALL_TEXT} are read")
     text = text.strip()

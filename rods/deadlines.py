@@ -3,8 +3,7 @@
 What a user may set stands in `[operation]` (rods/config/operation.py: `sandbox.seconds`, `deadline_seconds`,
 `grace_seconds`, those of endpoints) with its default. A deadline must exceed those of what happens inside it, or the
 outer one ends the work first and reports the wrong culprit; tests/rods/test_deadlines.py holds these relations.
-Intervals between two looks at something are no deadlines and stand where they are used.
-"""
+Intervals between two looks at something are no deadlines and stand where they are used."""
 
 # One call of a tool.
 SLOW_CALL = 1.0  # `rods env check` reports a call that takes longer, and the sandbox by default ends it

@@ -6,8 +6,7 @@ Three families that are never mixed up:
   the consoles print it without a traceback and exit with `EXIT_USER`.
 - `InfrastructureError`: the machinery broke (a dead worker, an endpoint, a disk). A rollout that meets one is recorded
   with the end reason `infrastructure` and never counts as the policy's failure.
-- What a *policy* does wrong is never an exception: it is data in a trace (`Result.error`, `Reply` and end reasons).
-"""
+- What a *policy* does wrong is never an exception: it is data in a trace (`Result.error`, `Reply` and end reasons)."""
 
 import contextlib
 import errno

@@ -5,8 +5,7 @@ The core loops over `extensions()` and names none of them. An extension is a pac
 other.
 
 Methods of `Extension` return what the core does without the feature. A module `extension` imports only `rods` when it
-is loaded, and what belongs to a process (daemon, trainer, console) inside the methods that this process calls.
-"""
+is loaded, and what belongs to a process (daemon, trainer, console) inside the methods that this process calls."""
 
 import importlib
 import math

@@ -13,8 +13,7 @@
 - `Label`, of one turn of an episode: what became of it, or why it failed (rods/episode/diagnosis.py gives them).
 
 What a policy or an author did wrong is data, and counted. What the machinery broke (`infrastructure`, or an
-InfrastructureError) is nobody's failure, and counted nowhere.
-"""
+InfrastructureError) is nobody's failure, and counted nowhere."""
 
 from collections.abc import Mapping
 from typing import Literal, get_args

@@ -1,8 +1,7 @@
 """JSON that a model wrote: `read_exact` for a policy's calls, `find` for the answers of models that write tasks.
 
 Neither drops, rounds or invents anything: numbers that other readers would round, keys that come twice, NaN and deep
-nesting are errors that say what is wrong. Whatever is read can be written again by orjson.
-"""
+nesting are errors that say what is wrong. Whatever is read can be written again by orjson."""
 
 import json
 import math

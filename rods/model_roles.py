@@ -1,7 +1,6 @@
 """The roles of language models: how much room each has, and how its answers are sampled.
 
-The core has its roles in `[roles]`; an extension gives those that it alone asks a section of their own.
-"""
+The core has its roles in `[roles]`; an extension gives those that it alone asks a section of their own."""
 
 from typing import Any, Literal
 

@@ -1,8 +1,7 @@
 """Who plays a task's world, user and judge while its episodes run.
 
 Ground truth, checks and scripts need nobody, and a persona is played by the procedural user. Whatever else is played,
-an extension plays (`Extension.player`).
-"""
+an extension plays (`Extension.player`)."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager

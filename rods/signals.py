@@ -2,8 +2,7 @@
 
 Imports take a while, in which a signal would end a program with a traceback. So every program starts in a `__main__.py`
 that imports nothing heavy and calls `leave_at_once`; while it works it says what a signal means, by `on_signal` or a
-`StopRequest`; `ignore` is for its end, when the outcome is known. Only for the main thread.
-"""
+`StopRequest`; `ignore` is for its end, when the outcome is known. Only for the main thread."""
 
 import os
 import signal

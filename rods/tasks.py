@@ -3,8 +3,7 @@
 With "schema": 1 it has a script and ground-truth calls, a list a turn; with 2 it may have a persona as its user, checks
 or a rubric as its goal, a text of its own for the system prompt, and limits of the whole conversation. The schema is
 the lowest that has what the task has, so that no task has two ids. The id hashes everything but `id`, `split` and
-`provenance`.
-"""
+`provenance`."""
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence

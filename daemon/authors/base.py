@@ -6,8 +6,7 @@ behind an endpoint fits as well as a pure function in a thread.
 
 An author decides nothing about order, retries or gates: that is `rods.daemon.pipeline`. What it cannot do it reports as
 a `ComposeError` of one of the types of 004 Appendix E; broken machinery (`InfrastructureError`, `EndpointError`,
-`BudgetSpent`) passes through any method. Every random choice is keyed by the assignment.
-"""
+`BudgetSpent`) passes through any method. Every random choice is keyed by the assignment."""
 
 import asyncio
 import random

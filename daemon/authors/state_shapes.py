@@ -3,8 +3,7 @@
 A state is made of *records*, whose fields are fixed, and *maps* from names or numbers to entries of one kind. A patch
 may change fields and add entries to maps. It may not bring fields that the world does not know, change a type, replace
 an object by something else, or use a word as a key where numbers are keys. An empty object tells nothing about its
-entries: there only the environment knows, which may say so by a `state_schema` (JSON Schema of its state).
-"""
+entries: there only the environment knows, which may say so by a `state_schema` (JSON Schema of its state)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -45,8 +45,7 @@ def stand_in(*, environment: Named = None, port: Port = 0, url_file: UrlFile = N
     """Play every role of a language model, by rule, until Ctrl-C, to try things without one: of the author of variants,
     of simulated tools, users and verifiers, and of models that write worlds.
 
-    Prints the endpoint as the configuration wants it.
-    """
+    Prints the endpoint as the configuration wants it."""
     with Environments() as environments, ExitStack() as opened:
         model = StandIn([environments.load(name) for name in environment or ()])
         with explained("cannot listen there", f"port {port}", "leave out --port: a free one is taken"):

@@ -2,8 +2,7 @@
 
 Plans and values are drawn from what the request offers, words come from the phrase book of a named environment's
 catalogue or, without one, from what the request says of its tools; verdicts are good, but for a few. Nothing of the
-author is shared but the templates and the way in which it shows calls.
-"""
+author is shared but the templates and the way in which it shows calls."""
 
 import json
 import random

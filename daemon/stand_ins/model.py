@@ -5,8 +5,7 @@ written in the way that the request wants. Chance hangs on the request alone, so
 So the path from prompt to variant can be tried without a model; what comes of it is evidence for nothing.
 
 The table of roles is joined from the author's and those of the extensions that are there, each in its module
-`stand_in`.
-"""
+`stand_in`."""
 
 import json
 import random

@@ -1,6 +1,5 @@
 """The roles of models, played by rule: what the module `stand_in` of an extension's folder is made of, as `author` is
-here. It has `ROLES`, a `Role` for each template that it answers.
-"""
+here. It has `ROLES`, a `Role` for each template that it answers."""
 
 import json
 import random

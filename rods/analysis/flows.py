@@ -4,8 +4,7 @@ Sources are tried in this order: what the user says in this turn, the tool's def
 what was said in earlier turns, what a call of an earlier turn returned, the initial state. Of several calls the nearest
 counts whose result has the value without being given it as an argument. A value that is found nowhere counts as said by
 the user in other words. Small values (1, True, "a") occur everywhere by accident: for them a result counts only when
-the name of its field is akin to the argument's, and it is tried before what was said earlier.
-"""
+the name of its field is akin to the argument's, and it is tried before what was said earlier."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

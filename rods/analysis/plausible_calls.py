@@ -1,7 +1,6 @@
 """Tries out what a policy could call: plausible calls of the visible tools, executed in forks of a world, since no
 document says whether a tool only reads or what it would show. Plausible arguments are `KnownValues`, the nearer in name
-the better, and the values that a parameter's own document lists.
-"""
+the better, and the values that a parameter's own document lists."""
 
 import itertools
 import re

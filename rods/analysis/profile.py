@@ -2,8 +2,7 @@
 
 A profile is the directed acyclic graph of a task's ground-truth calls: an argument whose value came from an earlier
 call's result (`rods.analysis.flows`) is an edge. Two profiles have a `distance` in [0, 1], and `isomorphic` is the gate
-that a variant must pass against the root of its lineage (docs/gates.md).
-"""
+that a variant must pass against the root of its lineage (docs/gates.md)."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -146,8 +145,7 @@ def distance(a: Profile, b: Profile) -> float:
     J is the Jaccard index of multisets, Σ min / Σ max. In round 0 a node's label is its API class (a variant calls
     other functions); each further round adds the sorted labels that feed it and that it feeds, and whether the flow
     stays inside the turn (Weisfeiler-Lehman: two different graphs may count as equal). Exact edit distance would take
-    seconds on ten calls.
-    """
+    seconds on ten calls."""
     counts = [dict(enumerate(1 + count for count in profile.calls_per_turn)) for profile in (a, b)]
     turns = _unlike(*counts)
     rounds = [_unlike(labels_a, labels_b) for labels_a, labels_b in zip(_labels(a), _labels(b), strict=True)]

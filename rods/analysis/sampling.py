@@ -1,6 +1,5 @@
 """Calls to probe an environment with: legal ones sampled from schemas and from what was seen, and illegal ones. Values
-that results and states have shown are tried again, so that calls find what earlier calls made.
-"""
+that results and states have shown are tried again, so that calls find what earlier calls made."""
 
 import random
 import re

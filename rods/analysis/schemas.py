@@ -1,6 +1,5 @@
 """JSON Schema: what a tool's schemas get wrong, whether they bound their values, whether a value conforms. Desk and
-BFCL check arguments by code of their own: ten times as quick, and what it says is what their policies are shown.
-"""
+BFCL check arguments by code of their own: ten times as quick, and what it says is what their policies are shown."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

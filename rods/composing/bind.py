@@ -1,8 +1,7 @@
 """Stage II: an initial state for a plan, the repair of one in which a call failed (004 Appendix F), and a draft: the
 arguments of the plan are bound and its calls executed in a fresh environment (004 §3.3, Appendix D). A `Chooser`
 chooses the values that the user says: at random here, now and then one of an earlier turn, so that a rewrite can refer
-back to it; by a model in daemon/authors/llm. Every argument's flow is recorded as it is bound.
-"""
+back to it; by a model in daemon/authors/llm. Every argument's flow is recorded as it is bound."""
 
 import copy
 import random
@@ -113,13 +112,11 @@ class _Thing:
 def realise(
     environment: Environment, catalogue: Catalogue, plan: Plan, state: Mapping[str, Any], choose: Chooser
 ) -> Draft:
-    """Binds and executes `plan` from `state` in a fresh instance. Whatever `choose` raises passes through.
-
-    Raises ComposeError: `func_sample_failed` (an unknown recipe, or a thing that nobody gave), `decompose_failed` (a
-    recipe's steps differ from the planned tools), `param_gen_failed` (nothing to choose from, or a result without the
-    wanted field), `vm_exec_failed` (a call was refused), `duplicate_func` (the same call twice in a turn); and
-    InfrastructureError when the machinery broke.
-    """
+    """Binds and executes `plan` from `state` in a fresh instance. Whatever `choose` raises passes through. Raises
+    ComposeError: `func_sample_failed` (an unknown recipe, or a thing that nobody gave), `decompose_failed` (a recipe's
+    steps differ from the planned tools), `param_gen_failed` (nothing to choose from, or a result without the wanted
+    field), `vm_exec_failed` (a call was refused), `duplicate_func` (the same call twice in a turn); and
+    InfrastructureError when the machinery broke."""
     try:
         instance = environment.reset(state)
     except ValueError as error:

@@ -7,8 +7,7 @@ A **recipe** is a HIGH-LEVEL function: BOTTOM-LEVEL calls (`steps`) with a sourc
 the values that are sensible at this moment (`Scene`); it need not check every precondition, since a failing call is
 repaired or replanned. A **thing** is a value that a recipe puts into the conversation (`gives`) and later ones take up.
 A **fact** is what a recipe makes true without saying it (`makes`: somebody is logged in); others need it (`when`) or
-need it not to be so (`unless`).
-"""
+need it not to be so (`unless`)."""
 
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
@@ -194,8 +193,7 @@ class Slot:
 
     `text` are the words, for a thing those of its noun. `repeats` marks what an earlier turn has already mentioned and
     nothing of its kind since, so that a back reference is clear. `fills` are the (step, parameter) it goes to; `value`
-    is what was said (None for a thing).
-    """
+    is what was said (None for a thing)."""
 
     domain: str
     text: str

@@ -3,8 +3,7 @@
 The inverse of `wording`, for any task. A turn is understood when its calls split into recipes such that each is asked
 for by one of its phrases, in this order and with the values of the calls, and when all other words belong to frames,
 links or stories. A back reference ("the same account") has to mean what earlier turns left on the table. A text in
-other words is not understood; that alone is no fault, gates or a judge decide about it.
-"""
+other words is not understood; that alone is no fault, gates or a judge decide about it."""
 
 import re
 import string

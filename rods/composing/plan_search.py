@@ -1,8 +1,7 @@
 """The search behind planning: random fillings of a shape with recipes (`PlanSample`), and what they cost.
 
 `Table` keeps what a sequence of recipes gives: which things, from which call their values come and at which depth, and
-which calls feed which. It predicts, before anything runs, what `rods.analysis.profile` infers afterwards.
-"""
+which calls feed which. It predicts, before anything runs, what `rods.analysis.profile` infers afterwards."""
 
 import random
 from collections import Counter

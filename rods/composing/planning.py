@@ -1,7 +1,6 @@
 """Stage I: plans a call sequence with a seed's shape (004 §3.3), procedurally: calls per turn, turns in which no call
 is right, depth, and API classes (`PlanShape`). Functions, names, numbers and story are new; `functions="same"` keeps
-the functions, as an ablation.
-"""
+the functions, as an ablation."""
 
 import math
 import random
@@ -83,8 +82,7 @@ def plan(
     their multiset; "same" calls exactly the seed's functions, turn by turn. `blocked` names functions and recipes not
     to be used (Appendix F), `usable` the API classes to choose from (those of a given profile, else None: all); `fair`
     as in `deniable`; `preferences` weigh functions (rods.extension.Preferring). Raises ComposeError("no_pattern") when
-    the search finds nothing.
-    """
+    the search finds nothing."""
     groups = {name: tool.group for name, tool in environment.tools().items()}
     root = goal if isinstance(goal, Profile) else None
     shape = shape_of(goal) if isinstance(goal, Profile) else goal

@@ -5,8 +5,7 @@ domains that look at the state, initial states, patches, padding. docs/composing
 and the shorthands: alternatives "(show|print)", which may be empty and do not nest; shared entries "@name", which may
 use those above them; families, a recipe with `each` written once for each of its members. Whatever the format does not
 know is a UserError with file, key and remedy. Whether tools, slots and things fit together is checked against the
-environment, by `rods.worlds.checking.soundness`.
-"""
+environment, by `rods.worlds.checking.soundness`."""
 
 import itertools
 import json

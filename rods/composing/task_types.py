@@ -2,8 +2,8 @@
 
 A long context is padded and its calls run again. In a turn without right calls miss_func holds out a tool for each part
 of the request that could be done otherwise, and the next turn says in the fixed sentence that they are back; miss_param
-blurs one value of the request, and the next turn supplies it and asks for whatever else it serves.
-The plan decides which turns have no calls. The provenance of the task:
+blurs one value of the request, and the next turn supplies it and asks for whatever else it serves. The plan decides
+which turns have no calls. The provenance of the task:
 
     {"plan": {…},                              the plan, with its narrative
      "flows": [[{argument: {"source": …, "origin": [turn, call]}}, …], …],     as in `flows.Flow`, one per call
@@ -12,8 +12,7 @@ The plan decides which turns have no calls. The provenance of the task:
      "traits": [[…], …]                        per turn: "multi" (several calls), "lookup" (a read feeds a later call),
                                                "swap" (arguments easily swapped), "sibling" (a tool easily taken for
                                                another), "answer" (no call is right)
-     "missing": [{"turn": t, "tool": name} or {"turn": t, "argument": name, "value": …, "domain": …}, …]}
-"""
+     "missing": [{"turn": t, "tool": name} or {"turn": t, "argument": name, "value": …, "domain": …}, …]}"""
 
 import random
 import re
@@ -44,9 +43,8 @@ def apply(
     fair: bool = True,
 ) -> Task:
     """The finished task. `texts` has one text a turn, "" where no call is right. With `fair`, nothing that is asked for
-    there shall be possible there; without, one tool is held out, or one value blurred, wherever it stands.
-
-    Raises ComposeError: `no_pattern` when the draft has not the turns that `type` needs, or no value can be blurred;
+    there shall be possible there; without, one tool is held out, or one value blurred, wherever it stands. Raises
+    ComposeError: `no_pattern` when the draft has not the turns that `type` needs, or no value can be blurred;
     `vm_exec_failed` when a call fails in the padded state; `conversation_construct_failed` for texts that do not fit.
     """
     script = list(texts)
@@ -131,8 +129,7 @@ def removable(catalogue: Catalogue, draft: Draft, turn: int, told: Collection[st
 
     The tool is that of the recipe's first acting call, else of a look-up before it, or of any where all only look up,
     and besides each look-up before it that is `told`: that the request asks for by itself; no earlier turn uses it.
-    Raises ComposeError("no_pattern") when a recipe has none.
-    """
+    Raises ComposeError("no_pattern") when a recipe has none."""
     before = {bound.call.name for calls in draft.turns[:turn] for bound in calls}
     calls, idle = draft.turns[turn], catalogue.lookups | catalogue.common
     lost: set[int] = set()  # calls that nobody can make before

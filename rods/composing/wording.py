@@ -4,8 +4,7 @@ Two ways, so that the pipeline's `rewrite` switch changes something real (004 §
 by turn (Stage II), each as if it stood alone; `rewrite` renders the whole conversation at once (Stage III), its turns
 linked, by the plan's story if there is to be one, and with back references ("it", "the same account") to what an
 earlier turn mentioned. A turn in which no call is right has the text "" here: `task_types.apply` moves the request of
-the following turn into it.
-"""
+the following turn into it."""
 
 import random
 import re

@@ -1,8 +1,7 @@
 """The configuration of a run: one TOML file, two halves, read here. Everything is imported from here.
 
 *Identity* (everything but `[operation]`) says what the run is: a start with another one is refused with a diff.
-*Operation* may change at every start and is logged. Unknown keys and wrong types are errors that name the key.
-"""
+*Operation* may change at every start and is logged. Unknown keys and wrong types are errors that name the key."""
 
 import difflib
 import math

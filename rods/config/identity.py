@@ -1,7 +1,6 @@
 """The identity half: what a run is. Every section but `[operation]`.
 
-Defaults are the paper's (004) where they are known; each field says its unit and range.
-"""
+Defaults are the paper's (004) where they are known; each field says its unit and range."""
 
 import math
 from functools import partial

@@ -133,9 +133,7 @@ class Operation(Section):
 
 def base_address(text: str) -> str:
     """`text` as the base address to which `/chat/completions` is added; a bare `http://host:port` gets its `/v1`.
-
-    Raises ValueError for anything else. The message never repeats a part that may hold a password or a key.
-    """
+    Raises ValueError for anything else. The message never repeats a part that may hold a password or a key."""
     try:
         parts = urlsplit(text.strip())
         port = parts.port

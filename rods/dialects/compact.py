@@ -1,12 +1,11 @@
 """One call a line in few tokens, for policies with a small vocabulary and little room (nano):
 
-    ! send_mail to= ann text= see you at noon
+! send_mail to= ann text= see you at noon
 
 A reply whose first line does not start with `!` is an answer and ends the turn. `key=` opens a value, which runs to the
 next `key=` or the end of the line. Values are JSON where they parse as such (a number, true, false, null, a quoted
 text, a list, an object) and plain text otherwise. Tools are documented as they are called, without values (but for the
-cues of an interface). Words stand apart by single spaces throughout: a word has one spelling in all texts.
-"""
+cues of an interface). Words stand apart by single spaces throughout: a word has one spelling in all texts."""
 
 import json
 import re

@@ -1,8 +1,7 @@
 """Worlds that somebody or something has generated: files known by their content.
 
 `environments/<address>/world.py` is named by the first 20 digits of the hash of its text, in which its own address
-stands as `{address}`. Such a world runs confined, always (`rods.environments.loading`).
-"""
+stands as `{address}`. Such a world runs confined, always (`rods.environments.loading`)."""
 
 import re
 from collections.abc import Sequence

@@ -23,8 +23,7 @@ class Environments(AbstractContextManager["Environments"]):
     run in confined worker processes (docs/sandbox.md), of which there are no more at a time than `sandbox` says: the
     environment that was asked the longest ago gives up its own. As a context manager it ends their processes.
     `hash_seed` is that of Python in them. Without `trust`, an environment whose code or command would run with all
-    rights of this user is refused: a file of tasks may come from anywhere, and name any.
-    """
+    rights of this user is refused: a file of tasks may come from anywhere, and name any."""
 
     def __init__(
         self, sandbox: "Sandbox | None" = None, *folders: Path, hash_seed: int = 0, trust: bool = True

@@ -8,8 +8,7 @@ far, and two worlds are equal when declared read-only probes answer alike in bot
 - `minted`, patterns of values that a server makes up anew in each world (handles, ids), each with one group. Outside
   they bear a name that says where they came from: the call, which of its repetitions, and the place in its answer.
 
-Where a repeated call answers otherwise than it did, that is a BrokenEnvironment: such a world is no copy.
-"""
+Where a repeated call answers otherwise than it did, that is a BrokenEnvironment: such a world is no copy."""
 
 import copy
 import hashlib

@@ -50,8 +50,7 @@ class TypedEnvironment(Generic[S]):
 
     `name`: "file.py:factory" or "package.module:factory". `state`: a dataclass that can be made without arguments.
     `behaviour` has to be raised when equal calls give other results than before: tasks remember the hash of the version
-    that they were written for. `catalogue` makes a `rods.composing.catalogue.Catalogue`.
-    """
+    that they were written for. `catalogue` makes a `rods.composing.catalogue.Catalogue`."""
 
     features = Features()
 
@@ -81,9 +80,8 @@ class TypedEnvironment(Generic[S]):
     def tool(self, group: str, *, bounded: bool = True, reads: bool | None = None) -> Callable[[F], F]:
         """A decorator that makes a function a tool of API class `group`.
 
-        Its first parameter is the state; the others need types, their limits and descriptions stand in
-        `Annotated[…, Field(…)]`. Its docstring is what the policy reads. `bounded`, `reads`: see `Tool`.
-        """
+        Its first parameter is the state; the others need types, their limits and descriptions stand in `Annotated[…,
+        Field(…)]`. Its docstring is what the policy reads. `bounded`, `reads`: see `Tool`."""
 
         def register(function: F) -> F:
             self._register(_TypedTool.of(function, group, bounded, reads), self._tools)

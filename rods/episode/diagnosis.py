@@ -3,8 +3,7 @@
 A pure function of the trace (texts, calls, results, verdicts, messages), the task and the documents of its tools: no
 model, no chance, no world. docs/diagnosis.md has each rule with its place in 002: evidence is looked for in the order
 of Table 5, and a turn has the label of what it failed by. Calls are *due* when the ground truth has them in the turn
-(or had them before, while the state is wrong for it), and *lacking* when they were not made.
-"""
+(or had them before, while the state is wrong for it), and *lacking* when they were not made."""
 
 import re
 from collections import Counter, defaultdict

@@ -3,8 +3,7 @@
 `Episode.play` walks a task's user turns and *asks* for what it needs: text from the policy (`NeedText`), results of
 calls (`NeedCalls`), what a played user says next (`NeedUser`), a verdict on a turn (`NeedVerdict`), or what the whole
 episode earned (`NeedOutcome`). A driver answers with `send`; the generator returns a `Trace`. Nothing that a policy
-writes raises: malformed text, unknown tools and runaway steps become observations or named ends.
-"""
+writes raises: malformed text, unknown tools and runaway steps become observations or named ends."""
 
 import itertools
 from collections.abc import Generator, Mapping, Sequence

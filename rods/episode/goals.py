@@ -3,8 +3,7 @@
 Ground truth (000 §3.4 and Appendix D, as BFCL's scorer): the state, compared by the environment's own notion of
 equality, and the turn's expected results, which must all be among the results of the episode so far (a multiset
 subset). A turn without ground-truth calls is resolved by an answer without any call. Checks: named functions of the
-environment, asked of the state in which the episode left its world. A rubric is judged by whoever plays.
-"""
+environment, asked of the state in which the episode left its world. A rubric is judged by whoever plays."""
 
 import threading
 from collections import Counter

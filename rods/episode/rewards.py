@@ -20,8 +20,7 @@
   pairs the calls of a turn with its ground truth: shared names over all names, plus for each pair of one tool shared
   over all names of arguments and the number of equal arguments; S = 1 + calls + arguments of the ground truth. What
   episodes of several turns need is ours: R and S are summed over turns, a turn that was never reached has R = 0, and
-  one where no call is right has S = 1, and R = 1 if none was made.
-"""
+  one where no call is right has S = 1, and R = 1 if none was made."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

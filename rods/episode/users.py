@@ -2,8 +2,7 @@
 
 The procedural user needs no model. It answers what it is asked, one text for all topics of a question; asked nothing,
 it makes its next request, and ends the conversation when it has no more: it is satisfied with any answer. What its
-intent hides it never says unasked.
-"""
+intent hides it never says unasked."""
 
 from collections.abc import Callable
 

@@ -3,8 +3,7 @@ InfrastructureError and continues.
 
 `Lanes` runs calls in threads and replaces a thread that hangs; `Alarm` interrupts the main thread. Whoever waits with
 deadlines of their own does so `outside`. Neither can end a computation in a compiled extension: an environment that may
-hang belongs in the sandbox, whose processes can be killed.
-"""
+hang belongs in the sandbox, whose processes can be killed."""
 
 import itertools
 import math

@@ -1,6 +1,5 @@
 """The rules that a variant must pass before anybody judges its wording (004 Appendix G): pure functions that return
-reasons, none when the task passed. `check` asks them all, in the paper's order, as `[gates]` switches them.
-"""
+reasons, none when the task passed. `check` asks them all, in the paper's order, as `[gates]` switches them."""
 
 from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
@@ -27,8 +26,7 @@ def check(environment: Environment, task: Task, root: Profile, gates: Gates, hel
     duplicates are refused at admission.
 
     `root` is the profile of the original at the root of the variant's lineage, `held_out` has the tasks that it must
-    not teach. Raises InfrastructureError when the run broke for reasons that are not the task's.
-    """
+    not teach. Raises InfrastructureError when the run broke for reasons that are not the task's."""
     results, unsound = replayed(environment, task)
     known = all(call.name in environment.tools() for turn in task.calls for call in turn)
     shape = profile_of(environment, task, results) if results is not None and known else None

@@ -1,7 +1,6 @@
 """Judges a task against the draft that it was made from (004 Appendix G, gate 4, by rules). No fault accepts it.
 
-That the calls run and give the recorded results is the business of the other gates (`rods.gates.check`).
-"""
+That the calls run and give the recorded results is the business of the other gates (`rods.gates.check`)."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -2,8 +2,7 @@
 
 Of a list or an object every leaf has to be found. Listed values are often said in words of one's own ("a round trip"),
 so they pass, but not when the text names another one of the list instead. What a visible tool would show is asked last,
-because that executes (`plausible_calls`).
-"""
+because that executes (`plausible_calls`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -2,8 +2,7 @@
 
 Names of tools that are plain words ("sort") may be said, but not as a name ("use sort"): those that an environment's
 catalogue lists as `ordinary`; without a catalogue, those of letters alone. Of parameters only those count that no user
-would type (`order_id`). What a call has as a value may be said whatever it looks like.
-"""
+would type (`order_id`). What a call has as a value may be said whatever it looks like."""
 
 import re
 from collections.abc import Iterator, Set

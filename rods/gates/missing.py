@@ -2,8 +2,7 @@
 what is searched, and why.
 
 Replacements of a held-out tool are executed in forks of the world before its first call, with plausible arguments:
-`FIRST` calls a tool, and after `NEAR` of them that come nearer to the goal (`_Search._near`), `SECOND` more of each.
-"""
+`FIRST` calls a tool, and after `NEAR` of them that come nearer to the goal (`_Search._near`), `SECOND` more of each."""
 
 import itertools
 from collections import Counter

@@ -2,8 +2,7 @@
 
 It makes each call as soon as all of its values were said or shown. While the user has texts to spare it asks for what
 the user knows and no request of its says; otherwise it tells the user what the calls gave. A call whose values are
-never said it makes all the same: whether they can be known is another gate's business.
-"""
+never said it makes all the same: whether they can be known is another gate's business."""
 
 import re
 from collections.abc import Sequence

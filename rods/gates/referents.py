@@ -1,6 +1,5 @@
 """Every argument is determined by its turn: the user says its value there, or the words refer to it and fit nothing
-else that was said or shown before (docs/gates.md). What nobody said or showed is left to `grounding`.
-"""
+else that was said or shown before (docs/gates.md). What nobody said or showed is left to `grounding`."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set

@@ -3,8 +3,7 @@ docs/gates.md says how both are found.
 
 A call counts as asked for when the words of its turn ask for its tool, or when a later call of the turn cannot do
 without it. A turn whose calls the environment's phrase book explains (`parse_wording`) needs no such evidence. A
-request that no call of its own turn serves is read together with the turn that serves it.
-"""
+request that no call of its own turn serves is read together with the turn that serves it."""
 
 from collections.abc import Sequence
 from typing import Any

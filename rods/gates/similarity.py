@@ -4,8 +4,7 @@ against pool and staging, `contamination` against held-out tasks, `repeats` amon
 A query under 8 words has no 8-gram: it matches only an equal query (after normalisation) with equal calls in its turn,
 or an equal goal. What a played user says later is not known, so only its first query is compared. The index answers
 exactly: a query of n grams shares at least ⌈n/2⌉ of them with whatever it matches, so any ⌊n/2⌋ + 1 of its grams lead
-to every match; the rarest are asked, which keeps common phrases cheap.
-"""
+to every match; the rarest are asked, which keeps common phrases cheap."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@ is, an interface of your own, or an extension's.
 
 An interface is a pure function of what the policy has been shown so far and of its own version: one whose version
 changes is made anew (`load`). It is never given the task, so that it cannot show ground truth, and verdicts compare the
-environment's own results. Evaluation and validation always go through `IDENTITY`.
-"""
+environment's own results. Evaluation and validation always go through `IDENTITY`."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,7 @@ Appendix C: `parameter_constraint`, `format_mismatch`, `dependency_missing`, `st
 
 `misuses` needs the tool's document alone; `lookups` the catalogue, which knows what recipes take from earlier results;
 `constraints` and `related` compare the words of the refusal with those of documents. Only tools that the policy sees
-are named, and never a value that no document has.
-"""
+are named, and never a value that no document has."""
 
 import difflib
 import re

@@ -29,7 +29,6 @@ WATCH_SECONDS = 2.0  # between looks at queue lengths and address files
 
 class Client:
     """Calls to one or several endpoints, each with its own bound, circuit and key. Used as an async context manager.
-
     Raises UserError for endpoints whose key is missing. `sink` is called on the event loop, once a call; must be quick.
     """
 

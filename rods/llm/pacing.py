@@ -30,8 +30,7 @@ class Limiter:
     - by a quarter, on trial, when the median call is slower than `slow_seconds`: if a round with fewer calls is not
       quicker, the model is slow and not the queue, and the limit goes back up for a good while.
 
-    It goes up by a sixteenth of the bound a round while the median call is quick and the server's queue is empty.
-    """
+    It goes up by a sixteenth of the bound a round while the median call is quick and the server's queue is empty."""
 
     def __init__(self, bound: int, slow_seconds: float) -> None:
         self.bound, self.slow_seconds = bound, slow_seconds
@@ -143,8 +142,7 @@ class Circuit:
     closes the circuit, its failure doubles the pause. Answers to what was sent before it opened close nothing.
 
     `down_since` is the monotonic time since when no call has succeeded, None while closed; `why` the last reason.
-    `last_answered` is when the latest of the calls that were answered was sent.
-    """
+    `last_answered` is when the latest of the calls that were answered was sent."""
 
     def __init__(self) -> None:
         self.why = ""

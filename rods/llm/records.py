@@ -20,8 +20,7 @@ class Budget:
 
     Exact where the server counts tokens: a call reserves what it may cost at most before it is sent, waits while it
     would fit but for the reservations of others, and is refused when nothing is in flight and it still would not fit.
-    So no answer that was paid for is discarded.
-    """
+    So no answer that was paid for is discarded."""
 
     def __init__(self, limits: Budgets, *, tokens: int = 0, requests: int = 0) -> None:
         self.limits, self.tokens, self.requests = limits, tokens, requests
@@ -92,8 +91,7 @@ class Request:
     `messages` go to /chat/completions; with `prompt` (text or token ids) instead, to /completions; with `texts` to
     /embeddings, which a server need not have: then the call is refused. `schema` (JSON Schema) constrains the text
     where the endpoint can. `backbone` pins one endpoint by name; empty: one is drawn by weight. `template` (name and
-    version of the prompt's) and `account` (the variant that pays) are recorded. `extra` goes into the body as it is.
-    """
+    version of the prompt's) and `account` (the variant that pays) are recorded. `extra` goes into the body as it is."""
 
     stage: str
     messages: Sequence[Mapping[str, Any]] = ()
@@ -125,8 +123,7 @@ class Completion:
     """A model's answer. `text` holds no lone surrogates, so it can be written as UTF-8.
 
     `model` is what the server says it is. Tokens are the server's count, or about four characters each where it sends
-    none. `seconds` is the successful attempt alone. `constrained` says whether the schema was in force.
-    """
+    none. `seconds` is the successful attempt alone. `constrained` says whether the schema was in force."""
 
     text: str
     finish: Finish

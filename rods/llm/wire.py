@@ -1,8 +1,7 @@
 """Encodes a `Request` as a request body and decodes a reply's body into a `Completion`.
 
 Lone surrogates become U+FFFD, in both directions (orjson refuses them, and no log could hold them); NaN and infinities
-in a request are refused; integers over 64 bits are sent and read exactly. Anything in a reply may have any type.
-"""
+in a request are refused; integers over 64 bits are sent and read exactly. Anything in a reply may have any type."""
 
 import json
 import math

@@ -22,8 +22,7 @@ class Course:
     """Where a run stands in its curriculum; kept in every checkpoint.
 
     `stage` counts from 1, `epochs` are those of the stage that are over, `scores` the mean validation rewards at their
-    ends, `norms` the gradient norms of the open epoch's steps (None: not finite, which JSON cannot say).
-    """
+    ends, `norms` the gradient norms of the open epoch's steps (None: not finite, which JSON cannot say)."""
 
     stage: int = 1
     epochs: int = 0

@@ -3,8 +3,7 @@ step's groups and of the epoch's order alone.
 
 A group whose rollouts were all rewarded alike gives no rollout an advantage. Behind a step's batch, rounds of groups of
 other tasks are rolled out, each with as many as places are still without a group that disagrees. All groups are
-observations; the update is computed on those that are not `replaced`, as many as the batch has.
-"""
+observations; the update is computed on those that are not `replaced`, as many as the batch has."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

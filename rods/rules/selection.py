@@ -3,8 +3,7 @@
 A seed is an active task whose latest group lies in the boundary zone of the configured reward, or below it where an
 extension aims variants. Groups of types have quotas; inside each, candidates are ranked by score: by the rewards of now
 (`proxy`, `variance`, `advantage`), or blind to rewards (`random`). Work is O(candidates): the batch of a step, unless
-`candidates = "pool"`.
-"""
+`candidates = "pool"`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

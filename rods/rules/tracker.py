@@ -11,8 +11,7 @@ A window belongs to (task, kind of reward, lineage of the interface); where a gr
 version is one (002 §3.3). Groups scored by a format reward have windows but no zone. All others are read as progress,
 whatever the trainer trained on, but for `rubric` and `value`, which stand in the place of progress, in windows of their
 own. Where binary success finds the boundary instead (004 Appendix R), its window alone has a zone; what retirement
-reads stays progress. Advantage estimates that a trainer reports have a window, too (004 Appendix K).
-"""
+reads stays progress. Advantage estimates that a trainer reports have a window, too (004 Appendix K)."""
 
 import base64
 import struct

@@ -2,8 +2,7 @@
 
 Progress and binary rewards are counts, so their sums are exact integers over a common denominator; other rewards, in
 [0, 1], are summed by `math.fsum`. Results are rounded to 12 decimals before any comparison: a group whose mean is
-exactly 1/5 must never fall below a bound of 0.2.
-"""
+exactly 1/5 must never fall below a bound of 0.2."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

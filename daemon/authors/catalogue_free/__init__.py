@@ -8,8 +8,7 @@ which `probing` tries out.
 
 What an entry of the world means is not known either. A copy of what the user asks for would be a second right answer
 beside the ground truth. So padding never copies an entry of which any word is said or used, and leaves a collection as
-it is where more entries would change a result from which a later call takes a value.
-"""
+it is where more entries would change a result from which a later call takes a value."""
 
 import copy
 import random
@@ -209,7 +208,6 @@ def _parts(name: str) -> frozenset[str]:
 def padded(environment: Environment, draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:
     """The draft's state with more entries in its largest collections, copies of those that are there under new keys, as
     far as the environment and the draft's calls allow. `spoken`: the words, in small letters, of texts and arguments.
-
     Raises InfrastructureError when the machinery broke."""
     state = copy.deepcopy(dict(draft.state))
     meant = frozenset(map(stem, spoken))

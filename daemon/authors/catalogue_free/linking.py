@@ -1,8 +1,7 @@
 """Plans of single tools: which tools may stand where, which results should feed which arguments, and whether they do.
 
 A recipe of a catalogue says what its steps pass on. Of a single tool that shows only when it runs, so a plan is tried
-in the seed's world before it is taken, and flows are inferred from texts, results and state afterwards.
-"""
+in the seed's world before it is taken, and flows are inferred from texts, results and state afterwards."""
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,10 +31,8 @@ def tool_options(
 ) -> tuple[list[list[list[str]]], dict[tuple[Position, Position], Pairs]]:
     """For every call of the root, turn by turn, the tools of its API class that may stand there (rather not the seed's,
     or just these; as many as a task shows at most, and with weights, where no flow narrows them down, `CHOICES` drawn
-    by these); where a call of the root feeds another, those that can, and which can feed which.
-
-    Raises ComposeError("no_pattern") when no tool is left for some place.
-    """
+    by these); where a call of the root feeds another, those that can, and which can feed which. Raises
+    ComposeError("no_pattern") when no tool is left for some place."""
     catalogue, tools = prober.catalogue, given.environment.tools()
     avoided = {call.name for calls in given.seed.calls for call in calls} - catalogue.common
     linked = {position for producer, consumer, _ in given.profile.edges for position in (producer, consumer)}

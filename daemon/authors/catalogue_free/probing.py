@@ -1,6 +1,5 @@
 """Which calls of a single tool the world takes at a moment, found by trying: what is guessed from names says nothing of
-that. Calls are tried in copies of the world: reset, with the calls so far made again.
-"""
+that. Calls are tried in copies of the world: reset, with the calls so far made again."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence

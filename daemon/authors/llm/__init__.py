@@ -1,8 +1,7 @@
 """The author whose stages are language models behind an endpoint (004 §3.3, Appendices C to G; docs/agents.md).
 
 It works with an environment's recipes where there are any (`environment.catalogue()`), and with its tools and their
-schemas alone elsewhere, or with `pipeline.recipes = false` (`rods.daemon.authors.catalogue_free`).
-"""
+schemas alone elsewhere, or with `pipeline.recipes = false` (`rods.daemon.authors.catalogue_free`)."""
 
 from collections.abc import Mapping
 from concurrent.futures import Executor

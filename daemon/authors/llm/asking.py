@@ -58,7 +58,6 @@ class Asker(Questioner):
         functions: Iterable[str] = (),
     ) -> T:
         """As `ask`, with random seeds that are keyed by `given`; `functions` are those that the question is about.
-
         Raises ComposeError(error) when no try succeeds, EndpointError, BudgetSpent."""
         try:
             purpose = f"{question.template} {turn}"

@@ -5,8 +5,7 @@ and an `UnboundArgument` is noted, with the values that are to be had at its mom
 batched or a function at a time with the true state and results before it, and the plan is run again. Values of a recipe
 are chosen among those that its domains list. Of a single tool they are whatever its schema allows: what works now, as
 `probing` finds it, is shown as examples, and the world judges. What turns out to be impossible, or makes a call fail,
-is asked again with the reason, a few times; then the error goes to the critic or back to the planner.
-"""
+is asked again with the reason, a few times; then the error goes to the critic or back to the planner."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,7 @@ An environment that generates worlds generates a fresh one; elsewhere a model re
 shape. Where a call fails for a reason that lies in the state, a model proposes a patch, which is checked against the
 shape of the state, by the environment, and by running the calls before the failed one: each that changed the world must
 still change it, or the patch does in advance what the task tests. Accepted patches add up over all attempts at the
-variant, later ones overriding earlier ones field by field, and each next state takes over those that fit it.
-"""
+variant, later ones overriding earlier ones field by field, and each next state takes over those that fit it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial

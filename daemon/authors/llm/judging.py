@@ -3,8 +3,7 @@ Appendices C.4, C.5 and G). Asked again after stage V.
 
 Rules go first and cost no call: a task whose form is not its type's is `gt_unfixable`; a text that names functions or
 shows how it was made is `query_fixable`. In the joint form (`pipeline.calls = "batched"`) one answer holds verdict,
-class and turn; in the paper's form a rejected sample is diagnosed by a call of its own.
-"""
+class and turn; in the paper's form a rejected sample is diagnosed by a call of its own."""
 
 from dataclasses import replace
 from typing import Any

@@ -6,8 +6,7 @@ any other with as many calls of the same API classes, the same depth and flows, 
 what follows can rely. So whatever a model picks is likely to fit together, and keeps what the gates hold it to. After a
 `decompose_failed`, and where there are no recipes, the functions are single tools (BOTTOM-LEVEL;
 `catalogue_free.linking`), of which a model may write HIGH-LEVEL ones of its own. Its choice is checked against the
-pattern before anything runs.
-"""
+pattern before anything runs."""
 
 import random
 from collections import Counter

@@ -4,8 +4,7 @@
 A text is taken only when it says what only the user can know, does not say what calls find out, names no function and
 is written in sentences; what is wrong is told to the model. Queries written one by one are also verified by the model:
 do they say what the calls do? Without the rewrite (`pipeline.rewrite = false`) a query is asked for a turn at a time,
-from the calls of that turn alone: no other turn and no story is shown.
-"""
+from the calls of that turn alone: no other turn and no story is shown."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress

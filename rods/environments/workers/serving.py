@@ -3,8 +3,7 @@
 Runs as `python -c …` with one JSON object as argument: the fields of `child.Order`, "quiet": whether nobody reads what
 it prints from the opening request on, and "confinement": what the function that it names in "by" gets before the target
 runs, or null. Messages in both directions are four bytes of length, the four of the request's number, and JSON. The
-first reply is number 0, to the opening request.
-"""
+first reply is number 0, to the opening request."""
 
 import contextlib
 import json

@@ -4,8 +4,7 @@ limits, and for code that is not trusted.
 A `Worker` keeps one child process (its side is `serving`), in which a function answers JSON requests with JSON, one at
 a time. A request that takes too long, needs too much memory, recurses into the C stack or answers with too many bytes
 ends as an `Overrun`; the child is killed and replaced. The child gets none of the parent's environment variables and
-ends soon after it. Without a `Confinement` this is no sandbox.
-"""
+ends soon after it. Without a `Confinement` this is no sandbox."""
 
 import contextlib
 import math
