@@ -59,7 +59,7 @@ class Players:
         return Job(task, environment, dialect, interface=interface, max_steps=max_steps, **parts)
 
     def scored(self, task: AnyTask, config: Config) -> Job:
-        """An episode of `task` as scoring, validation and gates play it: the last stage's prompt, nothing added."""
+        """An episode of `task` as scoring, validation and gates play it: last stage's prompt, identity interface."""
         dialect = dialects.load(config.policy.dialect, config.curriculum.stages[-1].prompt)
         return self.job(task, dialect, max_steps=config.rollouts.max_steps)
 

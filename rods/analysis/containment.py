@@ -1,4 +1,4 @@
-"""Finds a value in a text: word for word, as a number, or in another form (docs/gates.md). Decides what a text says."""
+"""Finds a value in a text: as it is, as a number, in another form (docs/gates.md). Alone decides what a text says."""
 
 import re
 import threading

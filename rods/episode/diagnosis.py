@@ -149,7 +149,7 @@ class _Played:
         return any(other in lacking or (other not in self.expected and self._aims(other) in aims) for other in same)
 
     def _given_up(self, place: int, later: "Sequence[_Played]") -> bool:
-        """Whether the call was refused in place of one that is lacking (of its tool, or with a value of its own)."""
+        """Whether the call was refused in place of a lacking one (of its tool, or with a value of it), for good."""
         (call, result), values = self.calls[place], _values(self.calls[place][0])
         due = any(other.name == call.name or values & _values(other) for other in self.lacking)
         if not due or place in self.ran or result.error in NOT_THERE:

@@ -86,7 +86,7 @@ def _why_over(rules: Stage, curriculum: Curriculum, course: Course) -> str:
 
 
 def variation(norms: Sequence[float | None]) -> float:
-    """Standard deviation over mean; 0 for fewer than two or a mean of 0, infinite when one is not finite."""
+    """The coefficient of variation, std ÷ mean; 0 for fewer than two or a mean of 0, infinite if one is not finite."""
     known = [norm for norm in norms if norm is not None]
     if len(known) < len(norms):
         return math.inf

@@ -109,7 +109,7 @@ class PartialTask:
         return [reason.text for reason in blamed if reason.turn == self.turn + 1]
 
     def removable_functions(self) -> list[Gap]:
-        """What the functions leave behind that may be taken away together. Raises ComposeError("no_pattern")."""
+        """What functions leave behind that may be taken away together. Raises ComposeError("no_pattern") for none."""
         told = sought(self.given.environment, self.request, (bound.call.name for bound in self.calls))
         choices = task_types.removable(self.catalogue, self.draft, self.turn + 1, told)
         gaps = [
