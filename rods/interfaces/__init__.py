@@ -34,46 +34,35 @@ class Shown:
 @runtime_checkable
 class Interface(Protocol):
     """`version` names exactly what it may show, `lineage` what its versions have in common: windows of rewards are kept
-    apart by lineage (rods.rules.tracker). An interface that does not change is a lineage of its own."""
+    apart by lineage (rods.rules.tracker). What a class inherits shows everything as it is, in a lineage of its own."""
 
     version: str
-
-    @property
-    def lineage(self) -> str: ...
-
-    def guidelines(self) -> str:
-        """What the system prompt ends with; empty: nothing."""
-
-    def documents(self, environment: str, tools: Sequence[Tool]) -> Sequence[Tool]:
-        """The tools as they are documented."""
-
-    def observation(self, shown: Shown, call: Call, result: Result) -> Result:
-        """The result as it is shown. Its kind of error stays."""
-
-    def complaint(self, shown: Shown, error: str) -> str:
-        """What answers a reply that the dialect cannot read; `error` says what is wrong with it."""
-
-
-class Identity:
-    """Shows everything as it is."""
-
-    version = "identity"
 
     @property
     def lineage(self) -> str:
         return self.version
 
     def guidelines(self) -> str:
+        """What the system prompt ends with; empty: nothing."""
         return ""
 
     def documents(self, environment: str, tools: Sequence[Tool]) -> Sequence[Tool]:
+        """The tools as they are documented."""
         return tools
 
     def observation(self, shown: Shown, call: Call, result: Result) -> Result:
+        """The result as it is shown. Its kind of error stays."""
         return result
 
     def complaint(self, shown: Shown, error: str) -> str:
+        """What answers a reply that the dialect cannot read; `error` says what is wrong with it."""
         return error
+
+
+class Identity(Interface):
+    """Shows everything as it is."""
+
+    version = "identity"
 
 
 IDENTITY = Identity()
