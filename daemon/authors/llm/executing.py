@@ -256,13 +256,8 @@ def _question(
     role, calls = context.asker.roles.parameters, run.scene.calls
     share = role.results // max(1, len(calls))
     ran = [showing.call_line(call, result._replace(text=showing.excerpt(result.text, share))) for call, result in calls]
-    return blanks, {
-        "story": showing.narrative(plan.narrative),
-        "plan": showing.plan(context.catalogue, plan),
-        "state": showing.state(world, role.world),
-        "done": "\n".join(ran) or "(none)",
-        "values": "\n".join(blank.line() for blank in blanks),
-    }
+    told = {"done": "\n".join(ran) or "(none)", "values": "\n".join(blank.line() for blank in blanks)}
+    return blanks, {**showing.setting(context.catalogue, plan, world, role.world), **told}
 
 
 async def _asked(

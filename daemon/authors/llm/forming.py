@@ -81,14 +81,9 @@ class PartialTask:
     def fields(self, choices: str, room: int) -> dict[str, str]:
         """The fields of a prompt that asks what to take away, with `room` characters for results."""
         short = showing.within(self.draft, room, range(self.turn + 2))
-        return {
-            "before": self.before(room),
-            "turn": str(self.turn + 1),
-            "query": self.request,
-            "calls": showing.turn_lines(short.turns[self.turn + 1]),
-            "tools": self.tools(),
-            "choices": choices,
-        }
+        calls, tools = showing.turn_lines(short.turns[self.turn + 1]), self.tools()
+        asked = {"before": self.before(room), "turn": str(self.turn + 1), "query": self.request}
+        return {**asked, "calls": calls, "tools": tools, "choices": choices}
 
     def with_gap(self, gap: Gap) -> "PartialTask":
         script = (*self.script[: self.turn], gap.request, gap.supply, *self.script[self.turn + 2 :])

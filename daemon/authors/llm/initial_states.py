@@ -64,12 +64,7 @@ async def _rewritten(context: Context, given: Assignment[Task], plan: Plan) -> d
         return new
 
     may = showing.allowed(allowed(given.environment, old))
-    fields = {
-        "story": showing.narrative(plan.narrative),
-        "plan": showing.plan(context.catalogue, plan),
-        "state": showing.state(old, context.asker.roles.state.world),
-        "allowed": may,
-    }
+    fields = {**showing.setting(context.catalogue, plan, old, context.asker.roles.state.world), "allowed": may}
     form, sections = AnswerForm({"state": {"type": "object"}}), ["allowed"] if may else []
     try:
         check = partial(_check_legal, context, given.environment)

@@ -143,6 +143,11 @@ def narrative(story: Mapping[str, str]) -> str:
     return " ".join(f"{name}: {text}" if len(story) > 1 else text for name, text in story.items()) or "(none)"
 
 
+def setting(catalogue: Catalogue, written: Plan, world: Any, room: int) -> dict[str, str]:
+    """What several prompts begin with: the story of a plan, the plan, and a state in at most `room` characters."""
+    return {"story": narrative(written.narrative), "plan": plan(catalogue, written), "state": state(world, room)}
+
+
 def _shortened(value: Any, text: int, entries: int) -> Any:
     if isinstance(value, str):
         return _cut(value, text)
