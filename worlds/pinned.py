@@ -14,7 +14,7 @@ from rods.config.operation import base_address
 from rods.environments.base import Environment, Parameter, Tool
 from rods.environments.replay import Replayed
 from rods.errors import Unsupported, UserError
-from rods.files import read_regular
+from rods.files import explained, read_regular
 
 _DEPTH = 6  # of references that are written out in a parameter's schema
 
@@ -49,19 +49,14 @@ class Pinned(BaseModel):
     @classmethod
     def read(cls, name: str) -> Self:
         """The description in the file `name`. Raises UserError."""
-        try:
-            return cls.of(name, orjson.loads(read_regular(Path(name))))
-        except OSError as error:
-            what = f"cannot be read ({error.strerror})"
-        except orjson.JSONDecodeError as error:
-            what = f"is no JSON ({error})"
-        raise UserError(what, where=f"environment {name!r}", remedy=f"`rods env add` writes it ({cls.page})")
+        with explained("cannot be read", f"environment {name!r}", f"`rods env add` writes it ({cls.page})"):
+            return cls.of(name, read_regular(Path(name)))
 
     @classmethod
-    def of(cls, name: str, fields: Any) -> Self:
-        """The description `fields`, checked. Raises UserError."""
+    def of(cls, name: str, fields: Mapping[str, Any] | bytes) -> Self:
+        """The description `fields`, or of which they are the JSON, checked. Raises UserError."""
         try:
-            return cls.model_validate(fields)
+            return cls.model_validate_json(fields) if isinstance(fields, bytes) else cls.model_validate(fields)
         except ValidationError as error:
             first = error.errors()[0]
             what = ": ".join([".".join(map(str, first["loc"])), first["msg"]][not first["loc"] :])
@@ -85,12 +80,9 @@ class Pinned(BaseModel):
         """Raises UserError where the environment `name` lists other tools than those that are pinned."""
         listed = list(map(dict, listed))
         if listed != self.tools:
-            raise UserError(
-                f"the server lists other tools than those that were pinned: {_difference(listed, self.tools)}",
-                where=f"environment {name!r}",
-                remedy="start the version that it was, or pin these (`rods env add --replace`) and renew the tasks "
-                "(`rods data rehash`)",
-            )
+            what = f"the server lists other tools than those that were pinned: {_difference(listed, self.tools)}"
+            pin = "pin these (`rods env add --replace`) and renew the tasks (`rods data rehash`)"
+            raise UserError(what, where=f"environment {name!r}", remedy=f"start the version that it was, or {pin}")
 
 
 def _call(text: str) -> Call:
@@ -103,10 +95,8 @@ def _difference(listed: Sequence[Mapping[str, Any]], pinned: Sequence[Mapping[st
     now, then = ({record["name"]: record for record in tools} for tools in (listed, pinned))
     new, lost = sorted(now.keys() - then.keys()), sorted(then.keys() - now.keys())
     changed = sorted(name for name in now.keys() & then.keys() if now[name] != then[name])
-    told = [
-        f"{what} {', '.join(names)}" for what, names in (("new", new), ("gone", lost), ("changed", changed)) if names
-    ]
-    return "; ".join(told)
+    told = (("new", new), ("gone", lost), ("changed", changed))
+    return "; ".join(f"{what} {', '.join(names)}" for what, names in told if names)
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:

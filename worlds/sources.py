@@ -45,14 +45,12 @@ def load_tasks(data: Data, folder: Path, *, train_needed: bool = True) -> list[A
     train: list[AnyTask] = [task for task in tasks if task.split == "train"]
     held_out: list[AnyTask] = [task for task in tasks if task.split != "train"]
     if not train and train_needed:
-        raise UserError(
-            "no task has the split 'train'", where=where, remedy="give at least one batch of training tasks"
-        )
+        remedy = "give at least one batch of training tasks"
+        raise UserError("no task has the split 'train'", where=where, remedy=remedy)
     for name, wanted, given in (("train", data.train, train), ("held_out", data.held_out, held_out)):
         if wanted > len(given):
-            raise UserError(
-                f"data.{name} = {wanted}, but there are {len(given)}", where=where, remedy=f"lower data.{name}"
-            )
+            what = f"data.{name} = {wanted}, but there are {len(given)}"
+            raise UserError(what, where=where, remedy=f"lower data.{name}")
     return train[: data.train or None] + held_out[: data.held_out or None]
 
 

@@ -11,21 +11,20 @@ stands in one more field, `rods`, which they ignore. Ids go on from 1000, clear 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from rods.environments.base import reference
 from rods.errors import UserError
 from rods.files import BULK, explained, read_regular
 from rods.gates.ground_truth import run
-from rods.tasks import RETURN_SENTENCE, TASK_TYPES, AnyTask, Task, TaskType, scripted
+from rods.tasks import RETURN_SENTENCE, TASK_TYPES, AnyTask, Task, scripted
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.catalogue.social import shared_mentions
 from rods.worlds.bfcl.classes import MODULES
-from rods.worlds.bfcl.tasks import FILE, conversation, ground_truth, missed, state_of
+from rods.worlds.bfcl.tasks import FILE, task_of
 from rods.worlds.bfcl.world import environment
 
 FIRST_NUMBER = 1000
@@ -113,7 +112,10 @@ def read(folder: Path) -> list[Task]:
         truth = {str(record.get("id")): record for record in answers}
         for record in _lines(questions):
             try:
-                tasks.append(_task(kind, record, truth[record["id"]]["ground_truth"]))
+                ours = record.get("rods", {})
+                about = ours.get("provenance") or {"source": "BFCL's format", "id": record["id"]}
+                more = {"split": ours.get("split", "train"), "provenance": about, "id": ours.get("id", "")}
+                tasks.append(task_of(environment(), kind, record, truth[record["id"]]["ground_truth"], **more))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 what = f"misses {error}" if isinstance(error, KeyError) else str(error)
                 where = f"{questions}, entry {record.get('id', '?')}"
@@ -122,24 +124,6 @@ def read(folder: Path) -> list[Task]:
         remedy = f"it should hold {FILE.format('base')} or the like"
         raise UserError("holds no tasks in BFCL's format", where=str(folder), remedy=remedy)
     return tasks
-
-
-def _task(kind: TaskType, record: Mapping[str, Any], truth: Sequence[Sequence[str]]) -> Task:
-    """Raises ValueError for another content than the recorded id says."""
-    bfcl = environment()
-    ours = record.get("rods", {})
-    return Task(
-        environment=reference(bfcl),
-        type=kind,
-        script=conversation(record["question"]),
-        calls=ground_truth(truth, bfcl.parameters()),
-        tools=bfcl.tools_of(record["involved_classes"]),
-        held_out=missed(record),
-        state=state_of(record, kind),
-        split=ours.get("split", "train"),
-        provenance=ours.get("provenance") or {"source": "BFCL's format", "id": record["id"]},
-        id=ours.get("id", ""),
-    )
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

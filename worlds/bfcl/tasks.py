@@ -10,11 +10,11 @@ from functools import cache as cached
 from pathlib import Path
 from typing import Any
 
-from rods.calls import Call, parse_python_call
+from rods.calls import parse_python_call
 from rods.environments.base import reference
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Split, Task, TaskType
 from rods.worlds.bfcl import wheel
-from rods.worlds.bfcl.world import environment
+from rods.worlds.bfcl.world import Bfcl, environment
 
 TASKS_A_TYPE = 200
 FILE = "BFCL_v4_multi_turn_{}.json"  # of one type, questions and answers alike
@@ -38,30 +38,33 @@ def splits() -> dict[int, Split]:
 
 @cached
 def _tasks(file: Path) -> tuple[Task, ...]:
-    bfcl = environment(file.parent)
-    parameters, sides, place = bfcl.parameters(), splits(), reference(bfcl)
+    bfcl, sides, made = environment(file.parent), splits(), list[Task]()
     origin = {"source": wheel.PACKAGE, "version": wheel.VERSION}
-    return tuple(
-        Task(
-            environment=place,
-            type=kind,
-            script=conversation(entry["question"]),
-            calls=ground_truth(answer, parameters),
-            tools=bfcl.tools_of(entry["involved_classes"]),
-            held_out=missed(entry),
-            state=state_of(entry, kind),
-            split=sides[int(entry["id"].rsplit("_", 1)[1])],
-            provenance={**origin, "id": entry["id"], "category": f"multi_turn_{kind}"},
-        )
-        for kind in TASK_TYPES
-        for entry, answer in zip(*records(file, kind), strict=True)
+    for kind in TASK_TYPES:
+        for entry, answer in zip(*records(file, kind), strict=True):
+            about = {**origin, "id": entry["id"], "category": f"multi_turn_{kind}"}
+            split = sides[int(entry["id"].rsplit("_", 1)[1])]
+            made.append(task_of(bfcl, kind, entry, answer, split=split, provenance=about))
+    return tuple(made)
+
+
+def task_of(bfcl: Bfcl, kind: TaskType, entry: Mapping[str, Any], answer: Sequence[Sequence[str]], **more: Any) -> Task:
+    """The task of an entry of the category `kind`, with the calls of its answer; `more`: split, provenance, id. Raises
+    ValueError for what is no call with literal arguments, and for another content than the id says."""
+    classes, parameters = entry["involved_classes"], bfcl.parameters()
+    return Task(
+        environment=reference(bfcl),
+        type=kind,
+        # a turn without a message is the one in which the held-out tools return
+        script=tuple(
+            " ".join(message["content"] for message in turn) if turn else RETURN_SENTENCE for turn in entry["question"]
+        ),
+        calls=tuple(tuple(parse_python_call(text, parameters) for text in turn) for turn in answer),
+        tools=bfcl.tools_of(classes),
+        held_out={int(turn): tuple(names) for turn, names in entry.get("missed_function", {}).items()},
+        state={"classes": classes, "config": entry["initial_config"], "long_context": kind == "long_context"},
+        **more,
     )
-
-
-def state_of(entry: Mapping[str, Any], kind: TaskType) -> dict[str, Any]:
-    """The initial state of an entry of the category `kind`."""
-    classes, config = entry["involved_classes"], entry["initial_config"]
-    return {"classes": classes, "config": config, "long_context": kind == "long_context"}
 
 
 def records(file: Path, kind: TaskType) -> tuple[list[dict[str, Any]], list[list[list[str]]]]:
@@ -70,20 +73,3 @@ def records(file: Path, kind: TaskType) -> tuple[list[dict[str, Any]], list[list
     entries, answers = (wheel.read_json_lines(file, f"data/{part}{name}") for part in ("", "possible_answer/"))
     truth = {answer["id"]: answer["ground_truth"] for answer in answers}
     return entries, [truth[entry["id"]] for entry in entries]
-
-
-def conversation(question: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[str, ...]:
-    """The user's texts. A turn without a message is the one in which the held-out tools return."""
-    return tuple(" ".join(message["content"] for message in turn) if turn else RETURN_SENTENCE for turn in question)
-
-
-def ground_truth(
-    answer: Sequence[Sequence[str]], parameters: Mapping[str, Sequence[str]]
-) -> tuple[tuple[Call, ...], ...]:
-    """The calls of an answer. Raises ValueError for what is no call with literal arguments."""
-    return tuple(tuple(parse_python_call(text, parameters) for text in turn) for turn in answer)
-
-
-def missed(entry: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
-    """The held-out tools of an entry by the turn of their return."""
-    return {int(turn): tuple(names) for turn, names in entry.get("missed_function", {}).items()}

@@ -99,30 +99,19 @@ def encode_system(system: Any) -> dict[str, Any]:
     directories = list(_directories(system))
     place = {id(directory): index for index, directory in enumerate(directories)}
     kind = type(system.root)
-    files: list[Any] = []
-    file_place: dict[int, int] = {}
-    contents: list[list[list[Any]]] = []
-    held_place: dict[int, int] = {}
-    for directory in directories:
-        if id(directory.contents) in held_place:
-            continue
-        held_place[id(directory.contents)] = len(contents)
-        entries: list[list[Any]] = []
-        for name, item in directory.contents.items():
-            if type(item) is kind:
-                entries.append([name, "directory", place[id(item)]])
-                continue
-            if id(item) not in file_place:
-                file_place[id(item)] = len(files)
-                files.append([item.name, item.content])
-            entries.append([name, "file", file_place[id(item)]])
-        contents.append(entries)
+    held = {id(directory.contents): directory.contents for directory in directories}
+    files = {id(item): item for contents in held.values() for item in contents.values() if type(item) is not kind}
+    held_place, file_place = ({key: index for index, key in enumerate(known)} for known in (held, files))
+
+    def entry(name: str, item: Any) -> list[Any]:
+        return [name, "directory", place[id(item)]] if type(item) is kind else [name, "file", file_place[id(item)]]
+
     return {
         "directories": [
             [d.name, None if d.parent is None else place[id(d.parent)], held_place[id(d.contents)]] for d in directories
         ],
-        "contents": contents,
-        "files": files,
+        "contents": [[entry(name, item) for name, item in contents.items()] for contents in held.values()],
+        "files": [[file.name, file.content] for file in files.values()],
         "root": place[id(system.root)],
         "current": place[id(system._current_dir)],
     }

@@ -1,9 +1,5 @@
-"""The pinned `bfcl-eval` wheel: fetched once, checked by hash, read as it is.
-
-A normal install of that package would bring about 150 others, so it is never installed: `fetch` downloads the wheel
-alone with pip into a cache folder, and everything (API classes, tool documents, tasks) is read out of that one file,
-whose SHA-256 is checked each time a process opens it. What runs is therefore always what the hash says.
-"""
+"""The pinned `bfcl-eval` wheel: fetched once with pip into a cache folder, and never installed (docs/bfcl.md). All is
+read out of that one file, whose SHA-256 is checked each time a process opens it: what runs is what the hash says."""
 
 import hashlib
 import json

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.composing.catalogue import Catalogue
@@ -34,6 +35,19 @@ BEHAVIOUR = 1  # to be raised when equal calls may give other results (the golde
 MAX_NAME = 200  # characters of an unknown tool's name that are repeated
 KEPT_STATES = 1_024  # initial states whose objects are kept
 _UNWRITTEN = SCRATCH | {"_api_description"}
+_STATE = Checker(
+    {
+        "type": "object",
+        "required": ["classes", "config"],
+        "additionalProperties": False,
+        "properties": {
+            "classes": {"type": "array", "items": {"enum": list(MODULES)}, "uniqueItems": True},
+            "config": {"type": "object", "additionalProperties": {"type": "object"}},
+            "long_context": {"type": "boolean"},
+            "objects": {"type": "object"},
+        },
+    }
+)
 
 
 class Bfcl:
@@ -47,20 +61,14 @@ class Bfcl:
         self.file = file
         self.apis = load(file)
         self._tools = {name: tool for api in self.apis.values() for name, tool in api.tools.items()}
-        self.hash = content_id(
-            {
-                "wheel": wheel.SHA256,
-                "behaviour": BEHAVIOUR,
-                "tools": [
-                    [tool.group, tool.schema(), {arg.name: dict(arg.bounds) for arg in tool.parameters if arg.bounds}]
-                    for tool in self._tools.values()
-                ],
-            }
-        )
-        self._bound = cache(self._bind)
+        documents = [
+            [tool.group, tool.schema(), {arg.name: dict(arg.bounds) for arg in tool.parameters if arg.bounds}]
+            for tool in self._tools.values()
+        ]
+        self.hash = content_id({"wheel": wheel.SHA256, "behaviour": BEHAVIOUR, "tools": documents})
+        self._bound, self.catalogue = cache(self._bind), cache(self._catalogue)
         self._built = lru_cache(KEPT_STATES)(self._build)
         self._worker = Worker(Order(COMPUTE, cpu=True))
-        self._catalogue: Catalogue | None = None
 
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
@@ -73,13 +81,11 @@ class Bfcl:
         """The positional order of every tool's parameters."""
         return {name: tool.parameter_names for name, tool in self._tools.items()}
 
-    def catalogue(self) -> Catalogue:
+    def _catalogue(self) -> Catalogue:
         """What `rods.composing` needs to write variants of these tasks."""
-        if self._catalogue is None:
-            from rods.worlds.bfcl.catalogue import catalogue  # its tables take a tenth of a second: only on demand
+        from rods.worlds.bfcl.catalogue import catalogue  # its tables take a tenth of a second: only on demand
 
-            self._catalogue = catalogue({name: tool.group for name, tool in self._tools.items()})
-        return self._catalogue
+        return catalogue({name: tool.group for name, tool in self._tools.items()})
 
     def reset(self, state: Mapping[str, Any] | None) -> "BfclWorld":
         if state is None:
@@ -93,7 +99,10 @@ class Bfcl:
 
     def _build(self, key: bytes) -> "_Initial":
         state = orjson.loads(key)
-        check_state(state)
+        if what := _STATE.fault(state):  # what is inside a class's scenario is for the class itself to refuse
+            raise ValueError(f"the state: {what}")
+        if not state.get("objects", {}).keys() <= set(state["classes"]):
+            raise ValueError("'objects' must hold objects of the state's classes")
         long_context = state.get("long_context", False)
         objects: dict[str, Any] = {}
         for name in state["classes"]:
@@ -261,27 +270,6 @@ class BfclWorld:
             if name not in other._owned:  # what nobody owns is never written again
                 self._equal[name] = expected
         return True
-
-
-def check_state(state: Any) -> None:
-    """Raises ValueError naming what is wrong with a state or a snapshot (the top of this module has its form); what is
-    inside a class's scenario is for the class itself to refuse."""
-    if not isinstance(state, dict) or not {"classes", "config"} <= state.keys():
-        raise ValueError("the state needs 'classes' and 'config'")
-    if unknown := state.keys() - {"classes", "config", "long_context", "objects"}:
-        raise ValueError(f"unknown fields {sorted(unknown)} in the state")
-    classes, config = state["classes"], state["config"]
-    if not isinstance(classes, list) or not all(isinstance(name, str) and name in MODULES for name in classes):
-        raise ValueError(f"'classes' must be a list of {', '.join(MODULES)}; it is {classes!r}")
-    if len(set(classes)) != len(classes):
-        raise ValueError("'classes' names a class twice")
-    if not isinstance(config, dict) or not all(isinstance(scenario, dict) for scenario in config.values()):
-        raise ValueError("'config' must hold one object for each class")
-    objects = state.get("objects", {})
-    if not isinstance(objects, dict) or not objects.keys() <= set(classes):
-        raise ValueError("'objects' must hold objects of the state's classes")
-    if not isinstance(state.get("long_context", False), bool):
-        raise ValueError("'long_context' must be true or false")
 
 
 _environment = cache(Bfcl)

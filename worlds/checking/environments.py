@@ -49,7 +49,6 @@ def check_environment(
     environments: Environments,
     tasks: Iterable[Task] = (),
     *,
-    random_seed: int = 0,
     seconds: float = WORLD_CHECKED,
     tell: Callable[[str], None] = lambda line: None,
 ) -> CheckReport:
@@ -83,7 +82,7 @@ def check_environment(
     before, beat = signal.signal(signal.SIGALRM, tick), seconds / math.ceil(seconds / PROGRESS)
     timed = signal.setitimer(signal.ITIMER_REAL, beat, beat)
     try:
-        _probe_all(probe, name, tasks, states, random_seed)
+        _probe_all(probe, name, tasks, states)
     except Interrupted as stopped:
         if stopped.number != signal.SIGALRM:
             raise
@@ -96,7 +95,7 @@ def check_environment(
     return _report(probe, name, tasks)
 
 
-def _probe_all(probe: "Probe", name: str, tasks: list[Task], states: list[State], random_seed: int) -> None:
+def _probe_all(probe: "Probe", name: str, tasks: list[Task], states: list[State]) -> None:
     environment = probe.environment
     with probe.guarded(name, "tools"):
         _identity(probe, name)
@@ -120,7 +119,7 @@ def _probe_all(probe: "Probe", name: str, tasks: list[Task], states: list[State]
     for number, state in enumerate(states):
         probe.place = f"state {number + 1} of {len(states)}"
         with probe.guarded(name, "reset" if number == 0 else "reset to a task's state"):
-            calls = script(probe, state, [task for task in tasks if task.state == state], random_seed + number)
+            calls = script(probe, state, [task for task in tasks if task.state == state], number)
             probe_state(probe, state, calls)
 
 
@@ -409,16 +408,11 @@ def _report(probe: "Probe", name: str, tasks: Sequence[Task]) -> CheckReport:
         else:
             what = f"no tool answered without an error ({', '.join(unreached[:SOME])}): nothing that works was tried"
             probe.fault(name, "tools", what, remedy)
-    facts: dict[str, Any] = {
-        "hash": probe.environment.hash,
-        "tools": len(tools),
-        "reached": len(probe.reached & set(tools)),
-        "calls": probe.calls,
-    }
-    for what, seconds in sorted(probe.seconds.items()):
-        facts[f"{what}_us"] = round(1e6 * statistics.median(seconds), 1)
-    if probe.tried:
-        facts["recipes"] = probe.tried
+    facts: dict[str, Any] = {"hash": probe.environment.hash, "tools": len(tools)}
+    facts |= {"reached": len(probe.reached & set(tools)), "calls": probe.calls}
+    medians = {what: statistics.median(seconds) for what, seconds in sorted(probe.seconds.items())}
+    facts |= {f"{what}_us": round(1e6 * seconds, 1) for what, seconds in medians.items()}
+    facts |= {"recipes": probe.tried} if probe.tried else {}
     return CheckReport(name, tuple(probe.faults), tuple(probe.notes), facts)
 
 
@@ -458,15 +452,13 @@ class Probe:
             self.fault(tool, "", f"was cut off ({error.__cause__}) on {on}", remedy, "runaway")
         elif (tool, type(error)) not in self.raises:
             self.raises.add((tool, type(error)))
-            broke = isinstance(error, InfrastructureError) and not isinstance(error, BrokenEnvironment)
-            remedy = "mend the machinery" if broke else RETURN
+            remedy = "mend the machinery" if _broken(error) else RETURN
             self.fault(tool, "", f"raised {type(error).__name__} ({str(error)[:120]}) on {on}", remedy, "errors")
 
     def machinery(self, error: Exception) -> bool:
         """Whether what runs the environment broke (a worker that was killed, say), which says nothing of its code. One
         that waits for a process of its own answers for that, too."""
-        broken = isinstance(error, InfrastructureError) and not isinstance(error, BrokenEnvironment)
-        return broken and not self.environment.features.waits
+        return _broken(error) and not self.environment.features.waits
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -540,14 +532,12 @@ class Probe:
 
     def _form(self, call: Call, result: Result) -> None:
         if not isinstance(result, Result) or not isinstance(result.text, str):
-            self.fault(
-                call.name, "", f"returned {result!r:.80} for {_short(call)}", "return a Result with a text", "errors"
-            )
+            what = f"returned {result!r:.80} for {_short(call)}"
+            self.fault(call.name, "", what, "return a Result with a text", "errors")
             return
         if result.error is not None and result.error not in CALL_ERRORS:
-            self.fault(
-                call.name, "error", f"is {result.error!r}", f"use one of {', '.join(sorted(CALL_ERRORS))}", "errors"
-            )
+            remedy = f"use one of {', '.join(sorted(CALL_ERRORS))}"
+            self.fault(call.name, "error", f"is {result.error!r}", remedy, "errors")
         try:
             canonical(result.value)
         except ValueError as error:
@@ -560,6 +550,10 @@ class Probe:
     def replies(self, instance: Instance, calls: Sequence[Call]) -> list[tuple[str, str | None]]:
         """What two runs must have in common: text and error of each call."""
         return [(result.text, result.error) for result in (self.call(instance, call) for call in calls)]
+
+
+def _broken(error: Exception) -> bool:
+    return isinstance(error, InfrastructureError) and not isinstance(error, BrokenEnvironment)
 
 
 def _short(call: Call) -> str:

@@ -69,21 +69,17 @@ def runaways(name: str) -> Iterator[tuple[str, str, str]]:
         code = "import sys; from rods.worlds.checking.runaway import attempt; attempt(sys.argv[1], int(sys.argv[2]))"
         done = run_python(code, name, str(start))
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        for line in lines:
-            if "what" in line and (line["tool"], line["argument"]) not in told:
-                told.add((line["tool"], line["argument"]))
-                yield line["tool"], line["argument"], line["what"]
-        if done.returncode == 0:
-            return
-        if not lines or lines[-1].get("begins") is None:
-            yield name, "", f"broke the probe (exit {done.returncode}): {done.stderr.strip()[-200:]}"
-            return
         died = "did not end" if done.returncode == -signal.SIGALRM else f"killed the process (exit {done.returncode})"
-        place = lines[-1]["tool"], lines[-1]["argument"]
-        if place not in told:
-            told.add(place)
-            yield *place, f"with an enormous value {died}"
-        start = lines[-1]["begins"] + 1
+        if fatal := done.returncode and lines and lines[-1].get("begins") is not None:
+            start, lines[-1]["what"] = lines[-1]["begins"] + 1, f"with an enormous value {died}"
+        for line in lines:
+            if "what" in line and (place := (line["tool"], line["argument"])) not in told:
+                told.add(place)
+                yield *place, line["what"]
+        if not fatal:
+            if done.returncode:
+                yield name, "", f"broke the probe (exit {done.returncode}): {done.stderr.strip()[-200:]}"
+            return
 
 
 def attempt(name: str, start: int) -> None:

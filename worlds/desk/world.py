@@ -5,12 +5,13 @@ stands in the state. Equal states and calls give equal results, byte for byte. D
 and docs, and small enough to be learnt by a policy of half a million parameters.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Result, Tool
@@ -117,44 +118,34 @@ def environment() -> Desk:
     return Desk()
 
 
-def _text(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= 60 and value.isprintable()
+def _fields(**fields: Any) -> dict[str, Any]:
+    """The schema of an object with just these fields."""
+    return {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
 
 
-def _texts(value: Any) -> bool:
-    return isinstance(value, list) and len(value) <= MAX_ENTRIES and all(map(_text, value)) and value == sorted(value)
+def _entries(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of entries by name."""
+    return {"type": "object", "maxProperties": MAX_ENTRIES, "propertyNames": _TEXT, "additionalProperties": entry}
 
 
-def _flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _whole(low: int, high: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is int and low <= value <= high
-
-
-# Every field and what is legal there: a test, a tuple of values, the fields of an object, or [entries by name].
-SHAPE: dict[str, Any] = {
-    "today": DAYS,
-    "contacts": [{"address": _text, "team": TEAMS}],
-    "mail": {
-        "inbox": [{"sender": _text, "subject": _text, "text": _text, "flagged": _flag}],
-        "sent": [{"address": _text, "subject": _text, "text": _text}],
-        "next": _whole(0, 10**6),
-    },
-    "calendar": {
-        "events": [
-            {"title": _text, "day": DAYS, "hour": _whole(HOURS[0], HOURS[-1]), "room": ("", *ROOMS), "guests": _texts}
-        ],
-        "next": _whole(0, 10**6),
-    },
-    "files": [{"folder": FOLDERS, "text": _text, "locked": _flag, "shared": _texts}],
-    "ledger": {
-        "accounts": [_whole(0, MAX_BALANCE)],
-        "bills": [{"vendor": _text, "amount": _whole(1, MAX_MONEY), "paid": _flag}],
-        "next": _whole(0, 10**6),
-    },
-}
+_TEXT = {"type": "string", "minLength": 1, "maxLength": 60, "pattern": r"^([^\p{C}\p{Z}]| )+$"}  # that can be printed
+_TEXTS, _FLAG = {"type": "array", "maxItems": MAX_ENTRIES, "items": _TEXT}, {"type": "boolean"}
+_DAY, _NEXT = {"enum": [*DAYS]}, {"type": "integer", "minimum": 0, "maximum": 10**6}
+_HOUR = {"type": "integer", "minimum": HOURS[0], "maximum": HOURS[-1]}
+_EVENT = _fields(title=_TEXT, day=_DAY, hour=_HOUR, room={"enum": ["", *ROOMS]}, guests=_TEXTS)
+_BILL = _fields(vendor=_TEXT, amount={"type": "integer", "minimum": 1, "maximum": MAX_MONEY}, paid=_FLAG)
+_ACCOUNTS = _entries({"type": "integer", "minimum": 0, "maximum": MAX_BALANCE})
+_INBOX = _entries(_fields(sender=_TEXT, subject=_TEXT, text=_TEXT, flagged=_FLAG))
+_SENT = _entries(_fields(address=_TEXT, subject=_TEXT, text=_TEXT))
+SHAPE = _fields(
+    today=_DAY,
+    contacts=_entries(_fields(address=_TEXT, team={"enum": [*TEAMS]})),
+    mail=_fields(inbox=_INBOX, sent=_SENT, next=_NEXT),
+    calendar=_fields(events=_entries(_EVENT), next=_NEXT),
+    files=_entries(_fields(folder={"enum": [*FOLDERS]}, text=_TEXT, locked=_FLAG, shared=_TEXTS)),
+    ledger=_fields(accounts=_ACCOUNTS, bills=_entries(_BILL), next=_NEXT),
+)
+_CHECKER = Checker(SHAPE)
 IDS = (("mail", "inbox", "m"), ("mail", "sent", "m"), ("calendar", "events", "e"), ("ledger", "bills", "i"))
 
 
@@ -162,8 +153,6 @@ def completed(state: Any) -> State:
     """`state` with its missing classes added, empty. Raises ValueError for anything illegal, naming its place."""
     if not isinstance(state, dict):
         raise ValueError("the state must be an object")
-    if unknown := [key for key in state if key not in SHAPE]:
-        raise ValueError(f"the state has an unknown part {unknown[0]!r}; desk knows {', '.join(SHAPE)}")
     full: State = {
         "today": DAYS[0],
         "contacts": {},
@@ -173,36 +162,17 @@ def completed(state: Any) -> State:
         "ledger": {"accounts": {}, "bills": {}, "next": 10},
         **state,
     }
-    for key, shape in SHAPE.items():
-        _hold(full[key], shape, key)
+    if what := _CHECKER.fault(full):
+        raise ValueError(f"the state, {what}" if what.startswith(("in ", "at ")) else f"the state {what}")
     for part, kind, letter in IDS:
         for name in full[part][kind]:
             number = name[1:]
-            legal = name[0] == letter and number.isascii() and number.isdigit() and int(number) < full[part]["next"]
-            _expect(legal, f"{part}.{kind}.{name}", f"must be {letter} and a number below next")
-    times = [(event["day"], event["hour"]) for event in full["calendar"]["events"].values()]
-    _expect(len(set(times)) == len(times), "calendar.events", "has two events at one time")
+            if not (name[0] == letter and number.isascii() and number.isdigit() and int(number) < full[part]["next"]):
+                raise ValueError(f"the state's {part}.{kind}.{name} must be {letter} and a number below next")
+    events, files = full["calendar"]["events"].values(), full["files"].values()
+    if len({(event["day"], event["hour"]) for event in events}) < len(events):
+        raise ValueError("the state's calendar.events has two events at one time")
+    for listed in (*(event["guests"] for event in events), *(file["shared"] for file in files)):
+        if listed != sorted(listed):
+            raise ValueError(f"the state has {', '.join(listed)}, which must stand in the order of the alphabet")
     return full
-
-
-def _hold(value: Any, shape: Any, where: str) -> None:
-    if isinstance(shape, list):
-        few = isinstance(value, dict) and len(value) <= MAX_ENTRIES
-        _expect(few, where, f"must hold at most {MAX_ENTRIES} entries")
-        for name, entry in value.items():
-            _expect(_text(name), where, f"has a bad name {name!r}")
-            _hold(entry, shape[0], f"{where}.{name}")
-    elif isinstance(shape, dict):
-        whole = isinstance(value, dict) and set(value) == set(shape)
-        _expect(whole, where, f"must have exactly {', '.join(shape)}")
-        for field, inner in shape.items():
-            _hold(value[field], inner, f"{where}.{field}")
-    elif isinstance(shape, tuple):
-        _expect(value in shape, where, f"must be one of {', '.join(map(str, shape))}, not {value!r}")
-    else:
-        _expect(shape(value), where, f"must not be {value!r}")
-
-
-def _expect(holds: bool, where: str, what: str) -> None:
-    if not holds:
-        raise ValueError(f"the state's {where} {what}")

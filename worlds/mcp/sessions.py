@@ -41,9 +41,8 @@ try:
     from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
     from mcp_types import CallToolResult as Answer
 except ImportError:
-    raise UserError(
-        "environments that are MCP servers need the package 'mcp'", remedy="pip install '.[mcp]' in the clone"
-    ) from None
+    what = "environments that are MCP servers need the package 'mcp'"
+    raise UserError(what, remedy="pip install '.[mcp]' in the clone") from None
 
 _FROZEN = Path(__file__).parent / "frozen"  # what freezes clock and chance in processes of Python and Node
 _THREADS = 8  # that start and end sessions
@@ -185,12 +184,8 @@ class Session:
             tool.model_dump(mode="json", by_alias=True, exclude_none=True, include=kept)
             for tool in sorted(tools, key=lambda tool: tool.name)
         ]
-        info = client.server_info
-        self.about = {
-            "name": info.name if info else "",
-            "version": info.version if info else "",
-            "protocol": str(client.protocol_version),
-        }
+        named = {name: getattr(client.server_info, name, "") for name in ("name", "version")}
+        self.about = {**named, "protocol": str(client.protocol_version)}
 
     def _parameters(self) -> StdioServerParameters:
         home = self.place / "home"

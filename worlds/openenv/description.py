@@ -46,14 +46,6 @@ class OpenEnvDescription(Pinned):
         """Of what a world depends on here, the bytes of the factory's own file included. Not of the address."""
         file = Path(self.factory.rpartition(":")[0])
         code = hashlib.sha256(file.read_bytes()).hexdigest() if file.suffix == ".py" and file.is_file() else ""
-        return content_id(
-            {
-                "kind": self.kind,
-                "factory": self.factory,
-                "code": code,
-                "reset": self.reset,
-                "compared": sorted(self.compared),
-                "without": sorted(self.without),
-                "tools": self.tools,
-            }
-        )
+        known = self.model_dump(include={"kind", "factory", "reset", "tools"})
+        listed = {"compared": sorted(self.compared), "without": sorted(self.without)}
+        return content_id({**known, **listed, "code": code})

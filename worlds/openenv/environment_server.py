@@ -1,10 +1,5 @@
-"""An environment of ours as an OpenEnv server (`rods env serve`): its tools are called by OpenEnv's actions of tools, a
-session a world.
-
-What a tool says is the `result` of an observation, a text; what it refuses is its `error`, with the text as message.
-`reset` takes the state as `state`, as tasks have it, and refuses a seed. No rewards: tasks and their goals stay with
-whoever trains.
-"""
+"""An environment of ours as an OpenEnv server (`rods env serve`), a session a world: docs/openenv.md says how tools,
+results, refusals and states are told by OpenEnv's messages and by MCP's."""
 
 import asyncio
 import contextlib

@@ -99,14 +99,11 @@ class StepSession:
             listed = self._messages.ask("step", {"type": "list_tools"})["observation"].get("tools", [])
         except RefusedStep as error:
             raise InfrastructureError(f"it does not list its tools: {error}") from error
-        return [
-            {
-                "name": tool["name"],
-                "description": tool.get("description", ""),
-                "inputSchema": tool.get("input_schema", tool.get("inputSchema", {})),
-            }
-            for tool in sorted(listed, key=lambda tool: str(tool["name"]))
-        ]
+        tools = []
+        for tool in sorted(listed, key=lambda tool: str(tool["name"])):
+            about, schema = tool.get("description", ""), tool.get("input_schema", tool.get("inputSchema", {}))
+            tools.append({"name": tool["name"], "description": about, "inputSchema": schema})
+        return tools
 
     def begin(self, arguments: Mapping[str, Any]) -> str:
         """Resets it. Returns what it shows first. Raises ValueError for arguments that it refuses."""
@@ -161,7 +158,7 @@ def _result(given: Any) -> Result:
     """What a tool has answered: texts as they are, all else as JSON; of an answer of MCP, its data or its texts."""
     if isinstance(given, Mapping) and "content" in given and "structured_content" in given:
         if given.get("data") is None or given.get("is_error"):
-            text = "\n".join(str(block.get("text", f"[{block.get('type')}]")) for block in given["content"])
+            text = _texts(given["content"])
             return Result(text, None, "tool") if given.get("is_error") else Result(text, json_value(text))
         given = given["data"]
     if isinstance(given, str):
@@ -258,9 +255,7 @@ class InProcess:
     def __init__(self, made: Any) -> None:
         self._made, self._ended = made, False
         self._action = _action_class(made)
-
-    def actions(self) -> dict[str, Any]:
-        return self._action.model_json_schema()
+        self.actions = self._action.model_json_schema
 
     def ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -268,8 +263,7 @@ class InProcess:
                 return _observed(self._made.reset(**data))
             if kind == "state":
                 state = self._made.state
-                shown = state.model_dump(mode="json") if isinstance(state, BaseModel) else dict(state)
-                return dict(shown)
+                return dict(state.model_dump(mode="json") if isinstance(state, BaseModel) else state)
             return _observed(self._made.step(self._action_of(data)))
         except ValidationError as error:
             raise RefusedStep("VALIDATION_ERROR", _faults(error.errors())) from error
@@ -363,10 +357,8 @@ class MethodSession:
         shown = {}
         for name, value in vars(self._made).items():
             if not name.startswith("_"):
-                try:
+                with contextlib.suppress(ValueError):  # no JSON: cannot be compared
                     shown[name] = orjson.loads(canonical(value))
-                except ValueError:  # no JSON: cannot be compared
-                    continue
         return shown
 
     def end(self) -> None:  # TRL has no word for it

@@ -1,11 +1,6 @@
-"""The environment over OpenEnv's sessions. Of its worlds only calls can be asked (`OnlyCalled`).
+"""The environment over OpenEnv's sessions. Of its worlds only calls can be asked (`OnlyCalled`); docs/openenv.md says
+what their state is, and how a world makes room for another where no more may live at once."""
 
-The state of a world is {"reset": {argument: value}}, what its `reset` is given, beside what `rods.environments.replay`
-keeps. A server takes so many sessions, and an object that does not say that others may live beside it is alone: then
-the world that was called longest ago makes room, and comes back by its calls when it is called again.
-"""
-
-import itertools
 import threading
 import time
 import weakref
@@ -125,8 +120,9 @@ class OpenEnvironment:
             world.leave(wait=True)
 
     def _begun(self, arguments: Mapping[str, Any]) -> StepSession | MethodSession:
-        until = time.monotonic() + self.described.seconds
-        for number in itertools.count():
+        until, number = time.monotonic() + self.described.seconds, -1
+        while True:
+            number += 1
             try:
                 if self._alone and self._living():
                     raise Full("another object of its class lives")
@@ -146,7 +142,6 @@ class OpenEnvironment:
                 one_more = self._alone or number % _TRIES == 0  # a server takes a moment to see that one has left
                 if not (one_more and any(world.leave() for world in self._living()) and self._alone):
                     time.sleep(_PAUSE)
-        raise AssertionError("counting has no end")
 
     def _living(self) -> "list[OpenEnvWorld]":
         """Worlds that have a session, the one called longest ago first."""

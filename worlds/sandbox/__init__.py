@@ -1,7 +1,3 @@
-"""Environments whose code is not trusted: their instances run in confined worker processes, behind the usual seam.
-
-In the calling process: `confined` finds what this machine can enforce, makes the environment and counts its threads,
-`environment` implements the seam, `pool` shares processes between environments. In the worker process: `confining`
-(with `seccomp`) takes its rights away, `host` answers requests. A process by itself, and the requests to it, are the
-work of `rods.environments.workers`.
-"""
+"""Environments whose code is not trusted run in confined worker processes, behind the usual seam (docs/sandbox.md). In
+the worker process are `confining` (with `seccomp`), which takes its rights away, and `host`, which answers requests; a
+process by itself, and the requests to it, are the work of `rods.environments.workers`."""

@@ -1,14 +1,6 @@
-"""Makes a confined environment in the highest tier that this machine offers, or refuses where that is too low.
-
-Three tiers; which of them there are is tried, not looked up:
-
-- `bubblewrap`: namespaces of its own (files, processes, network, users), and inside them all of the next tier.
-- `landlock`: the kernel refuses all files that are not named, sockets, other programs and processes, and signals.
-  Nothing can be written.
-- `limits`: memory, files and time are bounded, and nothing else. Not for code that is not trusted.
-
-In the two higher ones the threads of a process are counted here (`count_threads`).
-"""
+"""Makes a confined environment in the highest tier that this machine offers, or refuses where that is too low. What the
+three tiers lock stands in docs/sandbox.md; which of them there are is tried, not looked up. In the two higher ones the
+threads of a process are counted here (`count_threads`)."""
 
 import contextlib
 import errno

@@ -1,9 +1,5 @@
-"""An environment whose instances run in confined worker processes, behind the same seam as any other.
-
-Instances of the same initial state share a worker. When a request outlasts its deadline, ends the process or exceeds
-its memory, the worker is replaced and the call raises InfrastructureError, which never counts as the policy's failure.
-The other instances of that worker are remade from their state and calls when they are next used, if the environment is
-deterministic, and are lost otherwise.
+"""An environment whose instances run in confined worker processes, behind the same seam as any other; those of the same
+initial state share a worker. docs/sandbox.md says what becomes of worlds when a process is lost.
 
 Whatever the code raises inside, callers see BrokenEnvironment, an InfrastructureError, or what the seam provides for:
 ValueError in `reset`, and Unsupported for an ability that the environment declares it lacks.

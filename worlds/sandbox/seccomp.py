@@ -1,10 +1,6 @@
-"""The system calls that a confined process may make (seccomp): all others fail, from then on and for good.
-
-An environment computes, reads files, writes those that it may, and starts threads. What is not named here is refused:
-sockets, other processes, signals, memory shared between processes, locks on files, whatever administers the machine,
-and every call that later kernels add. The tables (seccomp.toml) are for x86-64 and 64-bit Arm; `available` says whether
-this machine is one of them.
-"""
+"""The system calls that a confined process may make (seccomp): all that seccomp.toml does not name fail, from then on
+and for good, and so do those that later kernels add (docs/sandbox.md). The tables are for x86-64 and 64-bit Arm;
+`available` says whether this machine is one of them."""
 
 import ctypes
 import errno

@@ -26,7 +26,6 @@ DOMAINS: Mapping[str, Domain] = {
     "numbers": lambda scene: _LISTS,
     "operand": lambda scene: (*range(12, 990, 7), *_DECIMALS[::3]),
     "other_operand": _other(*range(3, 60, 4), *_DECIMALS[:12]),
-    "base": lambda scene: range(2, 16),
     "exponent": _other(2, 3, 4, 5, 6),
     "negative": lambda scene: [-value for value in (*range(13, 400, 11), *_DECIMALS[::4])],
     "decimal": lambda scene: [round(value * 1.2347 + 0.0061, 4) for value in _DECIMALS],

@@ -139,7 +139,6 @@ def _deepest(recipes: Sequence[Recipe]) -> int:
 class Folder:
     """A directory with its files' contents and its directories, both in the order of the listing."""
 
-    name: str
     files: dict[str, str] = field(default_factory=dict)
     folders: "dict[str, Folder]" = field(default_factory=dict)
 
@@ -160,27 +159,19 @@ def current(state: Mapping[str, Any]) -> Folder:
     record = state.get("objects", {}).get(GROUP)
     if record is not None:
         return _of_record(record, record["current"], frozenset())
-    scenario = state["config"].get(GROUP, {})
-    if not scenario.get("root"):
-        return Folder("/")
-    name, root = next(iter(scenario["root"].items()))
-    return of_scenario(name, root["contents"])
+    roots = state["config"].get(GROUP, {}).get("root") or {"/": {"contents": {}}}
+    return _of_scenario(next(iter(roots.values()))["contents"])
 
 
-def of_scenario(name: str, contents: Mapping[str, Any]) -> Folder:
-    folder = Folder(name)
-    for key, item in contents.items():
-        if item["type"] == "directory":
-            folder.folders[key] = of_scenario(key, item["contents"])
-        else:
-            folder.files[key] = item["content"]
-    return folder
+def _of_scenario(contents: Mapping[str, Any]) -> Folder:
+    inner = {key: item["contents"] for key, item in contents.items() if item["type"] == "directory"}
+    files = {key: item["content"] for key, item in contents.items() if key not in inner}
+    return Folder(files, {key: _of_scenario(held) for key, held in inner.items()})
 
 
 def _of_record(record: Mapping[str, Any], index: int, above: frozenset[int]) -> Folder:
-    name, _, held = record["directories"][index]
-    folder = Folder(name)
-    for key, sort, place in record["contents"][held]:
+    folder = Folder()
+    for key, sort, place in record["contents"][record["directories"][index][2]]:
         if sort == "file":
             folder.files[key] = record["files"][place][1]
         elif place not in above:  # a directory may have been copied into itself

@@ -136,7 +136,6 @@ DOMAINS: Mapping[str, Domain] = {
     "company": lambda scene: [name for name, code in SYMBOLS.items() if code in _account(scene)["stocks"]],
     "unwatched_company": lambda scene: [name for name, code in SYMBOLS.items() if code in _unwatched(scene)],
     "basket": lambda scene: [list(three) for three in itertools.combinations(list(_account(scene)["stocks"])[::2], 3)],
-    "low": lambda scene: range(50, 500, 50),
     "high": lambda scene: [high for high in range(150, 900, 50) if high >= scene.chosen.get("low", 0) + 100],
     "shares": _shares,
     "bid": _bids,

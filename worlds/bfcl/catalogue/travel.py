@@ -127,7 +127,6 @@ DOMAINS: Mapping[str, Domain] = {
     "currency": lambda scene: [Worded(code, currency["words"]) for code, currency in _CURRENCIES.items()],
     "sum": lambda scene: range(500, 9501, 250),
     "foreign_sum": _foreign_sums,
-    "premium": lambda scene: range(60, 401, 20),
     "client": lambda scene: [f"client_{number}" for number in range(120, 980, 37)],
     "secret": lambda scene: [f"{word}_{number}" for word in _TABLES.pools["secrets"] for number in range(31, 99, 7)],
     "refresh": lambda scene: [f"refresh{number}" for number in range(40_111, 99_999, 5_417)],

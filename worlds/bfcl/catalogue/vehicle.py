@@ -69,9 +69,6 @@ def _towns_on(zip_code: Any) -> list[str]:
 DOMAINS: Mapping[str, Domain] = {
     "open_doors": lambda scene: _doors(scene, "unlocked"),
     "shut_doors": lambda scene: _doors(scene, "locked"),
-    "degrees": lambda scene: [float(half) / 2 if half % 2 else half // 2 for half in range(32, 54)],
-    "fahrenheit": lambda scene: range(62, 81),
-    "fan": lambda scene: range(15, 100, 5),
     "gallons": lambda scene: [fuel for fuel in range(2, 31) if fuel <= 49 - car(scene.state)["fuelLevel"]],
     "liters": lambda scene: [fuel for fuel in range(8, 130) if fuel * 0.264172 <= 49 - car(scene.state)["fuelLevel"]],
     "town": lambda scene: list(ZIP_CODES),
@@ -80,7 +77,5 @@ DOMAINS: Mapping[str, Domain] = {
     "zip": lambda scene: sorted({ZIP_CODES[town] for road in _ROADS for town in road}),
     "other_zip": lambda scene: [ZIP_CODES[town] for town in _towns_on(scene.chosen.get("zip"))],
     "distance": lambda scene: range(110, 900, 5),
-    "speed": lambda scene: range(35, 100, 5),
-    "gap": lambda scene: range(20, 130, 10),
 }
 VEHICLE = ClassCatalogue(GROUP, _TABLES, DOMAINS, make)
