@@ -30,19 +30,10 @@ from rods.daemon.authors.llm.asking import Asker, Chance, Keyed
 from rods.daemon.writers import Writers
 from rods.environments.base import Environment, Tool
 from rods.errors import InfrastructureError
+from rods.family.feedback import gates
 from rods.family.feedback.cases import FeedbackFold
 from rods.family.feedback.failures import MinedFailure
-from rods.family.feedback.gates import (
-    LONGEST,
-    VERDICTS,
-    GroundTruthValues,
-    RefusedCall,
-    Remedy,
-    failing,
-    feedback_faults,
-    mends,
-    witnesses,
-)
+from rods.family.feedback.gates import LONGEST, RefusedCall, Remedy, mends
 from rods.family.feedback.hints import failure_id
 from rods.family.feedback.settings import FEEDBACK, mines, settings_of
 from rods.llm import BudgetSpent, EndpointError, RequestRefused
@@ -194,19 +185,11 @@ class Correcting:
             log.info("the judge contradicts itself; its four verdicts count", failed=list(opinion.failed))
         if opinion.failed:
             raise _Objection("judge", f"fails {', '.join(opinion.failed)}: {opinion.reason}", text)
-        await self._record(
-            "approved",
-            failure.id,
-            number=number,
-            text=text,
-            category=proposal.category,
-            type=proposal.type,
-            remedy=asdict(remedy),
-            probe={"worlds": len(seen), "mended": mended},
-            judge={**opinion.verdicts, "reason": opinion.reason[:LONGEST], "consistent": opinion.consistent},
-            model=asker.backbone,
-            prompts=dict(asker.hashes),
-        )
+        wrote = {"text": text, "category": proposal.category, "type": proposal.type}
+        tried = {"remedy": asdict(remedy), "probe": {"worlds": len(seen), "mended": mended}}
+        judged = {**opinion.verdicts, "reason": opinion.reason[:LONGEST], "consistent": opinion.consistent}
+        made = {"judge": judged, "model": asker.backbone, "prompts": dict(asker.hashes)}
+        await self._record("approved", failure.id, number=number, **wrote, **tried, **made)
         log.info("feedback approved", text=text, attempts=number)
 
     def _faults(
@@ -221,15 +204,15 @@ class Correcting:
         about = f"{remedy.argument} {remedy.tool}"
         if set(stems(about)).isdisjoint(stems(proposal.text)):
             return [f"its remedy is about {about.strip()}, of which the text says nothing"]
-        truth = GroundTruthValues(self._tasks())
+        truth = gates.GroundTruthValues(self._tasks())
         other = tools.get(remedy.tool)
-        return feedback_faults(environment, tool, other, failure.mined.pattern, proposal.text, truth)
+        return gates.feedback_faults(environment, tool, other, failure.mined.pattern, proposal.text, truth)
 
     def _brought_about(self, failure: RepeatedFailure, environment: Environment, tool: Tool) -> list[RefusedCall]:
         mined, given = failure.mined, (task for task in self.run.tasks if task.split == "train")
         others = [task for task in given if task.environment.name == failure.environment and task.id not in mined.tasks]
         rng = keyed_random(self.config.random_seeds.daemon, "feedback", failure.id, "worlds")
-        return witnesses(environment, others, tool, mined.pattern, mined.shapes, rng)
+        return gates.witnesses(environment, others, tool, mined.pattern, mined.shapes, rng)
 
     async def _give_up(self, failure: RepeatedFailure, why: str) -> None:
         await self._record("given_up", failure.id, **failure.names, why=why)
@@ -279,7 +262,7 @@ class Opinion:
     @property
     def failed(self) -> tuple[str, ...]:
         """The verdicts that stand against the text."""
-        return failing(self.verdicts)
+        return gates.failing(self.verdicts)
 
 
 async def propose(
@@ -294,11 +277,12 @@ async def propose(
         text = " ".join(answer["feedback"].split())
         return Proposal(answer["needed"] == "yes", answer["category"], answer["type"], text, remedy)
 
+    # other names are the policy's words
+    shapes = [{name: shape[name] for name in tool.parameter_names if name in shape} for shape in mined.shapes]
     fields = {
         **_about(environment, tool, mined.pattern),
         "often": f"in {mined.rollouts} attempts at {len(mined.tasks)} tasks or more",
-        "shapes": "\n".join(line(known) for shape in mined.shapes if (known := _of_parameters(tool, shape)))
-        or "(none)",
+        "shapes": "\n".join(map(line, filter(None, shapes))) or "(none)",
         "examples": _examples(asker, tool.group),
         "objection": objection,
     }
@@ -311,9 +295,9 @@ async def judge(
     """Raises ComposeError for an answer that cannot be read, EndpointError, BudgetSpent."""
 
     def read(answer: dict[str, Any]) -> Opinion:
-        verdicts = {name: answer[name] for name in VERDICTS}
+        verdicts = {name: answer[name] for name in gates.VERDICTS}
         why = answer.get("suggestion", "").strip() or answer["reason"].strip()
-        return Opinion(verdicts, why, answer["approved"] is not bool(failing(verdicts)))
+        return Opinion(verdicts, why, answer["approved"] is not bool(gates.failing(verdicts)))
 
     advice = {
         "look_up": f"take {remedy.argument} of {tool.name} from what {remedy.tool} returns",
@@ -330,11 +314,6 @@ def _about(environment: Environment, tool: Tool, pattern: str) -> Mapping[str, s
     others = [other for other in environment.tools().values() if other.group == tool.group and other.name != tool.name]
     told = showing.signatures(others[:OTHERS]) or "(none)"
     return {"tool": showing.schemas([tool]), "others": told, "pattern": line({"refusal": pattern})}
-
-
-def _of_parameters(tool: Tool, shape: Mapping[str, str]) -> dict[str, str]:
-    """Of the arguments that were given, those that the tool documents: other names are the policy's words."""
-    return {parameter.name: shape[parameter.name] for parameter in tool.parameters if parameter.name in shape}
 
 
 def _examples(asker: Asker, group: str) -> str:

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from rods.analysis.containment import is_small
+from rods.buffers.log.shapes import fault_of
 from rods.calls import Call
 from rods.environments.base import Result
 from rods.extension import StepFold
@@ -47,23 +48,17 @@ class FailedCall:
     shapes: Mapping[str, str] = field(default_factory=dict)  #: what the arguments of the first looked like, by name
 
 
+_fault = fault_of([{"tool": "text", "pattern": "text", "count?": "positive", "shapes?": {"*": "text"}}])
+
+
 def check_failures(failures: Any) -> None:
     """Raises ValueError where `failures` of a rollout's record is none."""
-    if not isinstance(failures, list) or len(failures) > MOST_FAILED:
-        raise ValueError(f"failures is {failures!r}; it must be a list of at most {MOST_FAILED} failed calls")
-    for record in failures:
-        if not isinstance(record, dict):
-            raise ValueError(f"a failed call is {record!r}; it must be an object")
-        tool, pattern = record.get("tool"), record.get("pattern")
-        count, shapes = record.get("count", 1), record.get("shapes", {})
-        if not isinstance(tool, str) or not tool or not isinstance(pattern, str):
-            raise ValueError(f"a failed call has tool {tool!r} and pattern {pattern!r}; both must be texts")
-        if len(pattern) > PATTERN_LENGTH:
-            raise ValueError(f"the pattern of a failed call has {len(pattern)} characters, at most {PATTERN_LENGTH}")
-        if type(count) is not int or count < 1:
-            raise ValueError(f"count of a failed call is {count!r}; it must be at least 1")
-        if not isinstance(shapes, dict) or not all(isinstance(text, str) for text in shapes.values()):
-            raise ValueError(f"shapes of a failed call is {shapes!r}; it must say a text for each argument")
+    if what := _fault(failures):
+        raise ValueError(f"failures{what}: {failures!r:.200}")
+    if len(failures) > MOST_FAILED or not all(failed["tool"] for failed in failures):
+        raise ValueError(f"failures has {len(failures)} failed calls; allowed are {MOST_FAILED}, each of a tool")
+    if (longest := max((len(failed["pattern"]) for failed in failures), default=0)) > PATTERN_LENGTH:
+        raise ValueError(f"the pattern of a failed call has {longest} characters, at most {PATTERN_LENGTH}")
 
 
 def refusal_text(result: Result) -> str:

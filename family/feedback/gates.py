@@ -1,10 +1,6 @@
-"""What a text of feedback may hold: nothing that singles out a value, whoever knows it, and no order of calls.
-
-It is made of a small closed vocabulary (plain_words.txt, in any form), the words in which the documents of the failing
-tool and of its remedy's speak of them, and those of the refusal: no digits, and no numbers, ranks, places or extremes
-(barred_words.txt). Of the values that a document lists for an argument it says all, as they are listed, or none. A
-tool's name is said to describe the tool, not to order a call. What ground truths hold and nobody showed is not said in
-any form, nor spelled by letters at fixed places of words, sentences or clauses (docs/feedback.md has what remains)."""
+"""What a text of feedback may hold: nothing that singles out a value, whoever knows it, and no order of calls. The
+rules, and what they leave open, stand in docs/feedback.md; the vocabulary in plain_words.txt, describing_words.txt and
+barred_words.txt."""
 
 import itertools
 import random

@@ -52,11 +52,9 @@ class FadingHints(Hints):
     def observation(self, shown: Shown, call: Call, result: Result) -> Result:
         before = [content_id([made.as_json(), given.text]) for made, given in shown.results]
         drawn = keyed_random(0, self.version, *before, content_id(call.as_json())).random()
-        return (
-            super().observation(shown, call, result)
-            if drawn < self.left
-            else self.base.observation(shown, call, result)
-        )
+        if drawn < self.left:
+            return super().observation(shown, call, result)
+        return self.base.observation(shown, call, result)
 
 
 class Faded(StepFold):

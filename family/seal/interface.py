@@ -1,9 +1,6 @@
-"""SEAL's learning interface (002 §3.3, eq. 9, Appendix D): what it shows is told by its components, each a switch.
-
-- Cues, in tool documents: `required` and `allowed` mark arguments and list their values (Appendix D.2), `format` says
-  their type and limits; `note`, in the system prompt, says what the marks mean.
-- Hints, beside a failure (D.3): text that is no call, arguments that are missing, unknown or mistyped, unknown tools.
-- Guidelines, in the system prompt (D.4): one for each kind of failure of Table 6.
+"""SEAL's learning interface (002 §3.3, eq. 9, Appendix D): what it shows is told by its components, each a switch
+(docs/training.md): cues in tool documents (D.2), hints beside a failure (D.3), and guidelines in the system prompt
+(D.4), one for each kind of failure of Table 6.
 
 A policy of a terse dialect reads a few words in place of a sentence. Nothing here is given a task: cues and hints are
 made of documents and of what the policy wrote, guidelines are fixed sentences (prompts/learning_interface.txt).

@@ -5,11 +5,8 @@
     w = clip(Σ p(z)·ρ(z), 0.5, 2)
 
 where p(z) is the share of its turns with the label z (rods/episode/diagnosis.py), and ρ(z) how much is to be learnt
-from such a turn. Successes are weighted, too, and since w > 0 no advantage changes its sign. With these ρ, which lie
-between 0.6 and 2, the clip never binds.
-
-Other values make a hook of your own: `mine = weighted(response_mismatch=0.5)` in a module that the configuration names.
-"""
+from such a turn. With these ρ, which lie between 0.6 and 2, the clip never binds. Other values make a hook of your own
+(`weighted`, docs/training.md)."""
 
 import math
 import tomllib

@@ -1,10 +1,5 @@
-"""How often turns that needed a function went well, and how the functions of variants are drawn by that.
-
-A turn needs the functions that its ground truth calls; and, as `giver → taker`, those of which one feeds the other with
-its result, where the taker is called in that turn. Of a turn whose label is a failure those have failed whose calls
-were lacking (rods.episode.diagnosis.failed), and the pairs of which one has; of any other all went well. A rollout's
-record says it of all its turns together, and the fold sums it over the steps: what counted 1 counts `discount` a step
-later.
+"""How often turns that needed a function went well, and how the functions of variants are drawn by that (docs/skills.md
+says what a turn needs, and what counts as failed).
 
 A pick draws for each of them from the Beta posterior of its share (Thompson sampling over a uniform prior), keyed by
 the daemon's random seed, the pick and the name. The nearer to one half, the larger its weight; what was never practised

@@ -11,9 +11,7 @@ that there is no tool for it. A user who is played is asked for what it was not 
 (rods/gates/reference_policy.py).
 
 Or it imitates the episodes of a teacher that `rods-eval run --tasks FILE` has kept, without those with faults (003
-Appendix B.2): a reply that could not be read as calls or as an answer (`format`), an episode that was cut or ran out of
-replies (`unfinished`), and one that earned no more than doing nothing does (`impossible`: the paper has a model judge
-which tasks cannot be done; here each has a known solution, and what is left to find is a teacher that gave up).
+Appendix B.2; docs/training.md lists them).
 """
 
 import errno
@@ -111,11 +109,9 @@ def _train(
     config: Config, traces: Sequence[Trace], out: Path, passes: float, size: int, learning_rate: float, rounds: bool
 ) -> None:
     if config.policy.kind != "transformers":
-        raise UserError(
-            f"a policy of kind {config.policy.kind!r} has no base model to warm up",
-            where="policy.kind",
-            remedy='use kind = "transformers" and name the folder in policy.model',
-        )
+        what = f"a policy of kind {config.policy.kind!r} has no base model to warm up"
+        remedy = 'use kind = "transformers" and name the folder in policy.model'
+        raise UserError(what, where="policy.kind", remedy=remedy)
     if out.exists():
         raise UserError("is there already", where=str(out), remedy="name a new folder")
     from rods.trainer import torch_settings
@@ -124,9 +120,8 @@ def _train(
 
     engine = LocalEngine.load_alone(Path(config.policy.model), config.rollouts, config.operation, config.policy.kind)
     model, chat = engine.model, engine.chat
-    samples = [
-        sample for trace in traces for sample in (encode_rounds(chat, trace) if rounds else [encode(chat, trace)])
-    ]
+    encoded = (encode_rounds(chat, trace) if rounds else [encode(chat, trace)] for trace in traces)
+    samples = list(itertools.chain.from_iterable(encoded))
     fitting = [sample for sample in samples if len(sample[0]) <= config.rollouts.max_context_tokens]
     if not fitting:
         what, remedy = f"0 of {len(samples)} samples fit the context", "raise it, or give other tasks"
@@ -136,9 +131,8 @@ def _train(
     remedy = "make room, or name another folder"
     with explained("cannot write the policy", out, remedy):  # before hours of learning, which it would end
         out.parent.mkdir(parents=True, exist_ok=True)
-        needed = sum(weights.numel() * weights.element_size() for weights in model.parameters())
-        free = shutil.disk_usage(out.parent).free
-        if needed > free:
+        needed = sum(weights.nbytes for weights in model.parameters())
+        if needed > (free := shutil.disk_usage(out.parent).free):
             raise OSError(errno.ENOSPC, f"it takes {needed:,} bytes, and {free:,} are free")
     rng = keyed_random(config.random_seeds.policy, "sft")
     steps = max(1, math.ceil(passes * math.ceil(len(fitting) / size)))
@@ -148,16 +142,10 @@ def _train(
             say(f"step {step} of {of}: loss {loss:.3f}", aside=True)
 
     model.train()
-    fit(
-        model,
-        in_batches(chat.pad, itertools.repeat(fitting), size, rng, rest=True),
-        torch_settings.make_optimizer("adamw", model, learning_rate),
-        steps=steps,
-        warm_up=max(1, steps // 10),
-        progress=said,
-        bf16=engine.bf16,
-        micro_batch=config.operation.micro_batch,
-    )
+    batches = in_batches(chat.pad, itertools.repeat(fitting), size, rng, rest=True)
+    optimizer = torch_settings.make_optimizer("adamw", model, learning_rate)
+    counts = {"steps": steps, "warm_up": max(1, steps // 10), "micro_batch": config.operation.micro_batch}
+    fit(model, batches, optimizer, **counts, progress=said, bf16=engine.bf16)
     with explained("cannot write the policy", out, remedy), made_whole(out) as part:
         model.save_pretrained(part)
         chat.tokenizer.save_pretrained(part)

@@ -23,7 +23,7 @@ from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.config import parse_config
 from rods.errors import UserError
 from rods.extension import new_folds, sizes_of
-from rods.family.allocation.dividing import Variances, divided
+from rods.family.allocation.extension import Variances, divided
 from rods.family.seal.weights import weighted
 from rods.faults import Label
 from rods.observations import Rollout
