@@ -1,12 +1,5 @@
-"""Advantages: the reward of a rollout against a baseline, and the hook that may reweight it.
-
-What the combinations are known as:
-
-    group, scaled by the group      GRPO
-    group, not scaled               Dr. GRPO: keeps the emphasis on groups that disagree most
-    leave_one_out, not scaled       RLOO
-    batch, scaled by the batch      REINFORCE++, global normalisation (003)
-    group, scaled by the batch      REINFORCE++ with a group baseline
+"""Advantages: the reward of a rollout against a baseline, and the hook that may reweight it. docs/training.md says what
+the combinations of baseline and scale are known as (GRPO, Dr. GRPO, RLOO, REINFORCE++).
 
 An infrastructure failure has no reward (NaN): it counts in no mean and gets the advantage 0. Of groups with unequally
 many rollouts a smaller one is NaN behind its own, and every advantage is multiplied by the mean size over that of its
@@ -35,6 +28,7 @@ Array = NDArray[np.float64]
 Baseline = Literal["group", "leave_one_out", "batch"]
 Scale = Literal["group", "batch", "none"]
 EPSILON = 1e-4  # added to a standard deviation before dividing, as TRL does
+_HOOK = "training.advantage_hook"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +116,7 @@ def _baseline(rewards: Array, baseline: Baseline) -> Array:
 
 def load_hook(name: str) -> Hook | None:
     """The hook called `name`; None for an empty name. Raises UserError when there is no such function."""
-    return named_function(name, where="training.advantage_hook") if name else None
+    return named_function(name, where=_HOOK) if name else None
 
 
 def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
@@ -137,12 +131,10 @@ def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
     if len(earned) != len(estimate.rollouts) or any(
         part.shape not in ((1,), (seen.tokens,)) for part, seen in zip(earned, estimate.rollouts, strict=True)
     ):
-        raise UserError(
-            "the hook must answer with an array [groups, rollouts] or with one array a rollout, of one value a token",
-            where="training.advantage_hook",
-        )
+        shapes = "an array [groups, rollouts] or with one array a rollout, of one value a token"
+        raise UserError(f"the hook must answer with {shapes}", where=_HOOK)
     if not all(np.isfinite(part).all() for part in earned):
-        raise UserError("the hook answered with NaN or infinity", where="training.advantage_hook")
+        raise UserError("the hook answered with NaN or infinity", where=_HOOK)
     return earned
 
 

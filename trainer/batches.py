@@ -78,20 +78,13 @@ def earned(
 
 def rollout_views(batch: Batch, recorded: Sequence[Group], samples: "Sequence[Sample]") -> tuple[RolloutView, ...]:
     """The samples of a batch as an advantage hook gets them, without those of groups that were replaced."""
-    return tuple(
-        RolloutView(
-            slot.task,
-            slot.role,
-            rollout,
-            sample.trace,
-            turn_spans(sample.trace, sample.spans),
-            max(1, len(sample.completion_ids)),
-            tuple(sample.spans),
-        )
-        for slot, group, played in zip(batch.slots, recorded, by_slot(batch, samples), strict=True)
-        if not group.replaced
-        for rollout, sample in zip(group.rollouts, played, strict=True)
-    )
+    views = []
+    for slot, group, played in zip(batch.slots, recorded, by_slot(batch, samples), strict=True):
+        for rollout, sample in () if group.replaced else zip(group.rollouts, played, strict=True):
+            trace, replies, tokens = sample.trace, tuple(sample.spans), max(1, len(sample.completion_ids))
+            turns = turn_spans(trace, replies)
+            views.append(RolloutView(slot.task, slot.role, rollout, trace, turns, tokens, replies))
+    return tuple(views)
 
 
 def traces(batch: Batch, samples: "Sequence[Sample]") -> list[dict[str, Any]]:

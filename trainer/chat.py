@@ -84,8 +84,6 @@ def _loaded(what: str, kind: Any, folder: Path, **options: Any) -> Any:
         return kind.from_pretrained(folder, local_files_only=True, **options)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         why = "weights of another shape than config.json says" if isinstance(error, RuntimeError) else str(error)
-        raise UserError(
-            f"no {what} that transformers can load ({why.splitlines()[0]})",
-            where=str(folder),
-            remedy="policy.model must be a folder with weights, config.json and tokenizer files",
-        ) from error
+        told = f"no {what} that transformers can load ({why.splitlines()[0]})"
+        remedy = "policy.model must be a folder with weights, config.json and tokenizer files"
+        raise UserError(told, where=str(folder), remedy=remedy) from error

@@ -1,12 +1,7 @@
-"""What a run would do, before it does anything: `rods plan`.
-
-Nothing is written and no model is loaded; the number of parameters is read from the headers of the weights. The memory
-a process needs is estimated from shapes: weights, gradients and optimizer, a reference policy for the KL penalty, what
-a forward pass leaves behind for the backward pass, the tiles in which TRL scores tokens, and the rollouts' cache. Not
-counted are CUDA's context, buffers of NCCL and fragments: leave a tenth of a GPU for them. `python -m bench.memory`
-compares the estimate with a measurement. Speeds are measured, never assumed: those of model servers by `rods doctor
---rate`, those of the trainer by a run that has steps. Each number says where it comes from (plan.toml).
-"""
+"""What a run would do, before it does anything: `rods plan` (docs/plan.md). Nothing is written and no model is loaded;
+the number of parameters is read from the headers of the weights. The memory a process needs is estimated from shapes
+(docs/training.md#memory), and `python -m bench.memory` compares that with a measurement; speeds are measured, never
+assumed. Each number says where it comes from (plan.toml)."""
 
 import math
 from collections import Counter
@@ -39,6 +34,7 @@ ASSUMED = "assumed: {}; a run with records says otherwise: --rates RUN"
 MEASURE = "measure with `rods doctor --rate {} {} {} > FILE`, then --rates FILE"
 GPUS = 1.0, "assumed: its gpus in a file of rates"
 NONE = 0.0, ""
+SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size", "vocab_size")
 Rates = Mapping[str, tuple[float, str]]  # what was measured, by name (docs/plan.md), and who says so
 
 
@@ -293,18 +289,11 @@ def model_shape(folder: Path, config_json: Path | None = None) -> ModelShape | N
     where there is no config."""
     try:
         known = orjson.loads(read_regular(config_json or folder / "config.json"))
-        hidden, heads = int(known["hidden_size"]), int(known["num_attention_heads"])
+        hidden, heads, layers, inner, vocabulary = (int(known[name]) for name in SIZES)
         size = int(known.get("head_dim") or hidden // heads)
-        shape = ModelShape(
-            sum(map(_parameters, folder.glob("*.safetensors"))),
-            int(known["num_hidden_layers"]),
-            hidden,
-            heads * size,
-            int(known.get("num_key_value_heads") or heads) * size,
-            int(known["intermediate_size"]),
-            int(known["vocab_size"]),
-            bool(known.get("tie_word_embeddings", False)),
-        )
+        keys, tied = int(known.get("num_key_value_heads") or heads) * size, known.get("tie_word_embeddings", False)
+        weights = sum(map(_parameters, folder.glob("*.safetensors")))
+        shape = ModelShape(weights, layers, hidden, heads * size, keys, inner, vocabulary, bool(tied))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return shape if shape.parameters else replace(shape, parameters=shape.outside + shape.layers * shape.layer)

@@ -79,17 +79,9 @@ class Batch:
 
     def group(self, slot: BatchSlot, rollouts: Sequence[Rollout]) -> Group:
         """What the slot's rollouts earned."""
-        kind, shown = self.rules.reward, self.interface
-        return Group(
-            slot.task.id,
-            self.stage,
-            shown.version,
-            kind,
-            RANGES[kind],
-            tuple(rollouts),
-            slot.role,
-            "" if shown.lineage == shown.version else shown.lineage,
-        )
+        kind, shown, earned = self.rules.reward, self.interface, tuple(rollouts)
+        lineage = "" if shown.lineage == shown.version else shown.lineage
+        return Group(slot.task.id, self.stage, shown.version, kind, RANGES[kind], earned, slot.role, lineage)
 
 
 class Policy(Protocol):

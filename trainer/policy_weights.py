@@ -89,8 +89,5 @@ class Weights:
             remedy = "remove that checkpoint folder; the run continues from the one before"
             if adopted:  # there is none before, and without it the run would train policy.model
                 remedy = "fork without --weights, and name this folder in policy.model of the new run's configuration"
-            raise UserError(
-                f"the checkpoint does not fit this policy ({str(error).splitlines()[0]})",
-                where=str(folder),
-                remedy=remedy,
-            ) from error
+            what = f"the checkpoint does not fit this policy ({str(error).splitlines()[0]})"
+            raise UserError(what, where=str(folder), remedy=remedy) from error

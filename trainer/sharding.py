@@ -38,9 +38,8 @@ def checked(config: Config) -> Kind:
         remedy = 'use "adamw", or start without FSDP and DeepSpeed'
         raise UserError(what, where="training.optimizer", remedy=remedy)
     if kind == "fsdp" and os.environ.get("FSDP_VERSION", "1") != "2":
-        raise UserError(
-            "FSDP 1 is not supported", where="FSDP_VERSION", remedy="set fsdp_version: 2 in accelerate's configuration"
-        )
+        remedy = "set fsdp_version: 2 in accelerate's configuration"
+        raise UserError("FSDP 1 is not supported", where="FSDP_VERSION", remedy=remedy)
     return kind
 
 

@@ -319,11 +319,9 @@ class TrainingRun:
         compared += [(f"another {name}", position.curriculum.get(name, value), value) for name, value in noted]
         for what, wanted, given in compared:
             if wanted != given:
-                raise RefusedError(
-                    f"the logs give {what} ({given}) than the checkpoint was taken in ({wanted})",
-                    where=str(checkpoint.folder),
-                    remedy="`rods verify` says which record differs",
-                )
+                what = f"the logs give {what} ({given}) than the checkpoint was taken in ({wanted})"
+                remedy = "`rods verify` says which record differs"
+                raise RefusedError(what, where=str(checkpoint.folder), remedy=remedy)
 
     def _save(self) -> None:
         """Takes a checkpoint here, unless this step has one; that the run is over must be remembered in either case."""

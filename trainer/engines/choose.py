@@ -1,12 +1,5 @@
-"""Chooses the rollout engine of a run and how a vLLM gets the policy's weights. Like the modules named trl_*, it knows
-TRL.
-
-| configuration | rollouts | weights |
-|---|---|---|
-| nothing | the trainer's own model | |
-| `operation.rollout_servers` | a vLLM server | a folder that the server loads |
-| the same, `weight_transfer = "nccl"` | a vLLM server | TRL streams them over vLLM's NCCL engine |
-| `operation.colocated` | vLLM in the trainer's processes | TRL loads them in place |
+"""Chooses the rollout engine of a run and how a vLLM gets the policy's weights (docs/training.md has the choices). Like
+the modules named trl_*, it knows TRL.
 
 TRL has the weights transferred once a batch, before it asks for rollouts (`vllm_generation.sync_weights`); where they
 go over a folder, its object for that is replaced. From there on TRL treats all vLLMs alike: it recomputes the
@@ -52,12 +45,9 @@ def vllm_arguments(config: Config) -> dict[str, Any]:
         return arguments
     where = "operation.colocated" if operation.colocated else "operation.weight_transfer"
     if find_spec("vllm") is None:
-        raise UserError(
-            "vLLM is not installed beside the trainer",
-            where=where,
-            remedy="install what trl[vllm] names here, or let a server in an environment of its own do the rollouts "
-            '([[operation.rollout_servers]], weight_transfer = "disk")',
-        )
+        other = '([[operation.rollout_servers]], weight_transfer = "disk")'
+        remedy = f"install what trl[vllm] names here, or let a server of its own environment do the rollouts {other}"
+        raise UserError("vLLM is not installed beside the trainer", where=where, remedy=remedy)
     if operation.colocated:
         return arguments | {
             "use_vllm": True,
@@ -81,7 +71,7 @@ def rollout_engine(trainer: Any, run: Run, own: LocalEngine, ranks: Ranks) -> Ro
         return own
     served = ServedEngine(own.chat, own.limits, operation.rollout_servers[0])
     if operation.weight_transfer == "nccl":
-        bring, give = trainer.vllm_generation.sync_weights, served.servers.set_version
+        bring, give = trainer.vllm_generation.sync_weights, lambda: served.servers.load()
     else:
         apart = f"{run.name}-{crc32(bytes(run.path.resolve())):08x}"  # runs may share the folder
         folder = Path(operation.weights_folder).resolve() / apart if operation.weights_folder else run.path / "served"
@@ -123,12 +113,10 @@ def compare(output: dict[str, torch.Tensor], ranks: Ranks) -> None:
     if apart > FAR:
         log.warning("rollouts were drawn from another distribution than the policy's", nats_a_token=round(apart, 3))
     if apart > UNLIKE:
-        raise UserError(
-            f"what vLLM drew lies {apart:.1f} nats a token from the policy: it serves other weights, or reports raw "
-            "log-probabilities",
-            where="operation.rollout_servers",
-            remedy="serve the folder of policy.model, with --logprobs-mode processed_logprobs",
-        )
+        why = "it serves other weights, or reports raw log-probabilities"
+        what = f"what vLLM drew lies {apart:.1f} nats a token from the policy: {why}"
+        remedy = "serve the folder of policy.model, with --logprobs-mode processed_logprobs"
+        raise UserError(what, where="operation.rollout_servers", remedy=remedy)
 
 
 class ColocatedEngine:

@@ -115,14 +115,8 @@ class _Batch:
 
     def _advance(self, ids: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         positions, mask = self.cache.place(counts, ids.shape[1], self.model.dtype)
-        out = self.model(
-            input_ids=ids,
-            attention_mask=mask,
-            position_ids=positions,
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
+        block = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
+        out = self.model(**block, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
         self.cache.lengths += counts
         logits: torch.Tensor = out.logits[:, -1].float()
         return logits

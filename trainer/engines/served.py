@@ -1,10 +1,7 @@
 """Rolls out many episodes with the policy served by vLLM: asyncio, token in and token out, prefix caching. Each
 environment runs in a thread of its own. A server that fails, is gone, or came back with other weights makes rollouts
-end as `infrastructure`: no reward, never the policy's failure.
-
-A server that was restarted serves the weights it started from and answers as if nothing had happened. So whoever gives
-it weights also sets a weight version, which does not survive a restart. vLLM keeps one since 0.32; with older ones a
-restart goes unnoticed. The addresses for it need `VLLM_SERVER_DEV_MODE=1`."""
+end as `infrastructure`: no reward, never the policy's failure. Whoever gives a server weights also sets a weight
+version, which does not survive a restart (docs/training.md); the addresses for it need `VLLM_SERVER_DEV_MODE=1`."""
 
 import asyncio
 import secrets
@@ -138,14 +135,10 @@ class VllmServers:
                 raise Unreachable(f"{self.endpoint.url_file} names no address")
         return [url.removesuffix("/").removesuffix("/v1") for url in urls]
 
-    def load(self, folder: Path) -> str:
-        """Has every server load the weights in `folder` in place and drop its cached prefixes; the new weight version,
-        "" where one of them keeps none. Raises InfrastructureError."""
+    def load(self, folder: Path | None = None) -> str:
+        """Has every server load the weights in `folder` in place and drop its cached prefixes (None: they were given in
+        another way); the new weight version, "" where one of them keeps none. Raises InfrastructureError."""
         return asyncio.run(self._load(folder))
-
-    def set_version(self) -> str:
-        """Sets and returns a new version of weights that were given in another way. Raises InfrastructureError."""
-        return asyncio.run(self._set_versions())
 
     async def have(self, session: aiohttp.ClientSession, version: str) -> bool:
         """Whether every server that answers still has `version`, or none was set."""
@@ -157,13 +150,7 @@ class VllmServers:
                         return False
         return True
 
-    async def _set_versions(self) -> str:
-        version = secrets.token_hex(8)
-        async with aiohttp.ClientSession(trust_env=False) as session:
-            known = [await _set_version(session, base, version) for base in self.bases()]
-        return version if all(known) else ""
-
-    async def _load(self, folder: Path) -> str:
+    async def _load(self, folder: Path | None) -> str:
         deadline, version = time.monotonic() + self.patience, secrets.token_hex(8)
         known: dict[str, bool] = {}  # the servers that have them, and whether they keep versions
         async with aiohttp.ClientSession(trust_env=False) as session:
@@ -184,20 +171,16 @@ class Unreachable(InfrastructureError):
     """Nobody answers at an address at the moment, or not with these weights yet."""
 
 
-async def _give(session: aiohttp.ClientSession, base: str, folder: Path, version: str) -> bool:
-    """Whether the server at `base`, which has the weights in `folder` now, keeps weight versions."""
-    order = {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}}
-    given = await _ask(session, "POST", f"{base}/collective_rpc", WEIGHTS_LOADED, json=order)
-    reset = given is not None and await _ask(session, "POST", f"{base}/reset_prefix_cache", SERVER_ANSWER)
-    if not isinstance(reset, dict):
-        raise InfrastructureError(f"{base} does not take weights: start the server with VLLM_SERVER_DEV_MODE=1")
-    if not reset.get("success", True):
-        raise Unreachable(f"{base} keeps prefixes of older weights: it is still answering someone")
-    return await _set_version(session, base, version)
-
-
-async def _set_version(session: aiohttp.ClientSession, base: str, version: str) -> bool:
-    """Whether the server keeps weight versions."""
+async def _give(session: aiohttp.ClientSession, base: str, folder: Path | None, version: str) -> bool:
+    """Whether the server at `base`, which has the weights in `folder` now, if any, keeps weight versions."""
+    if folder is not None:
+        order: dict[str, Any] = {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}}
+        given = await _ask(session, "POST", f"{base}/collective_rpc", WEIGHTS_LOADED, json=order)
+        reset = given is not None and await _ask(session, "POST", f"{base}/reset_prefix_cache", SERVER_ANSWER)
+        if not isinstance(reset, dict):
+            raise InfrastructureError(f"{base} does not take weights: start the server with VLLM_SERVER_DEV_MODE=1")
+        if not reset.get("success", True):
+            raise Unreachable(f"{base} keeps prefixes of older weights: it is still answering someone")
     order = {"new_version": version}
     return await _ask(session, "POST", f"{base}/update_weight_version", SERVER_ANSWER, json=order) is not None
 

@@ -1,9 +1,5 @@
-"""nano's network and tokenizer: a Llama configuration of about half a million parameters, and about 900 word entries.
-
-A word is an entry together with the single space before it, so text is kept exactly and copying a word is copying a
-token. What is no entry is split into characters and bytes: every text encodes and decodes to itself. transformers loads
-both wherever it loads a Llama.
-"""
+"""nano's network and tokenizer (docs/nano.md): a Llama configuration of about half a million parameters, and about 900
+word entries. transformers loads both wherever it loads a Llama."""
 
 import string
 from collections import Counter

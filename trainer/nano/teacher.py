@@ -1,27 +1,12 @@
-"""The careless teacher: writes demonstrations that use every skill and have a flaw in most turns.
-
-A pretrained model can write calls and copy arguments, but behaves carelessly; reinforcement learning makes it careful.
-nano gets the same start: the demonstrations are well-formed throughout, and at a given rate a turn has the flaw that
-its kind of turn is prone to. (A careful teacher would leave nothing to learn, so nano's start says nothing about how
-good supervised learning could be.)
-
-| kind of turn (the first that holds) | its flaw |
-|---|---|
-| no call is right | calls anyway: with a guessed value, or a tool that is not there |
-| a look-up feeds a later call | skips the look-up and passes the word that it should have looked up |
-| several calls | stops one call early |
-| arguments that are easily swapped | swaps them |
-| a tool that is easily taken for another | takes the other |
-| any other | answers without a call |
+"""The careless teacher: writes demonstrations that are well-formed throughout, and in which a turn has, at a given
+rate, the flaw that its kind of turn is prone to (docs/nano.md lists them): a turn is of the first kind that holds.
 
 A value that was to come from an earlier result is copied from there; when a flaw has kept that result from coming up,
 the teacher ends the turn. The kinds of turns come from the task's provenance (`traits`, `flows`, `missing`).
 
-At a given rate an episode shows recoveries, so that there is somebody to read hints: it is shown through one of the
-`aids`, interfaces that answer a refusal with a hint, and a flawed turn that expects calls fails first, with a call that
-the world refuses (the word in place of the value that should have been looked up; else a tool that is not there, an
-argument of another name, or one that is missing), and after the hint goes on rightly. All other episodes are shown
-without hints, and end a turn that went wrong.
+At a given rate an episode shows recoveries: it is shown through one of the `aids`, interfaces that answer a refusal
+with a hint, and a flawed turn that expects calls fails first, with a call that the world refuses, and after the hint
+goes on rightly. All other episodes are shown without hints, and end a turn that went wrong.
 
 Where users are `played`, a task is shown with the user that desk makes of it (worlds/desk/personas.py): the teacher
 asks for what is missing by its name, or, where it is careless, guesses and asks nothing.
@@ -89,13 +74,9 @@ class Teacher:
         if need.messages[-1].role == "user":
             turn = sum(message.role == "user" for message in need.messages) - 1
             shown = " ".join(message.content for message in need.messages if message.role == "tool").split()
-            plan[:] = self._turn(task, turn, frozenset(shown), aided, rng)
+            calls, answer = self.plan(task, turn, frozenset(shown), aided, rng)
+            plan[:] = [*(self.dialect.write([call]) for call in calls), self.dialect.answer(answer)]
         return plan.pop(0)
-
-    def _turn(self, task: Task, turn: int, shown: frozenset[str], aided: bool, rng: random.Random) -> list[str]:
-        """The replies of one turn."""
-        calls, answer = self.plan(task, turn, shown, aided, rng)
-        return [*(self.dialect.write([call]) for call in calls), self.dialect.answer(answer)]
 
     def plan(
         self, task: Task, turn: int, shown: frozenset[str], aided: bool, rng: random.Random
@@ -121,11 +102,8 @@ class Teacher:
             return self._unread(task, turn, calls)
         if kind == "multi":
             return calls[:-1]
-        if kind == "swap":
-            return [self._swapped(call) for call in calls]
-        if kind == "sibling":
-            return [self._mistaken(call) for call in calls]
-        return ()
+        spoil = {"swap": self._swapped, "sibling": self._mistaken}.get(kind)
+        return [] if spoil is None else [spoil(call) for call in calls]
 
     def _recovered(self, task: Task, turn: int, flawed: Sequence[Call], rng: random.Random) -> Sequence[Call]:
         """The calls of the turn with one before them, or among them, that is refused: the first of `flawed` where that

@@ -1,12 +1,7 @@
-"""nano's warm start: supervised learning on the careless teacher's demonstrations, kept in a cache.
-
-The result is a folder that transformers loads, found again by the hash of its recipe: the environment with its
-catalogue, the tokenizer's and network's settings, the number of steps, the carelessness, the recoveries and the random
-seed. Nothing is downloaded. The tasks of the demonstrations are composed afresh and are never those of a run.
-
-The demo's comes ready in `weights/`; `python -m rods.trainer.nano.warm_start console/demo.toml` makes it anew when its
-recipe has changed (two minutes).
-"""
+"""nano's warm start: supervised learning on the careless teacher's demonstrations, of tasks that are composed afresh
+and are never those of a run. The result is a folder that transformers loads, found again by the hash of its recipe
+(docs/nano.md). The demo's comes ready in `weights/`; `python -m rods.trainer.nano.warm_start console/demo.toml` makes
+it anew when its recipe has changed (two minutes)."""
 
 import importlib
 import itertools
@@ -104,29 +99,19 @@ def main() -> None:
 
 def recipe(config: Config) -> str:
     """The content id of everything that shapes the weights; a few demonstrations stand for tasks and teacher."""
-    brought = _brought(config)
-    return content_id(
-        {
-            "demonstrations": [trace.as_json() for trace in next(_demonstrations(config, 8))],
-            "environment": desk.environment().hash,
-            "carelessness": config.policy.carelessness,
-            **({"recoveries": config.policy.recoveries} if config.policy.recoveries else {}),
-            **({config.policy.warm_start: brought.RECIPE} if brought else {}),
-            "steps": config.policy.warm_start_steps or STEPS,
-            "random_seed": config.random_seeds.policy,
-            "settings": [
-                BATCHES,
-                SEQUENCES,
-                LEARNING_RATE,
-                REST,
-                WARM_UP,
-                VOCABULARY_TASKS,
-                network.ENTRIES,
-                network.TEMPLATE,
-            ],
-            "network": [network.LAYERS, network.WIDTH, network.INNER, network.HEADS, network.CONTEXT],
-        }
-    )
+    brought, policy = _brought(config), config.policy
+    settings = [BATCHES, SEQUENCES, LEARNING_RATE, REST, WARM_UP, VOCABULARY_TASKS, network.ENTRIES, network.TEMPLATE]
+    shaping = {
+        "demonstrations": [trace.as_json() for trace in next(_demonstrations(config, 8))],
+        "environment": desk.environment().hash,
+        "carelessness": policy.carelessness,
+        "steps": policy.warm_start_steps or STEPS,
+        "random_seed": config.random_seeds.policy,
+        "settings": settings,
+        "network": [network.LAYERS, network.WIDTH, network.INNER, network.HEADS, network.CONTEXT],
+    }
+    shaping |= {"recoveries": policy.recoveries} if policy.recoveries else {}
+    return content_id(shaping | ({policy.warm_start: brought.RECIPE} if brought else {}))
 
 
 def _brought(config: Config) -> Any:
@@ -143,23 +128,19 @@ def _brought(config: Config) -> Any:
 
 def _demonstrations(config: Config, chunk: int) -> Iterator[list[Trace]]:
     """Endless demonstrations of fresh tasks, `chunk` at a time."""
-    environment = desk.environment()
-    dialect = dialects.load(config.policy.dialect)
+    environment, dialect = desk.environment(), dialects.load(config.policy.dialect)
+    seed, recoveries = config.random_seeds.policy, config.policy.recoveries
     if brought := _brought(config):
-        seed, careless = config.random_seeds.policy, config.policy.carelessness
-        yield from brought.demonstrations(seed, dialect, careless, *((1, chunk) if chunk < CHUNK else ()))
+        one = (1, chunk) if chunk < CHUNK else ()
+        yield from brought.demonstrations(seed, dialect, config.policy.carelessness, *one)
         return
-    recoveries = config.policy.recoveries
-    hints = aids(config.policy.dialect) if recoveries else []
-    teachers = [
-        (
-            Teacher(catalogue_for(environment), environment, dialect, carelessness, recoveries, hints, size == "asked"),
-            fresh_tasks(config.random_seeds.policy, "warm start", types, size),
-        )
-        for size, types, carelessness in shown(config)
-    ]
+    hints, catalogue = aids(config.policy.dialect) if recoveries else [], catalogue_for(environment)
+    teachers = []
+    for size, types, careless in shown(config):
+        teacher = Teacher(catalogue, environment, dialect, careless, recoveries, hints, size == "asked")
+        teachers.append((teacher, fresh_tasks(seed, "warm start", types, size)))
     for number in itertools.count():
-        rng = keyed_random(config.random_seeds.policy, "teacher", number)
+        rng = keyed_random(seed, "teacher", number)
         yield [
             trace
             for teacher, tasks in teachers
@@ -194,15 +175,11 @@ def demonstrated(config: Config) -> tuple[Chat, Iterator[list[Encoded]]]:
 
 def trained(config: Config, chat: Chat, encoded: Iterator[list[Encoded]], progress: Progress | None = None) -> Any:
     """The network after the supervised warm start."""
-    fresh = network.fresh(chat.tokenizer, config.random_seeds.policy)
-    fit(
-        fresh,
-        in_batches(chat.pad, encoded, SEQUENCES, keyed_random(config.random_seeds.policy, "warm start batches")),
-        torch_settings.make_optimizer("muon", fresh, LEARNING_RATE, REST),
-        steps=config.policy.warm_start_steps or STEPS,
-        warm_up=WARM_UP,
-        progress=progress,
-    )
+    fresh, seed = network.fresh(chat.tokenizer, config.random_seeds.policy), config.random_seeds.policy
+    batches = in_batches(chat.pad, encoded, SEQUENCES, keyed_random(seed, "warm start batches"))
+    optimizer = torch_settings.make_optimizer("muon", fresh, LEARNING_RATE, REST)
+    steps = config.policy.warm_start_steps or STEPS
+    fit(fresh, batches, optimizer, steps=steps, warm_up=WARM_UP, progress=progress)
     return fresh
 
 
