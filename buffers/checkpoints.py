@@ -15,20 +15,19 @@ and `rods verify` does.
 import errno
 import hashlib
 import operator
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from rods.buffers.folds.observations import Observations
 from rods.buffers.folds.seeds import Seeds
 from rods.buffers.folds.slot_sources import sources
-from rods.buffers.log.disk import free_name
+from rods.buffers.log.disk import free_name, fsync
 from rods.buffers.log.disk import replace as replace_file
 from rods.buffers.log.parts import last_of
 from rods.buffers.log.record_bytes import LOST, Record
@@ -157,16 +156,16 @@ class Checkpoints:
             self._fill(temporary / POLICY, save)
             files = {}
             for path in sorted((temporary / POLICY).rglob("*")):
-                _fsync(path)
+                fsync(path)
                 if path.is_file():
                     files[str(path.relative_to(temporary / POLICY))] = _sha256(path)
-            _fsync(temporary / POLICY)
+            fsync(temporary / POLICY)
             written = Checkpoint(final, position, files)
             (temporary / MANIFEST).write_bytes(written.manifest())
-            _fsync(temporary / MANIFEST)
-            _fsync(temporary)
+            fsync(temporary / MANIFEST)
+            fsync(temporary)
             temporary.rename(final)
-            _fsync(self.folder)
+            fsync(self.folder)
         return written
 
     def _fill(self, folder: Path, save: Callable[[Path], object]) -> None:
@@ -236,19 +235,7 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-class Truncation(NamedTuple):
-    """A log that ends before what `what` says of it."""
-
-    log: str
-    what: str
+Truncation = tuple[str, str]  # a log that ends before what is known of it, and that in words
 
 
 def truncations(run: Run) -> list[Truncation]:
@@ -263,7 +250,7 @@ def truncations(run: Run) -> list[Truncation]:
 
 def check_fork(run: Run) -> None:
     """Raises RefusedError when a log that tells who is active has lost its end."""
-    _refuse(run, [cut for cut in truncations(run) if cut.log != SEEDS])
+    _refuse(run, [cut for cut in truncations(run) if cut[0] != SEEDS])
 
 
 def check_trainers(run: Run, observations: Observations) -> None:
@@ -280,7 +267,7 @@ def check_daemons(run: Run, considered: int) -> None:
 def _refuse(run: Run, cut: list[Truncation]) -> None:
     if cut:
         remedy = "it was emptied, removed or cut: put it back from a copy, or begin a new run"
-        raise RefusedError("; ".join(log.what for log in cut), where=str(run.path / cut[0].log), remedy=remedy)
+        raise RefusedError("; ".join(what for _, what in cut), where=str(run.path / cut[0][0]), remedy=remedy)
 
 
 def _known(run: Run) -> list[Checkpoint]:
@@ -298,7 +285,7 @@ def _trainers(
 ) -> Iterator[Truncation]:
     extended = max((_extensions(checkpoint.position.curriculum) for checkpoint in known), default=0)
     if extended > run.extensions:
-        yield Truncation(EXTENSIONS, f"it ends at extension {run.extensions}, but a checkpoint knows of {extended}")
+        yield EXTENSIONS, f"it ends at extension {run.extensions}, but a checkpoint knows of {extended}"
     end = last_of(run.path / OBSERVATIONS)
     if end is None or end["kind"] != LOST:  # after `rods recover` the end is what was agreed to
         told = [(saved.position.attempt, saved.position.step, f"checkpoint {saved.folder.name}") for saved in known]
@@ -308,24 +295,22 @@ def _trainers(
         start, last = observations.attempt, observations.last_step
         if (attempt, step) > (start, last):
             what = f"it ends at step {last} of start {start}"
-            yield Truncation(OBSERVATIONS, f"{what}, but {who} knows of step {step} of start {attempt}")
+            yield OBSERVATIONS, f"{what}, but {who} knows of step {step} of start {attempt}"
     for slots, source in sources(run):
         if what := source.lacking(slots, observations):
-            yield Truncation(source.log, what)
+            yield source.log, what
     seq = 0 if pool is None else pool["seq"]
     last, name = max(((saved.position.pool_seq, saved.folder.name) for saved in known), default=(0, ""))
     if last > seq:
-        yield Truncation(POOL, f"it ends at record {seq}, but checkpoint {name} knows of record {last}")
+        yield POOL, f"it ends at record {seq}, but checkpoint {name} knows of record {last}"
 
 
 def _daemons(run: Run, considered: int, pool: Record | None, variant: Record | None) -> Iterator[Truncation]:
     named = 0 if pool is None else pool.get("expanded_seq", 0)
     seq = 0 if variant is None else variant["seq"]
     if named > seq:
-        what = f"it ends at record {seq}, but a merge of {POOL} has read up to record {named}"
-        yield Truncation(EXPANDED, what)
+        yield EXPANDED, f"it ends at record {seq}, but a merge of {POOL} has read up to record {named}"
     end = last_of(run.path / SEEDS)
     agreed = end is not None and end["kind"] == LOST
     if variant is not None and variant["kind"] != LOST and variant["step"] > considered and not agreed:
-        what = f"it has considered step {considered}, but variant {seq} was written for step {variant['step']}"
-        yield Truncation(SEEDS, what)
+        yield SEEDS, f"it has considered step {considered}, but variant {seq} was written for step {variant['step']}"

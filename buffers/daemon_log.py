@@ -95,15 +95,9 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         seed = self._unfinished(pick)
         if index in seed.variants:
             return False
-        made = record(
-            "expanded",
-            pick=pick,
-            index=index,
-            step=seed.step,
-            rank=seed.rank,
-            task=dataclasses.replace(task, provenance=provenance).as_json(),
-            time=round(time.time(), 3),
-        )
+        where = {"pick": pick, "index": index, "step": seed.step, "rank": seed.rank}
+        content = dataclasses.replace(task, provenance=provenance).as_json()
+        made = record("expanded", **where, task=content, time=round(time.time(), 3))
         await self._variants.append(made)
         self.state.apply(made)
         return True
@@ -172,45 +166,23 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
 def _finished(
     pick: Unfinished, accepted: Sequence[str], discarded: int, dropped_stale: str | None = None, why: str | None = None
 ) -> Record:
-    return record(
-        "finished",
-        pick=pick.pick,
-        step=pick.step,
-        task=pick.task,
-        accepted=list(accepted),
-        discarded=discarded,
-        dropped_stale=dropped_stale,
-        why=why,
-        time=round(time.time(), 3),
-    )
-
-
-def outcome(finished: Mapping[str, Any]) -> str:
-    """The outcome of a pick, of its `finished` record: accepted, discarded or dropped_stale."""
-    if finished.get("dropped_stale"):
-        return "dropped_stale"
-    return "accepted" if finished.get("accepted") else "discarded"
-
-
-@dataclass(slots=True)
-class Failures:
-    """Candidates that failed alike: how many, and the seq of the latest in rejected.jsonl."""
-
-    count: int = 0
-    latest: int = 0
+    where = {"pick": pick.pick, "step": pick.step, "task": pick.task}
+    ended = {"accepted": list(accepted), "discarded": discarded, "dropped_stale": dropped_stale, "why": why}
+    return record("finished", **where, **ended, time=round(time.time(), 3))
 
 
 @dataclass(slots=True)
 class DaemonTotals:
     """The fold of seeds.jsonl and rejected.jsonl into counts. `barren`: finished picks since the last one that gave a
-    variant; `failed`: attempts since then, by "stage: error"; `example`: the latest evidence of each."""
+    variant; `failed`: attempts since then, by "stage: error"; `example`: the latest evidence of each. `failures`: how
+    many candidates failed alike, and the seq of the latest in rejected.jsonl."""
 
     picks: Counter[str] = field(default_factory=Counter)  # by the type of the seed
     considered: int = 0  # the last step
-    outcomes: Counter[str] = field(default_factory=Counter)  # of finished picks
+    outcomes: Counter[str] = field(default_factory=Counter)  # of finished picks: accepted, discarded or dropped_stale
     discards: Counter[str] = field(default_factory=Counter)  # why picks gave no variant: the reason of the last attempt
     accepted: int = 0
-    failures: dict[tuple[str, str], Failures] = field(default_factory=dict)  # by stage and error
+    failures: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)  # by stage and error
     barren: int = 0
     failed: Counter[str] = field(default_factory=Counter)
     example: dict[str, Any] = field(default_factory=dict)
@@ -218,22 +190,22 @@ class DaemonTotals:
     def apply(self, record: Record) -> None:
         kind = record["kind"]
         if kind == "picked":
-            self.picks[str(record.get("type", "?"))] += 1
+            self.picks[record["type"]] += 1
         elif kind == "considered":
             self.considered = max(self.considered, record["step"])
         elif kind == "finished":
-            accepted = record.get("accepted", ())
-            self.outcomes[outcome(record)] += 1
+            accepted, stale = record["accepted"], record["dropped_stale"]
+            self.outcomes["dropped_stale" if stale else "accepted" if accepted else "discarded"] += 1
             self.accepted += len(accepted)
             if record.get("why") and not accepted:
                 self.discards[record["why"]] += 1
-            if not record.get("dropped_stale"):
+            if not stale:
                 self.barren = 0 if accepted else self.barren + 1
             if accepted:
                 self.failed.clear()
         elif kind == "rejected":
-            alike = self.failures.setdefault((record["stage"], record["error"]), Failures())
-            alike.count, alike.latest = alike.count + 1, record["seq"]
+            alike = record["stage"], record["error"]
+            self.failures[alike] = self.failures.get(alike, (0, 0))[0] + 1, record["seq"]
             failure = f"{record['stage']}: {record['error']}"
             self.failed[failure] += 1
             self.example[failure] = record["evidence"]

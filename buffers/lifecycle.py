@@ -94,13 +94,7 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
             tasks.append(dataclasses.replace(task, provenance=provenance))
         except LostVariant:
             lost.append(task_id)
-    parent = {
-        "run": run.name,
-        "path": str(run.path.absolute()),
-        "identity_hash": run.manifest.get("identity_hash"),
-        "attempt": state.attempt,
-        "epoch": state.epoch,
-        "step": state.pool.epochs[-1].step if state.pool.epochs else 0,
-        "lost": lost,
-    }
+    step = state.pool.epochs[-1].step if state.pool.epochs else 0
+    whose = {"run": run.name, "path": str(run.path.absolute()), "identity_hash": run.manifest.get("identity_hash")}
+    parent = whose | {"attempt": state.attempt, "epoch": state.epoch, "step": step, "lost": lost}
     return create_run(new, config or run.config, tasks + run.held_out, parent, [run.path])

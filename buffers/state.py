@@ -250,10 +250,9 @@ class RunState(Observations):
         self._variants: dict[str, AnyTask] = {}  # active ones that were asked for
         after, skip = 0, frozenset[str]()
         self.pool = Pool(initial(self.run))
-        for snapshot in self._pool_snapshots.newest() if not self._every_step else ():
-            if self._all_live(pool := Pool.load(snapshot.state["pool"])):  # else a later start has dropped some
-                self.pool, self.fixed = pool, dict(snapshot.state["fixed"])
-                after, skip = snapshot.seq, snapshot.parts
+        for seq, parts, state in self._pool_snapshots.newest() if not self._every_step else ():
+            if self._all_live(pool := Pool.load(state["pool"])):  # else a later start has dropped some
+                self.pool, self.fixed, after, skip = pool, dict(state["fixed"]), seq, parts
                 break
         self._pool_snapshot = after
         self._pool_tail = Tail(self.run.path / POOL, strict=self._strict, after=after, skip=skip)

@@ -100,18 +100,11 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             raise self._refused(what, "every epoch opens with a merge")
         at = {"attempt": self.state.attempt, "step": step}
         records = [record("group", **at, index=index, **content) for index, content in enumerate(reported)]
-        usual = drawn in (None, self.run.config.training.batch_tasks)
-        closing = record(
-            "step",
-            **at,
-            epoch=epoch,
-            groups=len(records),
-            policy_step=policy_step,
-            digest=mark,
-            **({} if usual else {"drawn": drawn}),
-            **closing_fields(self.state.folds, reported),
-            time=round(time.time(), 3),
-        )
+        told = {"epoch": epoch, "groups": len(records), "policy_step": policy_step, "digest": mark}
+        if drawn not in (None, self.run.config.training.batch_tasks):
+            told["drawn"] = drawn
+        told |= closing_fields(self.state.folds, reported)
+        closing = record("step", **at, **told, time=round(time.time(), 3))
         with self.held():
             self._writer.append_group(records, closing, self._updates)
             self._updates = []

@@ -27,16 +27,7 @@ from rods.buffers.state import ClosedStep, LostVariant, Tail
 from rods.buffers.usage import Spent, callers
 from rods.console.columns import Columns, Latest, Spread
 from rods.console.events import GRAVE, PROCESSES, Event, Events
-from rods.console.progress import (
-    STEPS,
-    InterfaceVersions,
-    News,
-    Progress,
-    ProgressSample,
-    known_mean,
-    pieces,
-    progress_moments,
-)
+from rods.console.progress import STEPS, InterfaceVersions, News, Progress, ProgressSample, pieces, progress_moments
 from rods.errors import RodsError, UserError
 from rods.extension import aim_words, new_folds, shown_next, told_of
 from rods.faults import LABELS
@@ -367,10 +358,12 @@ class Follower(Progress):
         faced = told_of(self._folds, self.run.config).get("difficulty", {}).get("last")
         difficulty, drawn, earned = NAN, 0, NAN
         if faced is not None and faced["step"] == step.step:
-            difficulty, drawn, earned = faced["difficulty"], faced["tasks"], _number(faced["mean"])
-        reward, clock = known_mean(known and known.mean for known in progress), step.record["time"]
+            difficulty, drawn = faced["difficulty"], faced["tasks"]
+            earned = NAN if faced["mean"] is None else faced["mean"]
+        means, clock = [known.mean for known in progress if known is not None], step.record["time"]
+        reward = sum(means) / len(means) if means else NAN
         at = clock if isinstance(clock, (int, float)) else NAN  # no rule reads it, so anything may stand there
-        numbers = _number(reward), difficulty, at, earned, *zones, *astuple(dynamics(step.records)), drawn
+        numbers = reward, difficulty, at, earned, *zones, *astuple(dynamics(step.records)), drawn
         self.steps.append(step.record["seq"], step.step, step.epoch, *numbers)
         if told := label_counts(step.records):
             self.labels.append(step.record["seq"], step.step, *(told[label] for label in LABELS))
@@ -408,8 +401,6 @@ class Follower(Progress):
     def _stage(self, records: list[Record]) -> None:
         for record in records:
             content = record["task"]
-            if not isinstance(content, dict) or not isinstance(content.get("id"), str):
-                continue  # a merge refuses it with its reason
             seed, task = self.number(seed_of(record)), self.number(content["id"])
             said = content.get("provenance")
             provenance = said if isinstance(said, dict) else {}
@@ -434,7 +425,3 @@ class Follower(Progress):
 def seed_of(record: Record) -> str:
     """The task that was picked, of a record that names the pick."""
     return str(record["pick"]).partition("-")[2]
-
-
-def _number(value: float | None) -> float:
-    return NAN if value is None else value

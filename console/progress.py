@@ -78,17 +78,11 @@ class InterfaceVersions:
         for extension in extensions():
             now |= extension.components(rules, dialect, extension.before(after.get(extension.name), step.record))
         there = self._there[-1] if self._there else {}
-        why = self._causes.get(step.step - 1)
-        self.shown.append(
-            InterfaceVersion(
-                step.step,
-                step.stage,
-                step.records[0]["interface"],
-                {name: now[name] for name in sorted(now.keys() - there.keys())},
-                {name: there[name] for name in sorted(there.keys() - now.keys())},
-                why if why and why["component"] in now.keys() ^ there.keys() else None,
-            )
-        )
+        added, removed = sorted(now.keys() - there.keys()), sorted(there.keys() - now.keys())
+        changes = {name: now[name] for name in added}, {name: there[name] for name in removed}
+        cause = self._causes.get(step.step - 1)
+        why = cause if cause and cause["component"] in (*added, *removed) else None
+        self.shown.append(InterfaceVersion(step.step, step.stage, step.records[0]["interface"], *changes, why))
         self._there.append(now)
 
     def forget(self, last: int) -> None:
@@ -130,7 +124,7 @@ class ProgressSample:
         self.outcomes = dict(totals.outcomes)  # finished picks
         self.discards = dict(totals.discards)  # why picks gave no variant: the reason of the last attempt
         self.accepted = totals.accepted
-        self.rejected = sum(alike.count for alike in totals.failures.values())
+        self.rejected = sum(count for count, _ in totals.failures.values())
         self.staged = len(state.staging)
         decided = state.pool.totals
         self.injected, self.refused, self.played = (decided[name] for name in ("injected", "refused", "played"))

@@ -82,11 +82,14 @@ def task_history(follower: Follower, prefix: str) -> TaskHistory:
         number = follower.number(task.id)
         known = {world["name"]: world for world in follower.run.environment_records(follower.admitted)}
         groups = list(follower.records(OBSERVATIONS, follower.rolled_out(number)))
+        table = follower.variants
+        rows = np.flatnonzero((table["seed"] == number) & (table["type"] != UNKNOWN))
+        variants = table["task"][rows[follower.newest_variant.rows[table["task"][rows]] == rows]].tolist()
         return TaskHistory(
             task,
             known.get(task.environment.name, {}),  # of a variant that was refused for it, nothing is known
             _lineage(follower, task),
-            _variants(follower, number),
+            [follower.ids[variant] for variant in variants],
             list(follower.state.tracker.windows(task.id)),
             _history(follower, number, groups),
             _labels(task, groups),
@@ -117,14 +120,6 @@ def _lineage(follower: Follower, task: AnyTask) -> list[AnyTask]:
             break
         line.insert(0, seed)
     return line
-
-
-def _variants(follower: Follower, number: int) -> list[str]:
-    """Those that were written from it, in order."""
-    table = follower.variants
-    rows = np.flatnonzero((table["seed"] == number) & (table["type"] != UNKNOWN))
-    latest = follower.newest_variant.rows[table["task"][rows]] == rows
-    return [follower.ids[task] for task in table["task"][rows[latest]].tolist()]
 
 
 def _history(follower: Follower, number: int, groups: list[Record]) -> list[dict[str, Any]]:

@@ -27,17 +27,7 @@ from rods.buffers.audit.verify import logs
 from rods.buffers.log.authentic import Authenticate, authenticating
 from rods.buffers.log.disk import free_name, replace, sync_folder
 from rods.buffers.log.parts import first_seq, segments
-from rods.buffers.log.record_bytes import (
-    CLOSING,
-    LOST,
-    Record,
-    is_record,
-    leading_record,
-    line,
-    newline_altered,
-    parsed,
-    record,
-)
+from rods.buffers.log.record_bytes import LOST, Record, is_record, leading_record, line, newline_altered, parsed, record
 from rods.buffers.log.tail import read, read_raw
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
@@ -74,18 +64,13 @@ def examine(run: Run) -> list[Repair]:
     """What there is to do, in the order in which it is done. Changes nothing; an empty list is the normal answer."""
     folder = run.path
     unfinished = {*folder.glob(".*.tmp"), *folder.glob("*.tmp"), *(folder / runfolder.SNAPSHOTS).glob(".*.tmp")}
-    return [
-        *_broken(run),
-        *(
-            Repair(path.name, "a file that was never finished", "moved aside", partial(_move, path))
-            for path in sorted(unfinished)
-            if path.is_file()
-        ),
-        *(
-            Repair(f"{runfolder.LOCKS}/{path.name}", f"held by {gone}, whose heartbeat has stopped", "moved aside")
-            for path, gone in stale_owners(folder)
-        ),
-    ]
+    repairs, aside = _broken(run), "moved aside"
+    for path in filter(Path.is_file, sorted(unfinished)):
+        repairs.append(Repair(path.name, "a file that was never finished", aside, partial(_move, path)))
+    for path, gone in stale_owners(folder):
+        held = f"held by {gone}, whose heartbeat has stopped"
+        repairs.append(Repair(f"{runfolder.LOCKS}/{path.name}", held, aside))
+    return repairs
 
 
 def carry_out(run: Run, repairs: list[Repair]) -> Path:
@@ -190,7 +175,7 @@ def _cut_before_lost_merge(log: Path, aside: Path) -> None:
     for known in read_raw(log):
         if known["kind"] == LOST:
             lost = True
-        elif known["kind"] in CLOSING:
+        elif known["kind"] == "epoch":
             if lost and known["first"] != after + 1:
                 break
             after, lost = known["seq"], False

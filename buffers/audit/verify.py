@@ -6,7 +6,7 @@ picks, variants and lineages that fit together, and snapshots.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import orjson
@@ -64,9 +64,7 @@ def verify(path: Path, replay: bool = False) -> Findings:
         for longer in extensions_of(path):
             ends = f"{longer['steps']} steps, {len(longer['stages'])} stages"
             findings.notes.append(f"extended at step {longer['step']} to {ends}")
-        for short in truncations(run):
-            findings.problem(short.log, short.what)
-        for where, what in damaged(run.named(), run.path):
+        for where, what in chain(truncations(run), damaged(run.named(), run.path)):
             findings.problem(where, what)
         for extension in extensions():
             extension.verify(run, findings, replay=replay)
@@ -244,11 +242,10 @@ def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> N
     written: dict[str, list[str]] = {}
     lineage: dict[int, tuple[str, int]] = {}  # seq of the variant → its seed, its generation
     for record in read(run.path / runfolder.EXPANDED):
-        pick, seq = record["pick"], record["seq"]
-        task = record["task"] if isinstance(record["task"], dict) else {}
+        pick, seq, task = record["pick"], record["seq"], record["task"]
         if pick not in picked:
             findings.problem(f"{runfolder.EXPANDED}, record {seq}", f"belongs to {pick}, never picked")
-        written.setdefault(pick, []).append(task.get("id", ""))
+        written.setdefault(pick, []).append(task["id"])
         lineage[seq] = picked.get(pick, {}).get("task", ""), task.get("provenance", {}).get("generation")
     for pick, record in finished.items():
         if sorted(record["accepted"]) != sorted(written.get(pick, [])):

@@ -8,7 +8,6 @@ import hashlib
 import math
 from collections.abc import Container, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,28 +31,13 @@ DIGEST = ID_DIGITS // 2  # bytes
 NO_DIGEST = bytes(DIGEST)  # of a step that is not there
 
 
-@dataclass(frozen=True, slots=True)
 class ClosedStep:
     """A live closed step: its closing record and the records of its groups in order of index."""
 
-    record: Record
-    records: list[Record]
-
-    @property
-    def attempt(self) -> int:
-        return int(self.record["attempt"])
-
-    @property
-    def step(self) -> int:
-        return int(self.record["step"])
-
-    @property
-    def epoch(self) -> int:
-        return int(self.record["epoch"])
-
-    @property
-    def stage(self) -> int:
-        return int(self.records[0]["stage"]) if self.records else 1  # all of its groups were lost
+    def __init__(self, record: Record, records: list[Record]) -> None:
+        self.record, self.records = record, records
+        self.attempt, self.step, self.epoch = (int(record[name]) for name in ("attempt", "step", "epoch"))
+        self.stage = int(records[0]["stage"]) if records else 1  # all of its groups were lost
 
     def counts(self, zones: Zones) -> bool:
         """Whether its weights were new enough for its groups to say something about a zone."""
@@ -203,10 +187,10 @@ class Observations:
         self.update = None
         self.tracker = Tracker(self.run.config.zones, self.run.config.selection.boundary)
         self.folds = new_folds(self.run.config)
-        for snapshot in self._snapshots.newest() if not self._every_step else ():
-            lineage, last_step, digests, tracker, folds, drawn = snapshot.state
+        newest = iter(()) if self._every_step else self._snapshots.newest()
+        for seq, skip, (lineage, last_step, digests, tracker, folds, drawn) in newest:
             before = AttemptHistory.from_json(lineage).attempt
-            known = known_starts(self._log, AttemptHistory.from_json(lineage), snapshot.parts)
+            known = known_starts(self._log, AttemptHistory.from_json(lineage), skip)
             if known.limit(before) < last_step or self._written() - last_step < self._recent:
                 continue  # a later start has dropped steps that the snapshot holds, or too few follow it
             self.lineage, self.last_step, self._digests = known, last_step, bytearray.fromhex(digests)
@@ -214,7 +198,7 @@ class Observations:
             self.tracker.load(tracker)
             for name, fold in self.folds.items():
                 fold.load(folds[name])
-            self.snapshot, skip = snapshot.seq, snapshot.parts
+            self.snapshot = seq
             break
         else:
             self.lineage, self.last_step, self._digests = known_starts(self._log), 0, bytearray()

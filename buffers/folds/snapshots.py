@@ -9,7 +9,6 @@ that the newest one holds. `rods verify` reads the logs from their beginning and
 import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +25,7 @@ VERSION = 8  # of what the folds keep: another version is read anew
 KEPT = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A fold of the records up to `seq`, which `parts` (names of files) hold."""
-
-    seq: int
-    parts: frozenset[str]
-    state: Any  # what JSON can say
+Snapshot = tuple[int, frozenset[str], Any]  # a seq, the names of the parts that end there, the fold of these as JSON
 
 
 class Snapshots:
@@ -56,13 +49,8 @@ class Snapshots:
         with suppress(RodsError, OSError):
             parts = [self._part(path) for path in segments(self._log) if path != self._log]
             body = orjson.dumps(state)
-            head = {
-                "version": VERSION,
-                "key": self._key,
-                "seq": seq,
-                "parts": parts,
-                "sha256": hashlib.sha256(body).hexdigest(),
-            }
+            head = {"version": VERSION, "key": self._key, "seq": seq, "parts": parts}
+            head["sha256"] = hashlib.sha256(body).hexdigest()
             self._folder.mkdir(exist_ok=True)
             replace(self._folder / f"{self._stem}.{seq:012d}.json", orjson.dumps(head) + b"\n" + body + b"\n")
             for old in self._files()[:-KEPT]:
@@ -81,7 +69,7 @@ class Snapshots:
                 return None
             if head["sha256"] != hashlib.sha256(body).hexdigest() or not all(map(self._unchanged, head["parts"])):
                 return None
-            return Snapshot(head["seq"], frozenset(part["name"] for part in head["parts"]), orjson.loads(body))
+            return head["seq"], frozenset(part["name"] for part in head["parts"]), orjson.loads(body)
         except (OSError, ValueError, KeyError, TypeError, UserError):
             return None
 

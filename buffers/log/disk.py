@@ -1,13 +1,13 @@
 """What is asked of a disk besides appending, and its errors in the project's vocabulary."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
 
 from rods.errors import disk_error
-from rods.files import descriptor_of
+from rods.files import descriptor_of, open_regular
 
 
 @contextmanager
@@ -60,19 +60,20 @@ def free_name(path: Path, first: int = 1) -> Path:
 def sync_file(path: Path) -> None:
     """Makes what is in `path` durable, whoever wrote it; nothing to do where there is no file. Called before a record
     is written that names what stands there."""
-    with suppress(FileNotFoundError):
-        _sync(descriptor_of(path, os.O_RDONLY), os.fdatasync, path)
+    with suppress(FileNotFoundError), open_regular(path) as file, refusals(path):
+        os.fdatasync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
     """Makes names in `folder` durable (creations and renames)."""
     with refusals(folder):
-        _sync(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), os.fsync, folder)
+        fsync(folder)
 
 
-def _sync(descriptor: int, sync: Callable[[int], None], path: Path) -> None:
+def fsync(path: Path) -> None:
+    """Makes a file or a folder durable. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with refusals(path):
-            sync(descriptor)
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -247,16 +247,17 @@ class Tail:
         loads, checked = orjson.loads, record_bytes.checked
         for text in lines:
             seq += 1
-            if text[-TRAILER:] != b',"crc":"%08x"}' % crc32(text[:-TRAILER]):
-                if b"\0" in text and not self.strict:
-                    return records
-                raise Damage(part, _end(offset, lines, records), "the checksum does not match the line")
             try:
+                if text[-TRAILER:] != b',"crc":"%08x"}' % crc32(text[:-TRAILER]):
+                    if b"\0" in text and not self.strict:
+                        return records
+                    raise ValueError("the checksum does not match the line")
                 record = checked(loads(text))
+                if record["seq"] != seq:
+                    raise ValueError(f"seq {record['seq']} stands where {seq} is due")
             except ValueError as error:
-                raise Damage(part, _end(offset, lines, records), str(error)) from error
-            if record["seq"] != seq:
-                raise Damage(part, _end(offset, lines, records), f"seq {record['seq']} stands where {seq} is due")
+                done = len(records)
+                raise Damage(part, offset + sum(map(len, lines[:done])) + done, str(error)) from error
             records.append(record)
         return records
 
@@ -266,8 +267,3 @@ def _opened(part: Path) -> Iterator[tuple[BinaryIO, int]]:
     """The file, and its inode, which tells a part under whichever name."""
     with open_regular(part) as file:
         yield file, os.fstat(file.fileno()).st_ino
-
-
-def _end(offset: int, lines: list[bytes], records: list[Record]) -> int:
-    """Where the lines of `records` end."""
-    return offset + sum(map(len, lines[: len(records)])) + len(records)

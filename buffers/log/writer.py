@@ -1,8 +1,6 @@
 """Appends records to a log, durably (docs/protocol.md).
 
-A record is one line of compact JSON: `{"seq":1,"id":"…","kind":"…",…,"crc":"0a1b2c3d"}`. `seq` counts from 1 over all
-parts of a log; `id` hashes the record's key; `crc` is the CRC-32 of the line's bytes before `,"crc"`, compared as exact
-bytes. A log has one writer. Promises of `LogWriter`:
+A log has one writer. Promises of `LogWriter`:
 
 - when `append` or `append_group` returns, the records are on the disk (fdatasync);
 - a whole line is never taken back or changed, whatever fails: what a reader has read stays;

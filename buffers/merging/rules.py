@@ -167,8 +167,7 @@ class _Merge:
             content, where = candidate.content, {"expanded": candidate.seq, "pick": candidate.pick}
             judged = outdone.get(candidate.seq) or self.admission.refuse(content)
             if isinstance(judged, Refusal):
-                name = str(content.get("id", "")) if isinstance(content, dict) else ""
-                self.decide("refused", name, **where, rule=judged.reason, detail=judged.detail)
+                self.decide("refused", content["id"], **where, rule=judged.reason, detail=judged.detail)
                 continue
             self.decide("injected", judged.id, **where, type=judged.type, generation=judged.provenance["generation"])
             self.admission.admitted(judged)

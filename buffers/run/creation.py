@@ -38,7 +38,7 @@ from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.config import PROTOCOL, Config, read_config
 from rods.environments import addressed
-from rods.environments.base import Environment, parameters, reference
+from rods.environments.base import parameters, reference
 from rods.environments.loading import Environments
 from rods.episode.rewards import COMPARES_CALLS
 from rods.errors import RefusedError, UserError, disk_error
@@ -73,18 +73,14 @@ def create_run(
         raise UserError("exists and is no run folder", where=str(path), remedy="choose another name, or move it aside")
     environments = Environments(config.operation.sandbox, *folders)
     warnings = check(config, tasks, environments)
-    lines = task_lines(tasks)
+    lines, trained = task_lines(tasks), sum(task.split == "train" for task in tasks)
     needed = (environment for extension in extensions() for environment in extension.check(config, environments))
     named = {task.environment for task in tasks} | {reference(environment) for environment in needed}
     manifest = {
         "protocol": PROTOCOL,
         "created": round(time.time(), 3),
         "versions": {"rods": rods.__version__, "python": platform.python_version()},
-        "tasks": {
-            "sha256": hashlib.sha256(lines).hexdigest(),
-            "train": sum(task.split == "train" for task in tasks),
-            "held_out": sum(task.split != "train" for task in tasks),
-        },
+        "tasks": {"sha256": hashlib.sha256(lines).hexdigest(), "train": trained, "held_out": len(tasks) - trained},
         "environments": dict(sorted((ref.name, ref.hash) for ref in named)),
         "parameters": {name: parameters(environments.load(name)) for name in sorted({ref.name for ref in named})},
         "random_seeds": config.random_seeds.model_dump(),
@@ -132,29 +128,25 @@ def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) 
         raise UserError(what, where="operation.endpoints", remedy=remedy)
     for extension in extensions():
         extension.check(config, environments)
+    calling = [stage.reward for stage in config.curriculum.stages if stage.reward in COMPARES_CALLS]
     for task in tasks:
         environment = environments.load(task.environment.name)
         if reference(environment) != task.environment:
-            raise UserError(
-                f"task {task.id} was written for version {task.environment.hash} of {task.environment.name!r}, "
-                f"but {environment.hash} is installed",
-                where="tasks",
-                remedy="install that version, or renew the tasks: `rods data rehash FILE`",
-            )
-        if faults := replay(environment, task) if isinstance(task, Task) else _whole_faults(config, environment, task):
-            what = f"the {'ground truth' if isinstance(task, Task) else 'goal'} of task {task.id} fails: {faults[0]}"
+            what = f"task {task.id} was written for version {task.environment.hash} of {task.environment.name!r}"
+            remedy = "install that version, or renew the tasks: `rods data rehash FILE`"
+            raise UserError(f"{what}, but {environment.hash} is installed", where="tasks", remedy=remedy)
+        if isinstance(task, Task):
+            judged, faults = "ground truth", replay(environment, task)
+        else:
+            assert isinstance(task, OpenTask)
+            judged, faults = "goal", unjudgeable(environment, task)
+            if calling and task.split == "train":
+                faults = [Reason(f"the reward {calling[0]} compares calls with a ground truth, and it has none")]
+        if faults:
+            what = f"the {judged} of task {task.id} fails: {faults[0]}"
             remedy = "`rods data check FILE` lists every fault"
             raise UserError(what, where="tasks", remedy=remedy)
     return _warnings(config, tasks, environments)
-
-
-def _whole_faults(config: Config, environment: Environment, task: AnyTask) -> list[Reason]:
-    """Why a task that is judged at the end fails, or cannot be trained on as the stages say."""
-    assert isinstance(task, OpenTask)
-    calling = [stage.reward for stage in config.curriculum.stages if stage.reward in COMPARES_CALLS]
-    if calling and task.split == "train":
-        return [Reason(f"the reward {calling[0]} compares calls with a ground truth, and it has none")]
-    return unjudgeable(environment, task)
 
 
 def _check_sizes(config: Config, tasks: Sequence[AnyTask]) -> None:

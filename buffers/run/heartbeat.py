@@ -22,18 +22,10 @@ from rods.files import read_regular
 
 EVERY = 1.0  # seconds between beats
 USUAL = 5.0  # a process may be stuck after STUCK seconds without progress, and this many times its longest pause so far
-# States in which nothing need get on.
+WAITING = ("waiting for the daemon", "budget spent", "no endpoint answers")
 RESTING = frozenset(
-    {
-        "idle",
-        "no seeds",
-        "staging full",
-        "waiting for the daemon",
-        "budget spent",
-        "no endpoint answers",
-        "run finished",
-    }
-)
+    ("idle", "no seeds", "staging full", "run finished", *WAITING)
+)  # states in which nothing need get on
 # What readers reckon with, where it is there.
 NUMBERS = ("counter", "time", "uptime", "quiet", "still", "patience", "pid")
 TEXTS = ("process", "host", "boot_id", "job", "state")

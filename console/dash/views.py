@@ -199,20 +199,10 @@ def models(follower: Follower, query: Query) -> dict[str, Any]:
     return {"calls": calls, "accepted": accepted, "life": beat["life"], **limits}
 
 
-def compare(follower: Follower, query: Query) -> dict[str, Any]:
-    """The held-out scores of a run, where `rods trainer score` has made them."""
-    return {"name": follower.path.name, "heldout": scored(follower.path)}
-
-
 def logs(follower: Follower, query: Query) -> dict[str, Any]:
     """The latest events of both processes (logs/*.jsonl) that match `level`, `process` and `text`."""
     wanted = [event for event in Events(follower.path).poll() if matches(event, query)]
     return {"total": len(wanted), "events": wanted[-PAGE:]}
-
-
-def report(follower: Follower, query: Query) -> dict[str, Any]:
-    """What the run shows up to now, in sentences and plots."""
-    return told(recorded(follower))
 
 
 def _dots(follower: Follower, rows: Any) -> list[list[Any]]:
@@ -317,8 +307,7 @@ def funnel(follower: Follower, query: Query) -> dict[str, Any]:
     """From picked seeds to variants in the pool: how many are left after each stage, and what took the others, with
     the latest example of each way to fail."""
     with follower.whole() as now:
-        kinds = follower.totals.failures
-        failures = [(stage, error, kind.count, kind.latest) for (stage, error), kind in kinds.items()]
+        failures = [(*alike, *kind) for alike, kind in follower.totals.failures.items()]
         decided = Counter(
             (DECISIONS[kind], follower.rules[rule])
             for kind, rule in zip(*(follower.decisions[name].tolist() for name in ("kind", "rule")), strict=True)
@@ -409,15 +398,13 @@ def shares(follower: Follower, query: Query) -> dict[str, Any]:
         return follower.moved()
 
 
-def positions(follower: Follower, query: Query) -> dict[str, int]:
-    """What the stream carries: up to where each log was read."""
-    return follower.positions()
-
-
 VIEWS: dict[str, Callable[[Follower, Query], Any]] = {
-    view.__name__: view
-    for view in (
-        *(status, steps, groups, boundary, task, episodes, models, compare, logs, report),
-        *(pool, funnel, lineage, pair, shares, positions),
-    )
+    # The held-out scores of a run, where `rods trainer score` has made them.
+    "compare": lambda follower, query: {"name": follower.path.name, "heldout": scored(follower.path)},
+    # What the run shows up to now, in sentences and plots.
+    "report": lambda follower, query: told(recorded(follower)),
+    # What the stream carries: up to where each log was read.
+    "positions": lambda follower, query: follower.positions(),
 }
+for _view in (status, steps, groups, boundary, task, episodes, models, logs, pool, funnel, lineage, pair, shares):
+    VIEWS[_view.__name__] = _view

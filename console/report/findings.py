@@ -1,7 +1,6 @@
 """The findings of a report in sentences, and the limits of what they show; for the page and `make demo`."""
 
 import tomllib
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ RULE_NAMES = TEXTS["rules"]
 def numbers(history: History) -> dict[str, Any]:
     """The figures that the sentences rest on, for `--json`."""
     groups, zones, drawn = history.groups, history.config.zones, history.difficulty
-    retired: Counter[str] = sum((epoch.retired for epoch in history.epochs), Counter())
+    retired = {rule: int(counts.sum()) for rule, counts in history.retired.items() if counts.any()}
     first, delays, moves = history.landing.first, history.landing.delays, history.landing.moves
     inside = [zone_of(mean, zones) == "boundary" for mean in first.tolist()]
     went = sum(history.dynamics.values(), Dynamics())
@@ -30,14 +29,14 @@ def numbers(history: History) -> dict[str, Any]:
     by_zone = {zone: {"groups": len(part), "mean_variance": _mean(part)} for zone, part in parts.items() if len(part)}
     return {
         "steps": max([*groups.step[-1:].tolist(), *(faced.step for faced in drawn[-1:])], default=0),
-        "epochs": len(history.epochs),
+        "epochs": len(history.epochs["epoch"]),
         "attempts": history.attempts,
         "picks": sum(history.picks.values()),
         "picks_by_type": dict(history.picks),
         "accepted": history.accepted,
         "rejected": history.rejected,
-        **{name: sum(getattr(epoch, name) for epoch in history.epochs) for name in ("injected", "revived", "refused")},
-        "retired": dict(retired),
+        **{name: int(history.epochs[name].sum()) for name in ("injected", "revived", "refused")},
+        "retired": retired,
         "first_reward": {"variants": len(first), "mean": _mean(first), "in_boundary": _mean(inside)},
         "delay_steps": _mean(delays),
         "seed_drift": _mean(moves),
@@ -63,7 +62,7 @@ def findings(history: History, figures: dict[str, Any]) -> list[str]:
     if figures["injected"]:
         order = history.config.selection.order
         seeds = "boundary seeds" if order in ("proxy", "variance") else f"{order} seeds"
-        merges = sum(epoch.number > 0 for epoch in history.epochs)  # epoch 0 opens before there is a variant
+        merges = int((history.epochs["epoch"] > 0).sum())  # epoch 0 opens before there is a variant
         say("injected", seeds=seeds, merges=merges)
     elif figures["picks"]:
         say("waiting")

@@ -3,7 +3,6 @@
 Only live records count: a restart of the trainer takes back the steps and epochs beyond its checkpoint.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -54,34 +53,6 @@ class Groups:
         return len(self.step)
 
 
-class EpochRow(NamedTuple):
-    """The pool as one merge left it, after `step`. `injected` counts variants, `retired` them by rule, `staged` those
-    that still wait."""
-
-    number: int
-    step: int
-    originals: int
-    generated: int
-    revived: int
-    refused: int
-    staged: int
-    injected: int
-    retired: Counter[str]
-
-
-class Variants(NamedTuple):
-    """Columns of the accepted variants, in order: number, that of the seed, generation, type (an index of
-    `TASK_TYPES`), step of the pick, and `injected`, the last step before the merge that injected it (`NONE` while it
-    waits)."""
-
-    task: Integers
-    seed: Integers
-    generation: Integers
-    type: Integers
-    picked: Integers
-    injected: Integers
-
-
 class Landing(NamedTuple):
     """How variants came into the pool: `first` the first counted mean of each that was rolled out, `delays` the steps
     between pick and injection, and `moves`, for each seed that was rolled out again after the injection, its mean
@@ -93,26 +64,31 @@ class Landing(NamedTuple):
 
 
 class History:
-    """A whole run, as `follower` knows it. `originals` and `held_out` count the tasks that were given; `picks` counts
+    """A whole run, as `follower` knows it. `epochs` are columns of the pool as each merge left it, after `step`:
+    `injected` and the other counts are of variants, `staged` those that still wait; `retired` is such a column for each
+    rule. `originals` and `held_out` count the tasks that were given; `picks` counts
     seeds by task type, `rejected` candidates, `labels` turns by what became of them in each of the epochs `labelled`;
     `dynamics` and `updates` say by step how the turns went and what the update has shown, `versions` what the policy
     was shown, `difficulty` what the steps' drawn tasks came to, which are not among the `groups`. `accepted` counts
     variants, `authors` wrote them: models by their names, or `procedural`; `examples`: an injected one of each type."""
 
     def __init__(self, follower: Follower) -> None:
-        run, totals, steps, variants = follower.run, follower.totals, follower.steps, _variants(follower)
+        run, totals, steps, (rows, injected) = follower.run, follower.totals, follower.steps, _variants(follower)
         self.name, self.config = run.name, run.config
         self.originals, self.held_out = len(run.training), len(run.held_out)
         self.groups = Groups(follower)
-        self.epochs = _epochs(follower)
-        self.accepted = len(variants.task)
+        self.epochs, self.retired = _epochs(follower)
+        self.accepted = len(rows)
         self.authors = sorted(follower.authors)
-        self.landing = _landing(self.groups, variants)
-        self.examples = _examples(follower, variants)
+        self.landing = _landing(self.groups, follower.variants, rows, injected)
+        self.examples = _examples(follower, rows, injected)
         self.picks = totals.picks.copy()
-        self.rejected = sum(kind.count for kind in totals.failures.values())
+        self.rejected = sum(count for count, _ in totals.failures.values())
         self.attempts = follower.state.attempt
-        self.labelled, self.labels = _labels(follower)
+        of_epoch, place = np.unique(_epoch_of(follower, follower.labels["step"]), return_inverse=True)
+        self.labelled: list[int] = of_epoch.tolist()
+        of_labels = ((label, follower.labels[label]) for label in LABELS)
+        self.labels = {label: np.bincount(place, turns, len(of_epoch)).astype(int) for label, turns in of_labels}
         self.dynamics = {step: Dynamics(*went) for step, *went in _rows(steps, "step", *DYNAMICS, where="turns")}
         shown = _rows(follower.updates, "step", "entropy", "norm")
         self.updates = {step: Update(_known(entropy), _known(norm)) for step, entropy, norm in shown}
@@ -144,58 +120,52 @@ def _epoch_of(follower: Follower, steps: Integers) -> Integers:
     return epochs
 
 
-def _epochs(follower: Follower) -> tuple[EpochRow, ...]:
-    """One row an `epoch` record, with the decisions before it."""
+def _epochs(follower: Follower) -> tuple[dict[str, Integers], dict[str, Integers]]:
+    """One row an `epoch` record, with the decisions before it: what the merge left, and what it retired, by rule."""
     table, decisions = follower.epochs, follower.decisions
     merges = np.searchsorted(np.ascontiguousarray(table["seq"]), decisions["seq"])
-    injected, left = (decisions["kind"] == DECISIONS.index(kind) for kind in ("injected", "retired"))
-    counts = np.bincount(merges[injected], minlength=len(table)).tolist()
-    retired: list[Counter[str]] = [Counter() for _ in range(len(table))]
-    for merge, rule in zip(merges[left].tolist(), decisions["rule"][left].tolist(), strict=True):
-        retired[merge][follower.rules[rule]] += 1
-    columns = (table[name].tolist() for name in ("epoch", "step", *COUNTS, "staged"))
-    return tuple(EpochRow(*row) for row in zip(*columns, counts, retired, strict=True))
+
+    def counted(kind: str, rules: Flags | bool = True) -> Integers:
+        return np.bincount(merges[(decisions["kind"] == DECISIONS.index(kind)) & rules], minlength=len(table))
+
+    left = {name: table[name] for name in ("epoch", "step", *COUNTS, "staged")} | {"injected": counted("injected")}
+    rules = enumerate(follower.rules)
+    return left, {rule: counted("retired", decisions["rule"] == number) for number, rule in rules}
 
 
-def _variants(follower: Follower) -> Variants:
-    """The latest record of each variant."""
+def _variants(follower: Follower) -> tuple[Integers, Integers]:
+    """The rows of the latest record of each variant, and the last step before the merge that injected it (`NONE` while
+    it waits)."""
     table, decisions = follower.variants, follower.decisions
     latest = follower.newest_variant.rows[table["task"]] == np.arange(len(table))
     rows = np.flatnonzero(latest & (table["type"] >= 0))
     injected = np.full(len(follower.ids), NONE, np.int32)
     inside = decisions["kind"] == DECISIONS.index("injected")
     injected[decisions["task"][inside]] = decisions["step"][inside]
-    columns = (table[name][rows] for name in ("task", "seed", "generation", "type", "step"))
-    return Variants._make([*columns, injected[table["task"][rows]]])
+    return rows, injected[table["task"][rows]]
 
 
-def _examples(follower: Follower, variants: Variants) -> list[dict[str, Any]]:
+def _examples(follower: Follower, rows: Integers, injected: Integers) -> list[dict[str, Any]]:
     """Of each type the latest injected variant that can be read beside its seed, or else one that waits (`injected`
     None): the policy was at its best then."""
-    known = (variants.seed < follower.originals) | (follower.newest_variant.rows[variants.seed] >= 0)
+    names = ("task", "seed", "generation", "type", "step")
+    numbers, seeds, generations, kinds, picked = (follower.variants[name][rows] for name in names)
+    known = (seeds < follower.originals) | (follower.newest_variant.rows[seeds] >= 0)
     examples = []
     for kind in range(len(TASK_TYPES)):
-        of_kind = known & (variants.type == kind)
-        inside = of_kind & (variants.injected != NONE)
+        of_kind = known & (kinds == kind)
+        inside = of_kind & (injected != NONE)
         for row in np.flatnonzero(inside if inside.any() else of_kind)[::-1].tolist():
-            number, origin, generation, _, picked, injected = (int(column[row]) for column in variants)
-            seed, variant = follower.content(origin), follower.content(number)
+            seed, variant = follower.content(int(seeds[row])), follower.content(int(numbers[row]))
             if seed is not None and variant is not None:
-                at = {"picked": picked, "injected": None if injected == NONE else injected, "generation": generation}
+                at = {"picked": int(picked[row]), "injected": int(injected[row]) if inside[row] else None}
+                at |= {"generation": int(generations[row])}
                 examples.append({"seed": seed.as_json(), "variant": variant.as_json(), **at})
                 break
     return examples
 
 
-def _labels(follower: Follower) -> tuple[list[int], dict[str, Integers]]:
-    """The epochs of turns with labels, and how many turns of each had which."""
-    table = follower.labels
-    epochs, place = np.unique(_epoch_of(follower, table["step"]), return_inverse=True)
-    counts: dict[str, Integers] = {label: np.bincount(place, table[label], len(epochs)).astype(int) for label in LABELS}
-    return epochs.tolist(), counts
-
-
-def _landing(groups: Groups, variants: Variants) -> Landing:
+def _landing(groups: Groups, variants: Columns, newest: Integers, injected: Integers) -> Landing:
     counted = np.flatnonzero(~np.isnan(groups.mean))
     places = _place(groups.task[counted], groups.step[counted])
     order = np.argsort(places, kind="stable")
@@ -211,8 +181,9 @@ def _landing(groups: Groups, variants: Variants) -> Landing:
         values[there] = groups.mean[rows[place[there]]]
         return values
 
-    first = means(variants.task, np.zeros(len(variants.task), np.int32), 0)
-    _, seed, _, _, picked, injected = (column[variants.injected != NONE] for column in variants)
+    first = means(variants["task"][newest], np.zeros(len(newest), np.int32), 0)
+    inside = injected != NONE
+    injected, seed, picked = injected[inside], *(variants[name][newest][inside] for name in ("seed", "step"))
     moves = means(seed, injected, 0) - means(seed, picked, -1)
     return Landing(first[~np.isnan(first)], (injected - picked).astype(float), moves[~np.isnan(moves)])
 

@@ -138,7 +138,7 @@ def reward(history: History) -> Plot | None:
         if means := _epoch_means(groups, use & (groups.generated == generated), at):
             values = [means.get(place) for place in range(len(at))]
             series.append(Series(f"{origin}, epoch mean", colour, values, points=True))
-    merges = {"merges": [epoch.step + 0.5 for epoch in history.epochs if epoch.step]}
+    merges = {"merges": [step + 0.5 for step in history.epochs["step"].tolist() if step]}
     return _plot("reward", at=at.tolist(), series=tuple(series), marks=merges | _changes(history))
 
 
@@ -222,28 +222,18 @@ def variance_by_zone(history: History) -> Plot | None:
 def pool(history: History) -> Iterator[Plot]:
     """Active originals and variants in every epoch, and what waits in staging; tasks that were ever in the pool against
     the tasks that are in it."""
-    epochs = history.epochs
-    if not epochs:
+    names = ("epoch", "originals", "generated", "staged", "injected")
+    at, originals, generated, staged, injected = (history.epochs[name].astype(float) for name in names)
+    if not len(at):
         return
-    at = [float(epoch.number) for epoch in epochs]
-    names = ("originals", "generated", "staged", "injected")
-    originals, generated, staged, injected = np.array(
-        [[getattr(epoch, name) for epoch in epochs] for name in names], float
-    )
     parts = (("originals", "truncated", originals), ("variants", "second", generated))
     yield _bars("pool", at, (*parts, ("waiting in staging", "line", staged)))
-    ever, bound = originals + injected.cumsum(), epochs[-1].originals + history.config.pool.max_generated
+    ever, bound = originals + injected.cumsum(), int(originals[-1]) + history.config.pool.max_generated
     near = bound < 3 * ever[-1]
-    yield _plot(
-        "unique",
-        {"bound": f"; dashed: the pool's bound, {bound}" if near else ""},
-        at=at,
-        series=(
-            Series("ever in the pool", "second", ever.tolist()),
-            Series("in the pool", "ink", (originals + generated).tolist()),
-        ),
-        levels=(bound,) if near else (),
-    )
+    told = {"bound": f"; dashed: the pool's bound, {bound}" if near else ""}
+    now = Series("in the pool", "ink", (originals + generated).tolist())
+    series = Series("ever in the pool", "second", ever.tolist()), now
+    yield _plot("unique", told, at=at.tolist(), series=series, levels=(bound,) if near else ())
 
 
 def histograms(history: History) -> Iterator[Plot | None]:
@@ -272,15 +262,13 @@ def _histogram(name: str, values: Floats, edges: Floats, **bounds: float) -> Plo
 
 def retirements(history: History) -> Plot | None:
     """Variants retired at each merge, by rule, and revived."""
-    epochs = history.epochs
-    counts = {
-        (name, rule): np.array([epoch.retired[rule] for epoch in epochs], float) for rule, name in RULE_NAMES.items()
-    }
-    counts["revived (came back)", "line"] = np.array([epoch.revived for epoch in epochs], float)
+    retired = history.retired
+    counts = {(name, rule): retired[rule].astype(float) for rule, name in RULE_NAMES.items() if rule in retired}
+    counts["revived (came back)", "line"] = history.epochs["revived"].astype(float)
     if not any(count.any() for count in counts.values()):
         return None
     parts = ((f"{label}: {count.sum():.0f} in all", colour, count) for (label, colour), count in counts.items())
-    return _bars("retirements", [epoch.number for epoch in epochs], parts)
+    return _bars("retirements", history.epochs["epoch"].tolist(), parts)
 
 
 def _bars(name: str, at: Iterable[float], parts: Iterable[tuple[str, str, Floats]]) -> Plot:

@@ -25,7 +25,6 @@ from rods.model_json import mapped
 from rods.observations import Dynamics, shares
 from rods.tasks import OpenTask, Task
 
-TaskId = Annotated[str, Parameter(help="A task's id, or enough of its first characters.")]
 RECENT = 10  # groups of a task whose labels are summed up turn by turn
 Listed = Annotated[
     str | None,
@@ -164,17 +163,13 @@ def _lines(known: TaskHistory) -> list[str]:
             f"trend {window.trend:+.3f}"
         )
     for event in known.history:
-        said = mapped({key: value for key, value in event.items() if key not in ("step", "event")}, _brief)
-        facts = ", ".join(f"{key} {value}" for key, value in said.items())
+        told = {key: value for key, value in event.items() if key not in ("step", "event")}
+        brief = mapped(told, lambda value: float(f"{value:.4g}") if isinstance(value, float) else value)
+        facts = ", ".join(f"{key} {value}" for key, value in brief.items())
         lines.append(f"step {event['step']:<5} {event['event']}" + (f" ({facts})" if facts else ""))
     if not known.windows and not known.history:
         lines.append("never rolled out, never picked")
     return lines
-
-
-def _brief(value: Any) -> Any:
-    """Fractions to four digits."""
-    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _open_lines(task: OpenTask) -> list[str]:

@@ -102,7 +102,7 @@ def _outlook(run: Run) -> tuple[str, bool]:
     """Whether a run with problems can go on: what the next start of its processes would say, in words."""
     try:
         read_state(run)
-        lost = [truncation.what for truncation in truncations(run)]
+        lost = [what for _, what in truncations(run)]
     except RodsError as error:
         lost = [str(error)]
     if lost:

@@ -98,7 +98,7 @@ def test_a_rewound_run_counts_only_what_is_live(run_copy: Path) -> None:
     after = recorded(Follower(run_copy))
     assert after.groups.step[-1] == 9
     assert np.array_equal(after.groups.mean, before.mean[before.step <= 9])
-    assert all(epoch.step <= 9 for epoch in after.epochs)
+    assert (after.epochs["step"] <= 9).all()
 
 
 def test_report_writes_the_page_with_all_that_it_says_inside(
@@ -143,7 +143,7 @@ def test_every_plot_has_as_many_values_as_places_and_the_numbers_of_the_logs(fin
     assert sum(count for _, _, count, _ in drawn["variance_by_zone"].dots or ()) == (~np.isnan(groups.variance)).sum()
     shares = np.array([one.values for one in drawn["zones"].series], float)
     assert np.allclose(shares.sum(axis=0), 100)
-    left = sum(sum(epoch.retired.values()) + epoch.revived for epoch in history.epochs)
+    left = sum(counts.sum() for counts in (*history.retired.values(), history.epochs["revived"]))
     retired = drawn["retirements"].series if "retirements" in drawn else ()
     assert sum(value or 0 for one in retired for value in one.values) == left
 
@@ -191,8 +191,9 @@ def test_the_delay_plot_holds_every_variant(finished_run: Path) -> None:
 
 def test_findings_say_how_seeds_were_picked_and_at_how_many_merges(finished_run: Path) -> None:
     history = recorded(Follower(finished_run))
-    assert [epoch.number for epoch in history.epochs] == list(range(len(history.epochs)))
-    merges = f"injected at {len(history.epochs) - 1} merges."
+    epochs = history.epochs["epoch"].tolist()
+    assert epochs == list(range(len(epochs)))
+    merges = f"injected at {len(epochs) - 1} merges."
     drawn = history.config.selection.model_copy(update={"order": "random"})
     ablation = changed(history, config=history.config.model_copy(update={"selection": drawn}))
     for one, seeds in ((history, "picks of boundary seeds gave"), (ablation, "picks of random seeds gave")):
