@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rods.asking import Questioner
+from rods.asking import Question, Questioner
 from rods.buffers.run.creation import admit, bring
 from rods.buffers.run.run import Run
 from rods.canonical import content_id, keyed_random
@@ -27,7 +27,6 @@ from rods.family.environments.procedural.operations import assembled
 from rods.family.environments.procedural.scenarios import Mode, draw_like, task
 from rods.family.environments.procedural.skeletons import TOPICS, Skeleton, draw_skeleton, topic_names
 from rods.family.environments.programs import program_of
-from rods.family.environments.written.asking import Question
 from rods.family.environments.written.building import Dropped
 from rods.family.environments.written.scenarios import TEMPLATES, Likeness, find_witness, write_scenario, written_task
 from rods.family.environments.written.writing import with_checks
@@ -194,11 +193,11 @@ class _Questions:
     settings: Operation
     key: tuple[int, str, int, int]  # the daemon's random seed, pick, variant index, pipeline attempt
 
-    async def ask(self, question: Question[T]) -> T:
+    async def ask(self, question: Question[T], about: str, number: int = 0) -> T:
         """As `Asking.ask`."""
-        random_seed, pick, index, attempt = self.key
-        asked = (question.template, content_id(dict(question.fields)), question.number)
-        return await question.put(self.questioner, random_seed, "scenario", pick, index, attempt, *asked)
+        asked = (question.template, content_id(dict(question.fields)), number)
+        seeds = self.key[0], "scenario", *self.key[1:], *asked
+        return await self.questioner.ask(question, lambda at: keyed_random(*seeds, at).getrandbits(31))
 
 
 class WrittenScenarios:

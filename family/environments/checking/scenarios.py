@@ -1,12 +1,6 @@
-"""Scenarios of a world (003 §4) and their controls: an initial state, what is asked for, checks of the final state, and
-a *witness*, calls that do what is asked for.
-
-A check is false at the start; one that guards what must not change is true there, is declared a guard, and some
-*mutant* (the witness and one call more) breaks it. All are true after the witness; without any one of its calls, some
-are not. A call whose argument came from one that is left out is not made then. No *near miss* earns full marks: calls
-that come to another state than the witness does, by another value, target or tool, or by chance; the log of a call
-without what it changed. All hold as well where the world makes other keys. What fails a control is dropped, with its
-reason.
+"""Scenarios of a world (003 §4) and their controls, which docs/generated.md lists: an initial state, what is asked for,
+checks of the final state, some of which guard what must not change, and a *witness*, calls that do what is asked for.
+What fails a control is dropped, with its reason. A call whose argument came from one that is left out is not made then.
 """
 
 import re
@@ -137,22 +131,11 @@ def as_task(
     provenance: Mapping[str, Any],
 ) -> OpenTask:
     """The scenario as a task whose `user` asks for it. Witness, guards and mutants are kept in provenance."""
-    return OpenTask(
-        environment=reference(environment),
-        type="base",
-        user=user,
-        goal=Checks((*scenario.checks, *scenario.guards)),
-        tools=tuple(environment.tools()),
-        state=scenario.state,
-        split=split,
-        system=documentation,
-        provenance={
-            **provenance,
-            "witness": [call.as_json() for call in scenario.witness],
-            "guards": len(scenario.guards),
-            "mutants": [call.as_json() for call in validated.mutants],
-        },
-    )
+    goal, tools = Checks((*scenario.checks, *scenario.guards)), tuple(environment.tools())
+    told = {**provenance, "witness": [call.as_json() for call in scenario.witness], "guards": len(scenario.guards)}
+    told["mutants"] = [call.as_json() for call in validated.mutants]
+    more: dict[str, Any] = {"split": split, "system": documentation, "provenance": told}
+    return OpenTask(reference(environment), "base", user, goal, tools, state=scenario.state, **more)
 
 
 def played(instance: Instance, witness: Sequence[WitnessCall], without: int | None = None) -> list[Result | None]:

@@ -18,18 +18,7 @@ from rods.conversations import Persona, Script
 from rods.environments import addressed
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
-from rods.family.environments.checking.scenarios import (
-    Scenario,
-    ScenarioProfile,
-    Validated,
-    WitnessCall,
-    as_task,
-    changed_by,
-    kinds_of,
-    profile,
-    reasons,
-    validate,
-)
+from rods.family.environments.checking import scenarios as controls
 from rods.family.environments.checking.worlds import check_world
 from rods.family.environments.procedural.operations import Operation, assembled, documentation, operations, plan
 from rods.family.environments.procedural.skeletons import Skeleton, draw_skeleton, draw_state, words
@@ -64,7 +53,7 @@ class _Request:
 
 def draw_scenario(
     skeleton: Skeleton, environment: Environment, random_seed: int, number: int, requests: tuple[int, int] = REQUESTS
-) -> Scenario | None:
+) -> controls.Scenario | None:
     """Scenario `number` of a random seed, with at least and at most so many `requests`, before any control; None where
     the world accepts too few of the changes that were tried."""
     rng = keyed_random(random_seed, "scenario", skeleton.topic, number)
@@ -78,17 +67,17 @@ def draw_scenario(
 def draw_like(
     skeleton: Skeleton,
     environment: Environment,
-    seed: Scenario,
+    seed: controls.Scenario,
     mode: Mode,
     random_seed: int,
     *keys: str | int,
     same: bool = False,
-) -> tuple[Scenario, Validated]:
+) -> tuple[controls.Scenario, controls.Validated]:
     """A scenario with the profile of `seed`, and what its controls found. It changes things by other tools, where in
     `LIKE_TRIES` draws there was such a one; with `same`: by the same. Raises LookupError, which says what was in the
     way."""
     tools = environment.tools()
-    wanted, changed = profile(tools, seed, asked=mode == "asked"), changed_by(tools, seed.witness)
+    wanted, changed = controls.profile(tools, seed, asked=mode == "asked"), controls.changed_by(tools, seed.witness)
     met, spare = Counter[str](), None
     for number in range(LIKE_TRIES):
         rng = keyed_random(random_seed, "scenario", skeleton.topic, *keys, number)
@@ -97,16 +86,16 @@ def draw_like(
             met["the world accepted too few changes"] += 1
             continue
         scenario = drawing.scenario((wanted.guards, wanted.guards))
-        if profile(tools, scenario, asked=mode == "asked") != wanted:
+        if controls.profile(tools, scenario, asked=mode == "asked") != wanted:
             met["another profile"] += 1
             continue
-        alike = changed_by(tools, scenario.witness) == changed
+        alike = controls.changed_by(tools, scenario.witness) == changed
         if alike != same and (same or spare is not None):
             met["other tools" if same else "the same tools"] += 1
             continue
-        validated = validate(environment, scenario)
+        validated = controls.validate(environment, scenario)
         if validated.faults:
-            met[next(reasons(validated))] += 1
+            met[next(controls.reasons(validated))] += 1
         elif alike == same:
             return scenario, validated
         else:
@@ -120,8 +109,8 @@ def draw_like(
 def task(
     skeleton: Skeleton,
     environment: Environment,
-    scenario: Scenario,
-    validated: Validated,
+    scenario: controls.Scenario,
+    validated: controls.Validated,
     mode: Mode = "told",
     split: Split = "train",
     origin: Mapping[str, Any] | None = None,
@@ -137,7 +126,7 @@ def task(
         turns = len(requests) + len(scenario.knows) + 2
         user = Persona(whole, scenario.brief, scenario.knows, MANNER, turns, tuple(requests[1:]))
     provenance = {"source": "generated", "topic": skeleton.topic, **(origin or {})}
-    return as_task(environment, scenario, validated, user, split, documentation(skeleton), provenance)
+    return controls.as_task(environment, scenario, validated, user, split, documentation(skeleton), provenance)
 
 
 class _Drawing:
@@ -149,7 +138,7 @@ class _Drawing:
         environment: Environment,
         state: dict[str, Any],
         rng: random.Random,
-        like: ScenarioProfile | None = None,
+        like: controls.ScenarioProfile | None = None,
     ) -> None:
         self.skeleton, self.rng, self.state, self.like = skeleton, rng, state, like
         self.tools = environment.tools()
@@ -158,7 +147,7 @@ class _Drawing:
         self.now: dict[str, Any] = self.instance.snapshot()
         self.kinds = {kind.noun: kind for kind in skeleton.kinds}
         self.tables = {kind.noun: kind.plural for kind in skeleton.kinds} | {skeleton.link.noun: skeleton.link.plural}
-        self.witness: list[WitnessCall] = []
+        self.witness: list[controls.WitnessCall] = []
         self.shown: dict[str, int] = {}  # key → the call of the witness whose result has shown it
         self.requests: list[_Request] = []
         self.touched: set[tuple[str, str]] = set()  # (key, attribute or role)
@@ -170,7 +159,7 @@ class _Drawing:
         for _ in range(TRIES):
             role = self.rng.choices(roles, [WEIGHTS[name] for name in roles])[0]
             operation = self.rng.choice([change for change in changes if change.role == role])
-            made = kinds_of(self.tools, self.witness)
+            made = controls.kinds_of(self.tools, self.witness)
             group = self.tools[operation.name].group
             if self.like and made[group, False] >= self.like.groups.get(group, (0, 0))[1]:
                 continue  # the profile has no other change in the operation's group
@@ -192,9 +181,9 @@ class _Drawing:
             self.__dict__.update(kept, now=before, instance=fork)
         return False
 
-    def _fits(self, like: ScenarioProfile) -> bool:
+    def _fits(self, like: controls.ScenarioProfile) -> bool:
         """Whether there are at most as many calls of each kind and checks as in the profile."""
-        made = kinds_of(self.tools, self.witness).items()
+        made = controls.kinds_of(self.tools, self.witness).items()
         within = all(count <= like.groups.get(group, (0, 0))[0 if reads else 1] for (group, reads), count in made)
         return within and len(self._checks()) <= like.checks
 
@@ -224,7 +213,7 @@ class _Drawing:
             for slot in operation.slots
             if slot.takes == "key"
         }
-        self.witness.append(WitnessCall(Call(operation.name, arguments), takes))
+        self.witness.append(controls.WitnessCall(Call(operation.name, arguments), takes))
         key = str(arguments.get(operation.noun, ""))
         if operation.role in ("add", "open"):
             key = str(value)
@@ -246,7 +235,7 @@ class _Drawing:
             role, given = "links", {holder: before[self.tables[noun]][key][holder]}
             takes[holder] = self._looked_up(holder, given[holder], before)
         look_up = next(operation for operation in self.operations if (operation.role, operation.noun) == (role, noun))
-        self.witness.append(WitnessCall(Call(look_up.name, given), takes))
+        self.witness.append(controls.WitnessCall(Call(look_up.name, given), takes))
         self.shown[key] = len(self.witness) - 1
         return self.shown[key]
 
@@ -280,18 +269,11 @@ class _Drawing:
         known = {name: f"The {name} should be {value}." for name, value in details.items()}
         return f"{text[0].upper()}{text[1:]}.", f"{brief[0].upper()}{brief[1:]}.", known
 
-    def scenario(self, guards: tuple[int, int]) -> Scenario:
+    def scenario(self, guards: tuple[int, int]) -> controls.Scenario:
         """What was drawn, with the checks of what it came to."""
-        first = self.requests[0]
-        return Scenario(
-            state=self.state,
-            requests=tuple(request.text for request in self.requests),
-            witness=tuple(self.witness),
-            checks=tuple(self._checks()),
-            guards=tuple(self._guards(guards)),
-            brief=first.brief,
-            knows=first.details,
-        )
+        first, requests = self.requests[0], tuple(request.text for request in self.requests)
+        checks, kept = tuple(self._checks()), tuple(self._guards(guards))
+        return controls.Scenario(self.state, requests, tuple(self.witness), checks, kept, first.brief, first.details)
 
     def _checks(self) -> list[Call]:
         checks = [check for request in self.requests for check in self._aims(request)]
@@ -356,11 +338,11 @@ class Grown:
 
 def drawn(
     skeleton: Skeleton, environment: Environment, random_seed: int, count: int, requests: tuple[int, int] = REQUESTS
-) -> Iterator[tuple[int, Scenario, Validated] | None]:
+) -> Iterator[tuple[int, controls.Scenario, controls.Validated] | None]:
     """`count` scenarios with what their controls found; None for one that could not be drawn."""
     for number in range(count):
         scenario = draw_scenario(skeleton, environment, random_seed, number, requests)
-        yield None if scenario is None else (number, scenario, validate(environment, scenario, random_seed))
+        yield None if scenario is None else (number, scenario, controls.validate(environment, scenario, random_seed))
 
 
 def grow(
@@ -390,7 +372,7 @@ def grow(
             if draw is None:
                 grown.dropped["drawing"] += 1
             elif draw[2].faults:
-                grown.dropped.update([next(reasons(draw[2]))])
+                grown.dropped.update([next(controls.reasons(draw[2]))])
             else:
                 origin: dict[str, Any] = {"random_seed": random_seed, "world": number, "scenario": draw[0]}
                 origin |= {**({"topics": list(topics)} if topics else {}), **({"small": True} if small else {})}

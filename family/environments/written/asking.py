@@ -9,16 +9,15 @@ asked and answered, one JSON object a line, synced as it happens, so that writin
 
 import fcntl
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import orjson
 
-from rods import asking
-from rods.answers import AnswerForm, read_forms
-from rods.asking import Questioner, Unanswered
+from rods.answers import read_forms
+from rods.asking import Question, Questioner, Unanswered
 from rods.canonical import content_id, keyed_random
 from rods.config import Operation
 from rods.errors import UserError
@@ -34,35 +33,15 @@ def beginning(text: str, room: int) -> str:
     return text if len(text) <= room else f"{text[:room]} ({len(text) - room} more characters are left out)"
 
 
-@dataclass(frozen=True, slots=True)
-class Question(Generic[T]):
-    """What `read` makes of the answer, which `check` may refuse, is what is asked for (`Questioner.ask`). `about` names
-    what the question belongs to, `number` tells equal questions apart, `form` is that of FORMS where none is given."""
-
-    template: str
-    about: str
-    fields: Mapping[str, str]
-    read: Callable[[dict[str, Any]], T]
-    check: Callable[[T], Awaitable[None]] | None = None
-    sections: Sequence[str] = ()
-    number: int = 0
-    form: AnswerForm | None = None
-
-    async def put(self, questioner: Questioner, *key: Any) -> T:
-        """Its answer by `questioner`; `key` is what random seeds are keyed by."""
-        form = self.form or FORMS[self.template]
-        asked = asking.Question(self.template, self.fields, form, self.read, self.check, self.sections)
-        return await questioner.ask(asked, lambda at: keyed_random(*key, at).getrandbits(31))
-
-
 class Asking(Protocol):
     """Whoever puts questions to models that write."""
 
     @property
     def settings(self) -> Operation: ...
 
-    async def ask(self, question: Question[T]) -> T:
-        """Raises Unanswered, EndpointError, BudgetSpent."""
+    async def ask(self, question: Question[T], about: str, number: int = 0) -> T:
+        """The answer. `about` names what the question belongs to, `number` tells equal questions apart. Raises
+        Unanswered, EndpointError, BudgetSpent."""
         ...
 
 
@@ -75,10 +54,10 @@ class CachedQuestioner:
     settings: Operation
     random_seed: int = 0
 
-    async def ask(self, question: Question[T]) -> T:
+    async def ask(self, question: Question[T], about: str, number: int = 0) -> T:
         """As `Asking.ask`."""
-        template, about, version = question.template, question.about, load(question.template).hash
-        key = content_id([template, version, dict(question.fields), list(question.sections), question.number])
+        template, version = question.template, load(question.template).hash
+        key = content_id([template, version, dict(question.fields), list(question.sections), number])
         if (known := self.record.answers.get(key)) is not None:
             return question.read(dict(known["answer"]))
         backbone = self.client.draw(keyed_random(self.random_seed, "writer", about))
@@ -92,7 +71,9 @@ class CachedQuestioner:
         try:
             tries, roles = self.settings.writing.tries, self.settings.writers
             questioner = Questioner(self.client, backbone, Account(about), tries, roles=roles)
-            meant = await replace(question, read=read).put(questioner, self.random_seed, "sampling", key)
+            seeds = self.random_seed, "sampling", key
+            again = replace(question, read=read)
+            meant = await questioner.ask(again, lambda at: keyed_random(*seeds, at).getrandbits(31))
         except Unanswered as unanswered:
             self.record.append("asked", **asked, why=unanswered.why, said=unanswered.said[:2_000])
             raise

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rods.answers import AnswerForm
-from rods.asking import Unanswered, together
+from rods.asking import Question, Unanswered, together
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.daemon.authors.llm.showing import compact
@@ -16,7 +16,7 @@ from rods.environments.base import Environment, Instance
 from rods.environments.workers.worker import Overrun
 from rods.errors import InfrastructureError
 from rods.family.environments.checking.scenarios import carried_out
-from rods.family.environments.written.asking import CachedQuestioner, Question, beginning
+from rods.family.environments.written.asking import FORMS, CachedQuestioner, beginning
 from rods.family.environments.written.building import BuiltWorld, Dropped
 
 WANTED = ("one that ought to succeed", "one that ought to be refused, though its arguments have the right types")
@@ -69,7 +69,7 @@ async def _chain(
             "wanted": rng.choice(WANTED),
         }
         try:
-            call = await authors.ask(Question("world_tester", plan.topic, fields, read, number=place, form=form))
+            call = await authors.ask(Question("world_tester", fields, form, read), plan.topic, place)
         except Unanswered:
             continue
         try:
@@ -90,7 +90,8 @@ async def _chain(
             "changes": beginning("\n".join(changes(before, after)), SHOWN) or "(nothing)",
         }
         try:
-            said = await authors.ask(Question("world_checker", plan.topic, shown, dict, number=place))
+            asked = Question("world_checker", shown, FORMS["world_checker"], dict)
+            said = await authors.ask(asked, plan.topic, place)
         except Unanswered:
             continue
         verdicts.append("" if said["verdict"] == "right" else f"{call}: {str(said.get('reason', ''))[:300]}")

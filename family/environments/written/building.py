@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from rods.answers import AnswerForm, Unreadable
-from rods.asking import Unanswered, together
+from rods.asking import Question, Unanswered, together
 from rods.canonical import keyed_random
 from rods.config import Sandbox
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
 from rods.family.environments.checking.worlds import ALLOWED, TOLD_IMPORTS, check_world, program_faults
 from rods.family.environments.programs import STATE_PART, PlannedTool, WorldPlan, WorldProgram, placed
-from rods.family.environments.written.asking import FORMS, Asking, CachedQuestioner, Question
+from rods.family.environments.written.asking import FORMS, Asking, CachedQuestioner
 from rods.worlds.checking import CheckReport, Fault
 
 STATES = 2  # in which a world is controlled, beside the empty one
@@ -91,9 +91,9 @@ async def write_state(
     seed, shape = like or ("", "")
     told = {"documentation": program.plan.documentation, "state": program.state, "number": str(number)}
     fields = {**told, "seed": seed, "shape": shape}
-    sections, topic = ("variant",) if like else (), program.plan.topic
-    asked = Question("scenario_state", topic, fields, lambda said: dict(said["state"]), legal, sections)
-    return await authors.ask(asked)
+    form, sections = FORMS["scenario_state"], ("variant",) if like else ()
+    asked = Question("scenario_state", fields, form, lambda said: dict(said["state"]), legal, sections)
+    return await authors.ask(asked, program.plan.topic)
 
 
 def parts_at_fault(program: WorldProgram, faults: Sequence[Fault]) -> dict[str, str]:
@@ -189,7 +189,7 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
         return WorldPlan(topic, tables, tuple(" ".join(rule.split()) for rule in said["rules"]), tools)
 
     fields = {"topic": topic, "fewest": str(writing.fewest_tools), "most": str(writing.most_tools)}
-    return await authors.ask(Question("world_plan", topic, fields, read, form=form))
+    return await authors.ask(Question("world_plan", fields, form, read), topic)
 
 
 async def _stated(
@@ -197,15 +197,8 @@ async def _stated(
 ) -> tuple[WorldProgram, list[dict[str, Any]]]:
     """The program with its classes, and states that they allow."""
     plan = program.plan
-    fields = {
-        "imports": TOLD_IMPORTS,
-        "topic": plan.topic,
-        "tables": "\n".join(f"{name}: {about}" for name, about in plan.tables.items()),
-        "rules": "\n".join(plan.rules),
-        "tools": "\n".join(map(str, plan.tools)),
-        "code": program.state,
-        "problem": problem,
-    }
+    tables = "\n".join(f"{name}: {about}" for name, about in plan.tables.items())
+    fields = {**_planned(plan), "tables": tables, "code": program.state, "problem": problem}
     bare = replace(plan, tools=())
     with tempfile.TemporaryDirectory() as scratch, Environments(sandbox) as environments:
 
@@ -220,8 +213,8 @@ async def _stated(
                 raise Unreadable(f"loads: {str(error)[-400:]}") from None
 
         sections = ("mend",) if problem else ()
-        asked = Question("world_state", plan.topic, fields, _read_state, loads, sections, number)
-        state = await authors.ask(asked)
+        asked = Question("world_state", fields, FORMS["world_state"], _read_state, loads, sections)
+        state = await authors.ask(asked, plan.topic, number)
         written = replace(program, state=state)
         states = [await write_state(authors, written, environments, place(state), at + 1) for at in range(STATES)]
     return written, states
@@ -244,12 +237,8 @@ def _read_state(said: Mapping[str, Any]) -> str:
 async def _tool(
     authors: CachedQuestioner, program: WorldProgram, planned: PlannedTool, problem: str, number: int
 ) -> str:
-    plan = program.plan
     fields = {
-        "imports": TOLD_IMPORTS,
-        "topic": plan.topic,
-        "rules": "\n".join(plan.rules),
-        "tools": "\n".join(map(str, plan.tools)),
+        **_planned(program.plan),
         "state": program.state,
         "tool": str(planned),
         "signature": f"{planned.name}({', '.join(('world: World', *planned.takes))})",
@@ -266,8 +255,14 @@ async def _tool(
         lines = code.splitlines()[function.lineno - 1 : function.end_lineno]
         return "".join(f"{line}\n" for line in [*map(ast.unparse, imports), *lines])
 
-    sections = ("mend",) if problem else ()
-    return await authors.ask(Question("world_tool", plan.topic, fields, read, sections=sections, number=number))
+    asked = Question("world_tool", fields, FORMS["world_tool"], read, sections=("mend",) if problem else ())
+    return await authors.ask(asked, program.plan.topic, number)
+
+
+def _planned(plan: WorldPlan) -> dict[str, str]:
+    """What whoever writes a part is told of the whole."""
+    told = {"imports": TOLD_IMPORTS, "topic": plan.topic, "rules": "\n".join(plan.rules)}
+    return {**told, "tools": "\n".join(map(str, plan.tools))}
 
 
 def _controlled(program: WorldProgram, states: Sequence[Mapping[str, Any]], sandbox: Sandbox) -> CheckReport:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rods.analysis.containment import Text, leaves
 from rods.answers import AnswerForm, Schema, Unreadable
-from rods.asking import Unanswered, together
+from rods.asking import Question, Unanswered, together
 from rods.calls import Call
 from rods.conversations import Persona, Script
 from rods.daemon.authors.llm.showing import compact
@@ -23,7 +23,7 @@ from rods.family.environments.checking.worlds import TOLD_IMPORTS
 from rods.family.environments.procedural.scenarios import Mode
 from rods.family.environments.programs import WorldProgram
 from rods.family.environments.written import building
-from rods.family.environments.written.asking import Asking, Question, beginning
+from rods.family.environments.written.asking import FORMS, Asking, beginning
 from rods.prompts import load
 from rods.tasks import OpenTask, Split
 
@@ -119,11 +119,12 @@ async def write_scenario(
         tools = "\n".join(compact(tool.schema()) for tool in environment.tools().values())
         told = {"documentation": documentation, "state": compact(state)}
         asked = {**told, "tools": tools, **resembling}
-        said = await authors.ask(Question("scenario_task", topic, asked, read_task, sections=(*variant, *mend)))
+        form = FORMS["scenario_task"]
+        said = await authors.ask(Question("scenario_task", asked, form, read_task, sections=(*variant, *mend)), topic)
         task = said["task"].strip()
         asked = {**told, "task": task, "wanted": wanted[0], "kept": wanted[1]}
-        listed = Question("scenario_checklist", topic, asked, read_list, sections=variant)
-        conditions = await authors.ask(listed)
+        listed = Question("scenario_checklist", asked, FORMS["scenario_checklist"], read_list, sections=variant)
+        conditions = await authors.ask(listed, topic)
         names = [f"scenario_{number}_{'keeps' if kept else 'wants'}_{at}" for at, (_, kept) in enumerate(conditions, 1)]
         wishes = [{"task": task, "condition": text, "when": WHEN[kept]} for text, kept in conditions]
         named = zip(names, wishes, strict=True)
@@ -242,7 +243,7 @@ async def _check(authors: Asking, program: WorldProgram, name: str, asked: Mappi
         function.args = ast.arguments([], [ast.arg(world, ast.Name("World"))], None, [], [], None, [])
         return ast.unparse(ast.fix_missing_locations(ast.copy_location(function, first))) + "\n"
 
-    return await authors.ask(Question("scenario_check", program.plan.topic, fields, read))
+    return await authors.ask(Question("scenario_check", fields, FORMS["scenario_check"], read), program.plan.topic)
 
 
 async def _solved(
@@ -265,8 +266,7 @@ async def _solved(
 
     for _ in range(authors.settings.writing.witness_calls):
         asked = {**fields, "calls": "\n".join(told) or "(none yet)"}
-        question = Question("scenario_solver", program.plan.topic, asked, read, number=attempt, form=form)
-        call = await authors.ask(question)
+        call = await authors.ask(Question("scenario_solver", asked, form, read), program.plan.topic, attempt)
         if call is None:
             break
         result = await asyncio.to_thread(scenarios.carried_out, instance, call)

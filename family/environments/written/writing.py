@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.answers import Unreadable
-from rods.asking import Unanswered, together
+from rods.asking import Question, Unanswered, together
 from rods.canonical import content_id
 from rods.config import Sandbox
 from rods.conversations import Rubric, Script
@@ -21,7 +21,7 @@ from rods.environments.loading import Environments
 from rods.family.environments.checking.worlds import LONGEST_FILE
 from rods.family.environments.procedural.scenarios import CONFINED, Mode
 from rods.family.environments.programs import WorldProgram, placed
-from rods.family.environments.written.asking import CachedQuestioner, Question, T, beginning
+from rods.family.environments.written.asking import FORMS, CachedQuestioner, T, beginning
 from rods.family.environments.written.assessing import assess
 from rods.family.environments.written.building import BuiltWorld, Dropped, build
 from rods.family.environments.written.scenarios import (
@@ -151,16 +151,9 @@ async def write_world(
     except Dropped as given_up:
         written.reasons = given_up.reasons
         record(given_up)
-    authors.record.append(
-        "finished",
-        key=key,
-        topic=topic,
-        name=written.name,
-        reasons=list(written.reasons),
-        facts=written.facts,
-        dropped=dict(written.dropped),
-        tasks=[task.as_json() for task in written.tasks],
-    )
+    made = [task.as_json() for task in written.tasks]
+    told = {"name": written.name, "reasons": list(written.reasons), "facts": written.facts}
+    authors.record.append("finished", key=key, topic=topic, **told, dropped=dict(written.dropped), tasks=made)
     return written
 
 
@@ -180,9 +173,11 @@ async def infer_topics(authors: CachedQuestioner, texts: Sequence[str]) -> list[
     async def infer(number: int, text: str) -> str | None:
         about, fields = f"text {number}", {"task": beginning(text, SHOWN)}
         try:
-            filtering = Question("topic_filter", about, fields, lambda said: said["stateful"] == "yes")
-            if await authors.ask(filtering):
-                return await authors.ask(Question("topic_inference", about, fields, _description))
+            forms = FORMS["topic_filter"], FORMS["topic_inference"]
+            if await authors.ask(
+                Question("topic_filter", fields, forms[0], lambda said: said["stateful"] == "yes"), about
+            ):
+                return await authors.ask(Question("topic_inference", fields, forms[1], _description), about)
             why = "not_stateful"
         except Unanswered as unanswered:
             why = f"unanswered: {unanswered.why}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rods.asking import Question
 from rods.config import Operation
 from rods.family.environments.settings import Writing
-from rods.family.environments.written.asking import Question
 
 PLAN: dict[str, Any] = {
     "tables": [{"name": "jars", "about": "how full"}],
@@ -75,7 +75,7 @@ class Answering:
         tool = question.template == "world_tool"
         return question.fields["tool"].partition("(")[0] if tool else question.template
 
-    async def ask(self, question: Question[Any]) -> Any:
+    async def ask(self, question: Question[Any], about: str, number: int = 0) -> Any:
         self.asked.append(question)
         known: dict[str, dict[str, Any]] = {
             "world_plan": PLAN,

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rods.asking import Question
 from rods.calls import Call
 from rods.config import Operation, Sandbox
 from rods.environments import addressed
@@ -19,7 +20,6 @@ from rods.environments.loading import Environments
 from rods.errors import InfrastructureError
 from rods.family.environments.checking.scenarios import WitnessCall
 from rods.family.environments.programs import WorldPlan, WorldProgram, check
-from rods.family.environments.written.asking import Question
 from rods.family.environments.written.building import Dropped
 from rods.family.environments.written.scenarios import WrittenScenario, find_witness
 from rods.worlds.sandbox.environment import ConfinedWorld, Sandboxed
@@ -41,7 +41,7 @@ class Fills:
     def __init__(self) -> None:
         self.answers: list[dict[str, Any]] = [{"next": FILL.name, "arguments": FILL.arguments}, {"next": "finish"}]
 
-    async def ask(self, question: Question[Any]) -> Any:
+    async def ask(self, question: Question[Any], about: str, number: int = 0) -> Any:
         return question.read(self.answers.pop(0))
 
 
