@@ -1,17 +1,7 @@
 """A tool repository: documents of tools by category, without code (001 §2.2.1, D.2).
 
-It is read from a folder of JSON files, or from an environment's own tools. A folder holds `categories.json`, {category:
-what it is about}, and files of this form:
-
-    {"category": "library",
-     "entities": {"loan": "loan_id"},                  kinds of things, and the field that names one of them
-     "$defs": {"loan": {"type": "object", …}},
-     "tools": [{"name": "lend_book", "description": "Lends a book.",
-                "parameters": {"type": "object", "properties": {…}, "required": […]},
-                "result": {"$ref": "#/$defs/loan"},
-                "effect": {"does": "creates", "entity": "loan", "sets": {"status": "open"}, "touches": ["due_date"]}}]}
-
-`$ref` into the same file is written out when it is read, so that a tool's schemas stand alone. `effect` is what
+It is read from a folder of JSON files, whose form docs/trustee.md shows, or from an environment's own tools. `$ref`
+into the same file is written out when it is read, so that a tool's schemas stand alone. `effect` is what
 `rods.family.simulation.ledger` keeps account by; without one, nothing is known of what a tool does.
 """
 

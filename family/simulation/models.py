@@ -2,13 +2,13 @@
 What no try brings an answer to, and what the endpoint breaks over, is an InfrastructureError: nobody has failed. What a
 question is asked with, its random seeds included, follows from task and conversation alone."""
 
-import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self, TypeVar
+
+from anyio.from_thread import start_blocking_portal
 
 from rods.analysis.containment import Text
 from rods.answers import Unreadable
@@ -259,33 +259,22 @@ class ModelThread:
 
     def __init__(self, opened: Callable[[], AbstractAsyncContextManager[Client]]) -> None:
         self._opened = opened
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rods-players")
-        self._ready: Future[None] = Future()
-        self._running: Future[None] | None = None
 
     def __enter__(self) -> Self:
-        self._running = self._thread.submit(lambda: asyncio.run(self._hold()))
-        wait((self._ready, self._running), return_when=FIRST_COMPLETED)
-        if not self._ready.done():
-            self._running.result()
+        with ExitStack() as opening:
+            self._portal = opening.enter_context(start_blocking_portal(name="rods-players"))
+            opening.callback(self._portal.call, self._portal.stop, True)  # nobody waits for what is still asked then
+            opened = self._portal.wrap_async_context_manager(self._portal.call(self._opened))
+            self.client = opening.enter_context(opened)
+            self._open = opening.pop_all()
         return self
 
     def __exit__(self, *raised: object) -> None:
-        assert self._running is not None
-        self._loop.call_soon_threadsafe(self._stop.set)
-        try:
-            self._running.result()
-        finally:
-            self._thread.shutdown(wait=False)
+        self._open.close()
 
     def ask(self, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
         """What `question` comes to, which runs in the line's loop; blocks the calling thread until then, however long
         the client has patience. Raises what it raises."""
         with outside():
-            return asyncio.run_coroutine_threadsafe(question(self.client), self._loop).result()
-
-    async def _hold(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        async with self._opened() as self.client:
-            self._ready.set_result(None)
-            await self._stop.wait()
+            answer: T = self._portal.call(question, self.client)
+            return answer

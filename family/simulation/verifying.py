@@ -1,18 +1,5 @@
-"""Judges a conversation by a rubric without a model: by what can be read from its calls (001 §2.2.3).
-
-The five criteria of drawn tasks (`generating.CRITERIA`) are read so:
-
-- *intent*: every expected call was carried out, with the values that its tool requires.
-- *expected_tools*: every expected call was carried out as it is expected, with its optional values and no others.
-- *no_hallucination*: no call of a tool that was not offered, and no value in a call that was neither said nor known by
-  the user, nor shown by an earlier result, nor is a default.
-- *no_redundancy*: no call was made twice, and none failed.
-- *efficiency*: at most `SPARE` calls more than are expected.
-
-A severe error is to carry out none of what is expected, which gives the wish up, and a call that created, changed or
-removed something which no expected call is about. What an assistant claims, asks or leaves unsaid is not seen, nor
-whether another way leads to the same.
-"""
+"""Judges a conversation by a rubric without a model: by what can be read from its calls (001 §2.2.3). How each
+criterion of drawn tasks (`generating.CRITERIA`) is read, what is severe, and what is not seen: docs/trustee.md."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
