@@ -12,7 +12,7 @@ from importlib.resources import files
 from ipaddress import ip_address
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 from starlette.applications import Starlette
@@ -24,6 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rods.console.dash.views import VIEWS
 from rods.console.follower import Follower
@@ -32,6 +33,8 @@ from rods.errors import RodsError, UserError
 
 TICK = 1.0  # seconds between looks at a run
 BEAT = 5.0  # seconds after which an event is sent though nothing has moved
+SILENT = 10.0  # seconds that a connection may ask nothing in, where half a request is nothing
+WAITING = 100  # connections that may do so at a time
 COOKIE = "rods_token_"  # and the port: pages at other ports of this machine have tokens of their own
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
 STATIC = files("rods.console.dash").joinpath("static")
@@ -237,6 +240,46 @@ class Guard:
 
     def _right(self, shown: str) -> bool:
         return hmac.compare_digest(shown.encode(), self.token.encode())
+
+
+class Connection(H11Protocol):
+    """A reader's: closed after `SILENT` seconds without a whole request, and where more than `WAITING` are without one,
+    the one that has been so for the longest. So nobody shuts readers out by holding many."""
+
+    waiting: ClassVar[dict["Connection", asyncio.TimerHandle]] = {}
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._answering():
+            self._stay()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._answering() and not self.transport.is_closing():
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stay()
+        super().connection_lost(exc)
+
+    def _answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _wait(self) -> None:
+        self._stay()
+        self.waiting[self] = self.loop.call_later(SILENT, self.transport.close)
+        if len(self.waiting) > WAITING:
+            oldest = next(iter(self.waiting))
+            oldest._stay()
+            oldest.transport.close()
+
+    def _stay(self) -> None:
+        if timer := self.waiting.pop(self, None):
+            timer.cancel()
 
 
 def _answered(registry: Registry, name: str, view: str, query: Mapping[str, str]) -> Response:

@@ -13,8 +13,7 @@ from cyclopts import Parameter
 
 from rods.commands import Json
 from rods.console.dash.page_file import export_page, export_report
-from rods.console.dash.readers import Connection
-from rods.console.dash.server import Registry, application, local
+from rods.console.dash.server import Connection, Registry, application, local
 from rods.console.output import FoldersOfRuns, Port, find_runs, holds_runs, print_result
 from rods.errors import UserError
 from rods.files import explained

@@ -14,8 +14,7 @@ import aiohttp
 import pytest
 
 from rods.buffers.run.runfolder import OBSERVATIONS
-from rods.console.dash.readers import SILENT
-from rods.console.dash.server import MODULES, STATIC
+from rods.console.dash.server import MODULES, SILENT, STATIC
 from rods.llm.connections import allow_connections
 from tests.console.conftest import rods
 from tests.console.dash.conftest import Address, served
