@@ -1,5 +1,6 @@
 """What the stages of the pipeline hand to each other and to the logs: typed records, and how an attempt fails."""
 
+import copyreg
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -56,6 +57,9 @@ class Rejection(Exception):
         self.stage, self.error, self.evidence, self.attempt = stage, error, evidence, 0
         self.raw = "" if raw is None else json.dumps(raw, sort_keys=True, default=str)
         self.cause, self.wordings = cause, tuple(wordings)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
     @staticmethod
     def by(stage: StageName, error: ComposeError, raw: Mapping[str, Any]) -> "Rejection":

@@ -12,18 +12,20 @@ had been written. Nothing that goes wrong inside a seed leaves this module, canc
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from rods.analysis.profile import Profile, distance, profile
 from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
+from rods.daemon.attempts import Attempted, Compute, Order
 from rods.daemon.authors.base import Asking, Assignment, Author, StagedAuthor, T, TaskKind, V, WholeAuthor, in_thread
 from rods.daemon.authors.llm import LLMAuthor, prompt_hashes
 from rods.daemon.authors.procedural import ProceduralAuthor
 from rods.daemon.candidates import FormedTask, Rejection, StageName, VariantJob, plain, with_blanks
 from rods.environments.base import Environment
+from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, UserError
 from rods.extension import aims_of, extensions
 from rods.faults import FINAL, PATCHABLE
@@ -77,11 +79,13 @@ class Pipeline:
         threads: Executor,
         kinds: Sequence[TaskKind[Any]] = STAGED,
         players: Executor | None = None,
+        compute: Compute | None = None,
     ) -> None:
         """`kinds` are those of the seeds. `players` has the threads in which gates of a variant that is written whole
-        may wait for somebody, else `threads`."""
+        may wait for somebody, else `threads`. `compute` makes the attempts of the procedural author (None: `threads`
+        do)."""
         self.config, self.held_out, self.threads, self.kinds = config, held_out, threads, kinds
-        self.players = players or threads
+        self.players, self.compute = players or threads, compute
         self._profiles: dict[str, Profile] = {}
 
     async def write(
@@ -101,8 +105,19 @@ class Pipeline:
             return f"stage V is switched off, and a variant keeps its seed's type ({job.seed.type})"
         kind = next(kind for kind in self.kinds if kind.matches(job.seed))
         writing: type[_Writing[Any, Any]] = _Whole if isinstance(author, WholeAuthor) else _Staged
+        if self.compute is not None and isinstance(author, ProceduralAuthor):
+            writing = _Elsewhere
         outcome: V | str = await writing(self, kind, job, author, environment, admit, reject).run()
         return outcome
+
+    async def attempt(self, order: Order[Task], asking: Asking, environments: Environments) -> Attempted[Task]:
+        """One attempt, for a daemon elsewhere, as its own would be; nothing is admitted."""
+        job, kind = order.job, TasksWithCalls()
+        environment = environments.load(job.seed.environment.name)
+        author = kind.author(asking, environment, job.seed, job.pick, job.index)
+        progress = (order.failures, order.blocked, order.attempt)
+        noting = _Noting(self, kind, job, author, environment, lambda task: [], lambda failed: None, *progress)
+        return Attempted(await noting.caught(noting.candidate()), tuple(noting.failed))
 
     async def shape(self, environment: Environment, root: Task) -> Profile:
         """The profile of a root, remembered: variants of one lineage are many."""
@@ -139,22 +154,37 @@ class _Writing(Generic[V, A]):
     async def run(self) -> V | str:
         while True:
             self.attempt += 1
-            try:
-                return await self._candidate()
-            except Rejection as failed:
-                rejected = failed.with_traceback(None)  # whose frames would hold the world in a cycle with it
-            except BudgetSpent as error:
-                rejected = Rejection(self.stage, "budget_spent", str(error))
-            except InfrastructureError as error:  # an endpoint or a world broke; the next attempt may meet better
-                rejected = Rejection(self.stage, "infrastructure", str(error))
-            except Exception:  # noqa: BLE001 - one seed's bug must not stop the service; recorded in full
-                rejected = Rejection(self.stage, "pipeline_exception", traceback.format_exc())
-            self._record(rejected)
-            if rejected.error in FINAL or self.attempt == self.config.pipeline.attempts:
-                return rejected.error
+            outcome = await self.caught(self._attempt())
+            if not isinstance(outcome, Rejection):
+                return outcome
+            self._record(outcome)
+            if outcome.error in FINAL or self.attempt == self.config.pipeline.attempts:
+                return outcome.error
 
-    async def _candidate(self) -> V:
+    async def caught(self, work: Awaitable[T]) -> T | Rejection:
+        """What `work` gives; or what ended it, whatever that was."""
+        try:
+            return await work
+        except Rejection as failed:
+            return failed.with_traceback(None)  # whose frames would hold the world in a cycle with it
+        except BudgetSpent as error:
+            return Rejection(self.stage, "budget_spent", str(error))
+        except InfrastructureError as error:  # an endpoint or a world broke; the next attempt may meet better
+            return Rejection(self.stage, "infrastructure", str(error))
+        except Exception:  # noqa: BLE001 - one seed's bug must not stop the service; recorded in full
+            return Rejection(self.stage, "pipeline_exception", traceback.format_exc())
+
+    async def _attempt(self) -> V:
         """One attempt, from plan to admission. Raises Rejection."""
+        variant = await self.candidate()
+        self.stage = "admission"
+        if self.config.gates.duplicates and (reasons := self.admit(variant)):
+            raise Rejection("admission", "duplicates", reasons, variant.as_json())
+        await self.kind.settle(self._given(), variant)
+        return variant
+
+    async def candidate(self) -> V:
+        """The variant of one attempt, up to admission. Raises Rejection."""
         raise NotImplementedError
 
     def _given(self) -> Assignment[V]:
@@ -164,17 +194,13 @@ class _Writing(Generic[V, A]):
         known = self.environment, job.seed, job.root, key, config.gates, same, self.failures, self.blocked
         return Assignment(*known, narrative=config.pipeline.narrative, preferences=job.preferences)
 
-    def _admitted(self, task: V, planned: Mapping[str, Any], checked: Mapping[str, Any]) -> V:
-        """The variant, with its provenance and its seed's side of the split. Raises Rejection for a near duplicate."""
-        self.stage = "admission"
+    def _finished(self, task: V, planned: Mapping[str, Any], checked: Mapping[str, Any]) -> V:
+        """The variant, with its provenance and its seed's side of the split."""
         job = self.job
         lineage = {"seed": job.seed.id, "root": job.root.id, "generation": job.generation}
         written = {"attempts": self.attempt, "model": self.author.name, "prompts": dict(self.author.hashes)}
         provenance = {**task.provenance, **lineage, **planned, **written, **checked}
-        variant = replace(task, split=job.seed.split, system=job.seed.system, provenance=provenance, id="")
-        if self.config.gates.duplicates and (reasons := self.admit(variant)):
-            raise Rejection("admission", "duplicates", reasons, variant.as_json())
-        return variant
+        return replace(task, split=job.seed.split, system=job.seed.system, provenance=provenance, id="")
 
     def _record(self, rejected: Rejection, *, final: bool = True) -> None:
         """Reports a failure; what ends an attempt (`final`), or a plan, is learnt from: it is added to the failure
@@ -190,7 +216,7 @@ class _Writing(Generic[V, A]):
 class _Whole(_Writing[OpenTask, WholeAuthor]):
     """A variant that is written in one step."""
 
-    async def _candidate(self) -> OpenTask:
+    async def candidate(self) -> OpenTask:
         job, given = self.job, self._given()
         self.stage = "plan"
         try:
@@ -207,15 +233,13 @@ class _Whole(_Writing[OpenTask, WholeAuthor]):
         if checked.rejections:
             raise Rejection.at_gates("judge", checked.rejections, None, task.as_json())
         results = [[brief(result.text) for result in seen] for seen in checked.results or ()]
-        variant = self._admitted(task, {}, {"results": results} if any(results) else {})
-        await self.kind.settle(given, variant)
-        return variant
+        return self._finished(task, {}, {"results": results} if any(results) else {})
 
 
 class _Staged(_Writing[Task, StagedAuthor]):
     """The variant of a task with ground truth, through the stages."""
 
-    async def _candidate(self) -> Task:
+    async def candidate(self) -> Task:
         job, settings, self.stage = self.job, self.config.pipeline, "plan"
         aims = aims_of(self.config) if job.aim else None
         target = await self.pipeline.shape(self.environment, job.root if aims is None else job.seed)
@@ -239,7 +263,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         plan, far = draft.plan.as_json(), distance(given.profile, shape)
         planned = {"plan": plan, "narrative": plan["narrative"], "profile_distance": far}
         planned |= {"aim": dict(given.aim)} if given.aim else {}
-        return self._admitted(abridged(candidate.task), planned, {"judge": candidate.reason})
+        return self._finished(abridged(candidate.task), planned, {"judge": candidate.reason})
 
     async def _draft(self, given: Assignment[Task]) -> Draft:
         """Stages I and II: up to `planner_retries` rounds of planning and executing. What a state may be the reason of
@@ -330,3 +354,28 @@ class _Staged(_Writing[Task, StagedAuthor]):
             calls = [[bound.call.as_json() for bound in turn] for turn in draft.turns]
             raw = {"plan": draft.plan.as_json(), "state": draft.state, "calls": calls}
             raise Rejection.by(stage, error, raw) from error
+
+
+@dataclass
+class _Noting(_Staged):
+    """Attempts that keep what failed on the way, each with whether it was learnt from."""
+
+    failed: list[tuple[Rejection, bool]] = field(default_factory=list)
+
+    def _record(self, rejected: Rejection, *, final: bool = True) -> None:
+        self.failed.append((rejected, final))
+        super()._record(rejected, final=final)
+
+
+class _Elsewhere(_Writing[Task, StagedAuthor]):
+    """The variant of a task with ground truth, whose attempts are made in other processes."""
+
+    async def candidate(self) -> Task:
+        assert self.pipeline.compute is not None, "somebody makes the attempts"
+        order = Order(self.job, self.attempt, self.failures, self.blocked)
+        made: Attempted[Task] = await self.pipeline.compute.attempt(order)
+        for failed, final in made.failed:
+            self._record(failed, final=final)
+        if isinstance(made.outcome, Rejection):
+            raise made.outcome
+        return made.outcome

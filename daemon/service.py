@@ -18,6 +18,7 @@ import structlog
 from rods.buffers.daemon_log import DaemonLog, Unfinished
 from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError
+from rods.daemon.attempts import compute_of
 from rods.daemon.candidates import Rejection, VariantJob
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline
@@ -102,10 +103,11 @@ class Service:
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
         outside = run.players.outside  # a witness then waits for whom it asks, one thread each
-        self.workers = self.writers.employed(run.config.operation.workers)
+        self.compute = compute_of(run)
+        self.workers = self.writers.employed(run.config.operation.workers, self.compute)
         self.players = Lanes(self.workers, "rods-players") if outside else None
         held_out = held_out_index(run.tasks)
-        self.pipeline = Pipeline(run.config, held_out, threads, self.writers.kinds, self.players)
+        self.pipeline = Pipeline(run.config, held_out, threads, self.writers.kinds, self.players, self.compute)
         self.generated: list[AnyTask] = []  # the variants of the pool
         given = (run, self.writers, threads, lambda: [*run.tasks, *self.generated])
         works = (extension.daemon_work(*given) for extension in extensions())
@@ -136,6 +138,8 @@ class Service:
             for work in self.works:
                 work.close()
             self.log.close()
+            if self.compute is not None:
+                self.compute.close()
             if self.players is not None:
                 self.players.shutdown()
 
@@ -242,6 +246,7 @@ class Service:
         at = {"step": self.watch.newest, "considered": self.log.state.last_considered, "queue": self.waiting}
         at |= {"in_flight": self.in_flight, "staged": self.watch.staged(), "work": written + self.writers.calls}
         progress = written, self.writers.calls
+        at |= {} if self.compute is None else self.compute.status()
         self.log.heartbeat.beat(progress=progress, state=self._state(), **at, **self.writers.status())
 
     def _state(self) -> str:

@@ -12,6 +12,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.usage import UsageLog
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
+from rods.daemon.attempts import Compute
 from rods.daemon.authors.base import Asking
 from rods.daemon.authors.llm.asking import Asker
 from rods.daemon.authors.procedural import IN_FLIGHT
@@ -59,10 +60,12 @@ class Writers:
     async def __aexit__(self, *error: object) -> None:
         await self._open.aclose()
 
-    def employed(self, workers: int) -> int:
+    def employed(self, workers: int, compute: Compute | None) -> int:
         """How many of so many workers, seeds in flight, there is work for: models that write or play are waited for,
-        the procedural author only computes."""
-        return workers if self.by_model or self.run.players.outside else min(workers, IN_FLIGHT)
+        the procedural author only computes, here or elsewhere."""
+        if self.by_model or self.run.players.outside:
+            return workers
+        return min(workers, IN_FLIGHT if compute is None else IN_FLIGHT * compute.places)
 
     @property
     def spent(self) -> bool:

@@ -154,6 +154,8 @@ class Extension:
     #: where it is found by its ending
     environments: ClassVar[Mapping[str, str]] = {}
     licences: ClassVar[Mapping[str, str]] = {}  # of these environments' data, by name, for data cards
+    #: values of `operation.compute` -> `module:function` that has the places for a run (rods.daemon.attempts.Place)
+    computes: ClassVar[Mapping[str, str]] = {}
     #: values of `policy.warm_start` of nano -> the module with their `demonstrations`, `RECIPE`, `PIECES` and `ENTRIES`
     warm_starts: ClassVar[Mapping[str, str]] = {}
 

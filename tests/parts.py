@@ -24,6 +24,8 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "probe": ("family/probe",),
     "allocation": ("family/allocation",),
     "trl_stream": ("trainer/adapters",),
+    "processes": ("family/processes",),
+    "ray_cluster": ("family/ray_cluster",),
     "house_rules": ("family/house_rules",),
 }
 GONE = [part for part, (own, *_) in PARTS.items() if not (ROOT / own).is_dir()]

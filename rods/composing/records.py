@@ -1,5 +1,6 @@
 """What passes between the steps of composing a task: plan, draft, and the typed failure of any step."""
 
+import copyreg
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +33,9 @@ class ComposeError(Exception):
         self.type, self.detail, self.function, self.turn = type, detail, function, turn
         self.functions = tuple(dict.fromkeys((*([function] if function else []), *functions)))
         self.call, self.domain, self.said, self.before = call, domain, said, tuple(before)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
     def as_json(self) -> dict[str, Any]:
         told = {"type": self.type, "function": self.function, "turn": self.turn, "detail": self.detail}

@@ -81,6 +81,11 @@ class Operation(Section):
     """May change at every start; logged in operation.*.jsonl."""
 
     workers: int = Field(64, ge=1)  # seeds in flight in the daemon
+    # where the procedural author computes: "threads" of the daemon, "processes" beside it, or "ray" (docs/scale.md)
+    compute: str = "threads"
+    compute_places: int = Field(0, ge=0)  # processes, or actors; 0: one a core of this machine, or of the cluster
+    compute_seconds: float = Field(600.0, gt=0)  # one that has not answered by then is ended, and another one asked
+    compute_memory_bytes: int = Field(0, ge=0)  # address space of each; 0: no limit
     poll_seconds: float = Field(0.2, gt=0)  # between looks at the other process's files
     deadline_seconds: float = Field(600.0, gt=0)  # how long the trainer waits for the daemon (lockstep, static pool)
     grace_seconds: float = Field(0.0, ge=0)  # after a signal to stop, a step is interrupted; 0: it is taken to its end

@@ -1,0 +1,49 @@
+"""Makes attempts at variants in a process beside a daemon, or on another machine (rods.daemon.attempts)."""
+
+import asyncio
+import resource
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from rods.buffers.run.run import Run
+from rods.config import Config
+from rods.daemon.attempts import Attempted, Order
+from rods.daemon.authors.base import Asking
+from rods.daemon.pipeline import Pipeline
+from rods.gates.similarity import held_out_index
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Inline(Executor):
+    """Computes where it is asked."""
+
+    def submit(self, function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> Future[T]:
+        done: Future[T] = Future()
+        try:
+            done.set_result(function(*arguments, **named))
+        except Exception as error:  # noqa: BLE001 - whoever awaits it has it raised
+            done.set_exception(error)
+        return done
+
+
+class AttemptWorker:
+    """Makes attempts for the daemon of a run, in a process of its own, one at a time."""
+
+    def __init__(self, path: Path, config: Config) -> None:
+        if most := config.operation.compute_memory_bytes:
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        self.run = Run.open(path, config)
+        self._loop = asyncio.new_event_loop()
+        self._asking = Asking(config, Inline(), by_model=False, writing=lambda pick, index: None)
+        self._pipeline = Pipeline(config, held_out_index(self.run.tasks), self._asking.threads)
+
+    def attempt(self, order: Order[Any]) -> Attempted[Any]:
+        """What comes of it; whatever goes wrong is a Rejection, as in the daemon itself."""
+        return self._loop.run_until_complete(self._pipeline.attempt(order, self._asking, self.run.environments))
+
+    def close(self) -> None:
+        self.run.environments.close()

@@ -1,0 +1,144 @@
+"""One attempt at one variant as a value that another process can be given, and as the value that comes back.
+
+An attempt of an author that only computes follows from its run, its seed, and what went wrong before; so it may be made
+in any process that can read the run folder, and twice: the daemon accepts one answer for each order, by awaiting it.
+Workers write nothing, hold no key of an endpoint, and admit nothing.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol
+
+from rods.composing.records import ComposeError
+from rods.config import Operation
+from rods.daemon.authors.base import V
+from rods.daemon.candidates import Rejection, VariantJob
+from rods.errors import InfrastructureError, UserError
+from rods.extension import extensions
+from rods.functions import named_function
+from rods.logs import log
+
+if TYPE_CHECKING:
+    from rods.buffers.run.run import Run
+
+THREADS = "threads"
+TRIES = 3  # workers that an order may lose
+PAUSE, PAUSES = 0.5, 30.0  # seconds before a worker that did not start is tried anew: the first time, and at most
+
+
+@dataclass(frozen=True, slots=True)
+class Order(Generic[V]):
+    """Attempt number `attempt` (from 1) at the variant of `job`. `failures` and `blocked`: what it may learn from (004
+    Appendix F)."""
+
+    job: VariantJob[V]
+    attempt: int
+    failures: tuple[ComposeError, ...] = ()
+    blocked: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted(Generic[V]):
+    """The candidate that is to be admitted, or why there is none. `failed`: the candidates that failed on the way, in
+    order, each with whether it is learnt from."""
+
+    outcome: V | Rejection
+    failed: tuple[tuple[Rejection, bool], ...] = ()
+
+
+class Place(Protocol):
+    """A worker elsewhere."""
+
+    async def attempt(self, order: Order[Any]) -> Attempted[Any]:
+        """What comes of an order. Raises `LostWorker`."""
+
+    async def renew(self) -> None:
+        """Ends the worker, if it lives, and starts another one; returns when it can be given orders."""
+
+    def end(self) -> None:
+        """Ends the worker at once."""
+
+
+class LostWorker(Exception):
+    """A worker has died, or cannot be reached; what it was at may be made anew."""
+
+
+class Compute:
+    """Where attempts are made, for the life of a daemon: places that are free take orders as they come, so a slow one
+    takes fewer. An order whose worker is lost, or gives no answer in time, goes to the next free place."""
+
+    def __init__(self, operation: Operation, places: Sequence[Place]) -> None:
+        self.places, self._seconds = len(places), operation.compute_seconds
+        self._all = places
+        self._free: asyncio.Queue[Place] | None = None
+        self._starting: set[asyncio.Task[None]] = set()
+        self._lost = 0
+
+    async def attempt(self, order: Order[Any]) -> Attempted[Any]:
+        """What comes of an order, wherever it is made and however often. Raises InfrastructureError when workers were
+        lost over it again and again."""
+        if self._free is None:
+            self._free = asyncio.Queue()
+            for place in self._all:
+                self._start(place)
+        why = ""
+        for _ in range(TRIES):
+            place = await self._free.get()
+            try:
+                made = await asyncio.wait_for(place.attempt(order), self._seconds)
+            except (LostWorker, TimeoutError) as error:
+                why = str(error) or f"no answer in {self._seconds:.0f} s"
+                self._lost += 1
+                log.warning("worker lost", why=why, pick=order.job.pick, variant=order.job.index, attempt=order.attempt)
+                self._start(place)
+            else:
+                self._free.put_nowait(place)
+                return made
+        raise InfrastructureError(f"{TRIES} workers were lost over it, the last one: {why}")
+
+    def _start(self, place: Place) -> None:
+        """Has `place` take orders once it has a new worker."""
+        task = asyncio.create_task(self._renewed(place))
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+
+    async def _renewed(self, place: Place) -> None:
+        assert self._free is not None, "somebody has given an order"
+        wait = PAUSE
+        while True:
+            try:
+                await place.renew()
+            except LostWorker as error:
+                log.warning("no worker", why=str(error), seconds=wait)
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, PAUSES)
+            else:
+                self._free.put_nowait(place)
+                return
+
+    def status(self) -> dict[str, Any]:
+        """Fields of the heartbeat."""
+        ready = self.places - len(self._starting) if self._free is not None else 0
+        return {"compute": {"places": self.places, "ready": ready, "lost": self._lost}}
+
+    def close(self) -> None:
+        """Ends the workers at once: what they are at is made anew at the next start."""
+        for task in self._starting:
+            task.cancel()
+        for place in self._all:
+            place.end()
+
+
+def compute_of(run: "Run") -> Compute | None:
+    """Where attempts for a run's daemon are made by its `operation.compute`; None: in threads of its own. Raises
+    UserError for what is not installed."""
+    name = run.config.operation.compute
+    if name == THREADS:
+        return None
+    where = "operation.compute"
+    known = {name: factory for extension in extensions() for name, factory in extension.computes.items()}
+    if name not in known:
+        remedy = f"use {', '.join((THREADS, *known))}"
+        raise UserError(f"nothing that is installed computes on {name!r}", where=where, remedy=remedy)
+    return Compute(run.config.operation, named_function(known[name], where=where)(run))

@@ -1,0 +1,1 @@
+"""The procedural author computes in processes beside the daemon (docs/scale.md)."""

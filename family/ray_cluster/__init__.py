@@ -1,0 +1,1 @@
+"""The procedural author computes on a cluster of Ray (docs/scale.md)."""

@@ -1,0 +1,18 @@
+"""What a cluster of Ray adds to the core."""
+
+from rods.extension import Extension, Section
+
+
+class RaySettings(Section):
+    """The cluster that `operation.compute = "ray"` uses."""
+
+    address: str = ""  # of its head, such as "10.0.0.1:6379"; empty: RAY_ADDRESS, else a cluster of this machine alone
+
+
+class RayCluster(Extension):
+    name = "ray_cluster"
+    operation = {"ray": RaySettings()}
+    computes = {"ray": "rods.family.ray_cluster.places:places"}
+
+
+EXTENSION = RayCluster()

@@ -1,0 +1,90 @@
+"""Workers as actors of Ray. They read the run folder, which has to lie on a file system that all nodes see under one
+path, and end with the daemon that started them."""
+
+import logging
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from rods.buffers.run.run import Run
+from rods.config import Config
+from rods.daemon.attempt_worker import AttemptWorker
+from rods.daemon.attempts import Attempted, LostWorker, Order
+from rods.errors import UserError
+
+REACHED = 5.0  # seconds for the head to take a connection
+
+
+def places(run: Run) -> Sequence["Actor"]:
+    """As many as `operation.compute_places`; 0: one a core of the cluster as it is now. More than there are cores wait
+    for an autoscaler. Raises UserError where no cluster answers."""
+    operation = run.config.operation
+    address = operation.ray.address or os.environ.get("RAY_ADDRESS") or None
+    try:
+        if address and ":" in address and "://" not in address:  # Ray itself would ask for minutes
+            host, _, port = address.rpartition(":")
+            socket.create_connection((host, int(port)), REACHED).close()
+        ray.init(
+            address, log_to_driver=False, include_dashboard=False, logging_level=logging.ERROR, ignore_reinit_error=True
+        )
+    except (OSError, RuntimeError, ValueError) as error:
+        remedy = "start its head with `ray start --head`, and name the address that it prints"
+        what = f"no cluster of Ray at {address or 'this machine'}: {error}"
+        raise UserError(what, where="operation.ray.address", remedy=remedy) from error
+    given = ray.put((run.path.absolute(), run.config))  # sent once a node
+    return [Actor(given, operation.compute_memory_bytes) for _ in range(operation.compute_places or _cores())]
+
+
+def _cores() -> int:
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return max(1, int(resources.get("CPU", 1)))
+
+
+class Actor:
+    """A place for one worker (rods.daemon.attempts.Place)."""
+
+    def __init__(self, given: "ray.ObjectRef[tuple[Path, Config]]", memory: int) -> None:
+        self._given, self._memory = given, memory
+        self._actor: Any = None
+
+    async def attempt(self, order: Order[Any]) -> Attempted[Any]:
+        try:
+            made: Attempted[Any] = await self._actor.attempt.remote(order)
+        except RayError as error:
+            raise LostWorker(_line(error)) from error
+        return made
+
+    async def renew(self) -> None:
+        self.end()
+        # at most once here: who lost a worker gives the order to another one
+        settings = {"num_cpus": 1, "max_restarts": 0, "scheduling_strategy": "SPREAD", "memory": self._memory or None}
+        self._actor = ray.remote(_Worker).options(**settings).remote(self._given)
+        try:
+            await self._actor.ready.remote()
+        except RayError as error:
+            raise LostWorker(_line(error)) from error
+
+    def end(self) -> None:
+        if self._actor is not None:
+            ray.kill(self._actor)
+            self._actor = None
+
+
+def _line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+class _Worker:
+    def __init__(self, given: tuple[Path, Config]) -> None:
+        self._worker = AttemptWorker(*given)
+
+    def ready(self) -> None:
+        """Returns once it is made."""
+
+    def attempt(self, order: Order[Any]) -> Attempted[Any]:
+        return self._worker.attempt(order)

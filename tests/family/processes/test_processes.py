@@ -1,0 +1,101 @@
+"""The procedural author in processes beside the daemon: the same variants, and no worker's end loses one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from rods.buffers.run.heartbeat import read_heartbeat
+from rods.daemon.attempts import compute_of
+from rods.errors import UserError
+from rods.family.processes.places import Process
+from tests.daemon.runs import Daemon, Trainer, idle, make_run, seeds, until, variants
+from tests.daemon.comparing import finish, lockstep_run, written
+
+KILLED = 16  # steps
+
+
+def workers(daemon: Daemon) -> Iterator[int]:
+    """The worker processes of a daemon that live."""
+    for task in Path(f"/proc/{daemon.process.pid}/task").iterdir():
+        with suppress(FileNotFoundError):  # a thread, or a worker, that has just ended
+            for child in (task / "children").read_text().split():
+                if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
+                    yield int(child)
+
+
+def test_attempts_in_processes_give_what_threads_give(tmp_path: Path) -> None:
+    told = []
+    for number, where in enumerate(("threads", "processes")):
+        run = lockstep_run(tmp_path / str(number), compute=where, compute_places=2)
+        with Daemon(run.path) as daemon:
+            finish(run, daemon)
+            assert len(list(workers(daemon))) == (0, 2)[number]
+        told.append(written(run.path))
+    assert told[0] == told[1]
+    assert told[0]["variants"] and any(one["attempt"] > 1 for one in told[0]["rejected"])
+
+
+@pytest.mark.slow
+def test_workers_that_die_or_hang_lose_no_variant_and_write_none_twice(tmp_path: Path) -> None:
+    alone = lockstep_run(tmp_path / "alone")
+    with Daemon(alone.path) as daemon:
+        finish(alone, daemon, KILLED)
+    run = lockstep_run(tmp_path / "run", compute="processes", compute_places=2, compute_seconds=2.0)
+    with Daemon(run.path) as daemon, Trainer(run) as trainer:
+        playing = Thread(target=trainer.play, args=(KILLED,))
+        playing.start()  # it waits for the daemon at every merge
+        hit = 0
+        while not idle(run.path, KILLED):
+            seen = len(variants(run.path))
+            until(lambda: len(variants(run.path)) >= seen + 12 or idle(run.path, KILLED))  # noqa: B023
+            if found := list(workers(daemon)):
+                os.kill(found[hit % len(found)], (signal.SIGKILL, signal.SIGSTOP)[hit % 4 == 3])
+                hit += 1
+        playing.join()
+        beat = read_heartbeat(run.path, "daemon") or {}
+        assert daemon.stop()[0] == 0
+    assert hit > 3 and beat["compute"]["lost"] > 0
+    assert written(run.path) == written(alone.path)
+
+
+def test_workers_end_with_a_daemon_that_is_killed(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"operation": {"compute": "processes", "compute_places": 2}})
+    with Daemon(run.path) as daemon, Trainer(run) as trainer:
+        trainer.play(2)
+        until(lambda: variants(run.path))
+        left = list(workers(daemon))
+        daemon.kill()
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left))
+    assert left
+    with Daemon(run.path):
+        until(lambda: idle(run.path, 2))
+    finished = [record["pick"] for record in seeds(run.path, "finished")]
+    assert len(finished) == len(set(finished))
+
+
+def test_a_worker_has_the_memory_that_is_named(tmp_path: Path) -> None:
+    most = 3 << 30
+    run = make_run(tmp_path / "run", {"operation": {"compute": "processes", "compute_memory_bytes": most}})
+    place = Process(run)
+    asyncio.run(place.renew())
+    try:
+        assert place.process is not None
+        limits = Path(f"/proc/{place.process.pid}/limits").read_text().splitlines()
+        assert next(line for line in limits if line.startswith("Max address space")).split()[3] == str(most)
+    finally:
+        place.end()
+
+
+def test_what_is_not_installed_is_told_with_what_is(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"operation": {"compute": "slurm"}})
+    with pytest.raises(UserError, match="slurm") as told:
+        compute_of(run)
+    assert "threads" in told.value.remedy and "processes" in told.value.remedy
