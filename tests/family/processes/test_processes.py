@@ -16,8 +16,8 @@ from rods.buffers.run.heartbeat import read_heartbeat
 from rods.daemon.attempts import compute_of
 from rods.errors import UserError
 from rods.family.processes.places import Process
-from tests.daemon.runs import Daemon, Trainer, idle, make_run, seeds, until, variants
 from tests.daemon.comparing import finish, lockstep_run, written
+from tests.daemon.runs import Daemon, Trainer, idle, make_run, seeds, until, variants
 
 KILLED = 16  # steps
 

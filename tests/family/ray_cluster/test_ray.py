@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.daemon.runs import Daemon, Trainer, idle, until, variants
 from tests.daemon.comparing import finish, lockstep_run, written
+from tests.daemon.runs import Daemon, Trainer, idle, until, variants
 
 pytestmark = pytest.mark.slow
 STEPS = 12
