@@ -12,7 +12,7 @@ from rods.config import Config
 from rods.daemon.attempts import Attempted, Order
 from rods.daemon.authors.base import Asking
 from rods.daemon.pipeline import Pipeline
-from rods.gates.similarity import held_out_index
+from rods.gates.similarity import SimilarityIndex
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -39,7 +39,7 @@ class AttemptWorker:
         self.run = Run.open(path, config)
         self._loop = asyncio.new_event_loop()
         self._asking = Asking(config, Inline(), by_model=False, writing=lambda pick, index: None)
-        self._pipeline = Pipeline(config, held_out_index(self.run.tasks), self._asking.threads)
+        self._pipeline = Pipeline(config, SimilarityIndex(self.run.guarded), self._asking.threads)
 
     def attempt(self, order: Order[Any]) -> Attempted[Any]:
         """What comes of it; whatever goes wrong is a Rejection, as in the daemon itself."""

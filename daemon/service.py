@@ -27,7 +27,7 @@ from rods.daemon.watching import TrainerLife, Watch
 from rods.daemon.writers import Writers
 from rods.episode.watchdog import Lanes
 from rods.extension import contest_of, epoch_notes, extensions, preferred
-from rods.gates.similarity import held_out_index
+from rods.gates.similarity import SimilarityIndex
 from rods.logs import log
 from rods.rules.selection import select
 from rods.tasks import AnyTask
@@ -106,7 +106,7 @@ class Service:
         self.compute = compute_of(run)
         self.workers = self.writers.employed(run.config.operation.workers, self.compute)
         self.players = Lanes(self.workers, "rods-players") if outside else None
-        held_out = held_out_index(run.tasks)
+        held_out = SimilarityIndex(run.guarded)
         self.pipeline = Pipeline(run.config, held_out, threads, self.writers.kinds, self.players, self.compute)
         self.generated: list[AnyTask] = []  # the variants of the pool
         given = (run, self.writers, threads, lambda: [*run.tasks, *self.generated])

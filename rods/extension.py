@@ -232,6 +232,11 @@ class Extension:
         (rods.environments.loading). Raises UserError for what no run can start with."""
         return ()
 
+    def guarded(self, config: Any) -> Sequence[Any]:
+        """Held-out tasks beside those of the run, which none of its variants and drawn tasks may match. The same for
+        the same configuration, as long as what is installed is the same. Raises UserError."""
+        return ()
+
     def validate(self, config: Any) -> None:
         """Raises ValueError for values that do not go together with the rest of the configuration."""
 
@@ -330,6 +335,11 @@ def aim_words(provenance: Record) -> str:
     aim = provenance.get("aim")
     parts = [aim.get("direction"), aim.get("operator")] if isinstance(aim, dict) else []
     return " by ".join(str(part) for part in parts if part)
+
+
+def guarded_by(config: Any) -> list[Any]:
+    """What all extensions want guarded in a run with this configuration (`Extension.guarded`)."""
+    return [task for extension in extensions() for task in extension.guarded(config)]
 
 
 def new_folds(config: Any) -> dict[str, StepFold]:

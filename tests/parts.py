@@ -6,7 +6,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
-    "bfcl": ("worlds/bfcl", "family/benchmarks/bfcl", "family/benchmarks/bfcl_single"),
+    "bfcl": (
+        "worlds/bfcl",
+        *(f"family/benchmarks/{name}" for name in ("bfcl", "bfcl_single", "bfcl_memory", "bfcl_formats")),
+    ),
     "mcp": ("worlds/mcp",),
     "openenv": ("worlds/openenv",),
     "sandbox": ("worlds/sandbox",),

@@ -45,11 +45,9 @@ class Admission:
         may be revived."""
         self.run = run
         self.environments: dict[str, str] = run.manifest["environments"]  # hashes by name, with those admitted so far
-        self._pool, self._held_out = SimilarityIndex(), SimilarityIndex()
+        self._pool, self._held_out = SimilarityIndex(run.training.values()), SimilarityIndex(run.guarded)
         self._given = {task.id for task in run.tasks}
         self._injected = injected
-        for task in run.tasks:
-            (self._pool if task.split == "train" else self._held_out).add(task)
         for task in neighbours:
             self._pool.add(task)
 

@@ -32,7 +32,7 @@ from rods.buffers.log.record_bytes import Record, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
 from rods.buffers.run.locks import Ownership
-from rods.buffers.run.run import Run
+from rods.buffers.run.run import Run, guard_hash
 from rods.canonical import content_id
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
@@ -42,7 +42,7 @@ from rods.environments.base import parameters, reference
 from rods.environments.loading import Environments
 from rods.episode.rewards import COMPARES_CALLS
 from rods.errors import RefusedError, UserError, disk_error
-from rods.extension import extensions
+from rods.extension import extensions, guarded_by
 from rods.gates.ground_truth import replay, unjudgeable
 from rods.gates.records import Reason
 from rods.rules.curriculum import writes
@@ -87,6 +87,7 @@ def create_run(
         "identity_hash": content_id(config.identity()),
         "identity": config.identity(),
         "warnings": warnings,
+        **({"guarded": guarded} if (guarded := guard_hash(guarded_by(config))) else {}),
         "parent": parent,
     }
     try:

@@ -8,7 +8,7 @@ import hashlib
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -23,11 +23,13 @@ from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
 from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation
+from rods.canonical import content_id
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
 from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.errors import CorruptLogError, RefusedError, UserError
+from rods.extension import guarded_by
 from rods.files import BULK, read_regular
 from rods.tasks import AnyTask, read_tasks
 
@@ -83,6 +85,16 @@ class Run:
     @cached_property
     def held_out(self) -> list[AnyTask]:
         return [task for task in self.tasks if task.split != "train"]
+
+    @cached_property
+    def guarded(self) -> list[AnyTask]:
+        """What no variant and no drawn task may match: the held-out tasks, and those that extensions add. Raises
+        RefusedError where these are others than at the run's creation."""
+        added: list[AnyTask] = guarded_by(self.config)
+        if guard_hash(added) != self.manifest.get("guarded"):
+            what = "the guarded tasks of extensions are others than those that the run was created with"
+            raise RefusedError(what, where=str(self.path), remedy="install their version of then, or start a new run")
+        return self.held_out + added
 
     @staticmethod
     def open(path: Path, config: Config | None = None) -> "Run":
@@ -174,6 +186,11 @@ class Run:
                 what = f"environment {name!r} is version {installed}, the run was created with {recorded}"
                 remedy = "install that version, or start a new run"
                 raise RefusedError(what, where=str(self.path), remedy=remedy)
+
+
+def guard_hash(added: Sequence[AnyTask]) -> str | None:
+    """What the manifest says of guarded tasks that extensions add."""
+    return content_id(sorted(task.id for task in added)) if added else None
 
 
 def extensions_of(path: Path) -> list[Record]:

@@ -6,14 +6,14 @@ default = true       of the one that is played where none is named
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from rods.calls import Call
 from rods.environments.registry import declared
 from rods.errors import RefusedError, UserError
-from rods.family.benchmarks.episodes import Maker
+from rods.family.benchmarks.episodes import Maker, Slots
 from rods.family.benchmarks.folder import SETTINGS, Episode, Form, Part, Score, Settings, recorded_settings
 from rods.family.benchmarks.folder import Protocol as PlayedIn
 from rods.family.benchmarks.task_file import TaskFile
@@ -67,12 +67,58 @@ class Benchmark(Protocol):
 
     def score(self, episode: Episode) -> Score: ...
 
-    def known(self, task: AnyTask, turn: int, policy: Known) -> Sequence[Call] | None:
-        """The calls that `policy` makes in a turn of an item: none at all, the ground truth, or with a fault that fails
-        the item. None: nobody knows a ground truth."""
+    def known(self, task: AnyTask, turn: int, policy: Known) -> Sequence[Call] | str | None:
+        """The calls that `policy` makes in a turn of an item, or its answer: none at all, the ground truth, or with a
+        fault that fails the item. None: nobody knows a ground truth."""
 
     def due(self, task: AnyTask, policy: Known, form: Form) -> tuple[Mapping[str, float], str]:
-        """The scores that `policy` must get, and why where they are not 0, 1 and 0."""
+        """The scores that `policy` must get, and why where they are not 0, 1 and 0; no scores: none are made."""
+
+
+@runtime_checkable
+class Summed(Protocol):
+    """A benchmark that makes further figures of the scores."""
+
+    def figures(self, verdicts: Mapping[str, float]) -> Mapping[str, float]:
+        """By name, of the mean verdict of each kind of items that was played."""
+
+
+@runtime_checkable
+class Chained(Protocol):
+    """A benchmark in which some items go on from what others have left. What is played for others alone has a score
+    without measures."""
+
+    def before(self, task: AnyTask) -> AnyTask | None:
+        """The item that `task` goes on from."""
+
+
+def chosen(benchmark: Benchmark, settings: Settings) -> list[AnyTask]:
+    """The items of an evaluation, each after the one that it goes on from."""
+    found: dict[str, AnyTask] = {}
+    for task in settings.choose(benchmark.tasks(), benchmark.kind):
+        chain: list[AnyTask] = []
+        item: AnyTask | None = task
+        while item is not None and item.id not in found:
+            chain.append(item)
+            item = benchmark.before(item) if isinstance(benchmark, Chained) else None
+        found |= {item.id: item for item in reversed(chain)}
+    return list(found.values())
+
+
+def slots(benchmark: Benchmark, tasks: Sequence[AnyTask], samples: int, done: Iterable[Episode] = ()) -> Slots:
+    """The slots of `tasks` that are not `done`, in the order of samples."""
+    done = list(done)
+    keys, earlier = {episode.key for episode in done}, dict[str, str]()
+    for task in tasks:
+        if isinstance(benchmark, Chained) and (before := benchmark.before(task)) is not None:
+            earlier[task.id] = benchmark.identifier(before)
+    left = [
+        (task, sample)
+        for sample in range(samples)
+        for task in tasks
+        if (benchmark.identifier(task), sample) not in keys
+    ]
+    return Slots(left, earlier, done)
 
 
 @runtime_checkable
@@ -96,7 +142,7 @@ class Packaged(Protocol):
 
 
 Scores = dict[tuple[str, int], bool | None]  # None: the scorer lacks what it would need for this one
-_declared = partial(declared, "rods.family.benchmarks", "benchmark.toml")
+declared_benchmarks = partial(declared, "rods.family.benchmarks", "benchmark.toml")
 
 
 def opened(folder: Path) -> tuple[dict[str, Any], Settings, Benchmark]:
@@ -105,7 +151,7 @@ def opened(folder: Path) -> tuple[dict[str, Any], Settings, Benchmark]:
     content, settings = recorded_settings(folder)
     if "tasks" in content:
         return content, settings, TaskFile(content["tasks"])
-    if (name := content.get("benchmark")) not in _declared():
+    if (name := content.get("benchmark")) not in declared_benchmarks():
         remedy = "install the folder of rods/family/benchmarks that scores them"
         raise RefusedError(f"is of benchmark {name!r}, which is not installed", where=str(folder), remedy=remedy)
     benchmark = named(str(name))
@@ -113,15 +159,21 @@ def opened(folder: Path) -> tuple[dict[str, Any], Settings, Benchmark]:
     return content, settings, benchmark
 
 
-def named(name: str = "") -> Benchmark:
-    """The benchmark called `name`; without a name the default one. Raises UserError."""
-    known = _declared()
+def named(name: str = "", where: str = "--benchmark") -> Benchmark:
+    """The benchmark called `name`; without a name the default one. Raises UserError, about what stands at `where`."""
+    known = declared_benchmarks()
     name = name or next((name for name, said in known.items() if said.get("default")), "")
     if name not in known:
         what = f"no benchmark {name!r} is installed" if name else "no benchmark is named"
-        remedy = f"choose by --benchmark: {', '.join(known)}" if known else "name your own tasks by --tasks FILE"
-        raise UserError(what, where="the command line", remedy=remedy)
-    made: Benchmark = named_function(known[name]["benchmark"], where=f"benchmark {name!r}")()
+        remedy = f"choose from {', '.join(known)}" if known else "name your own tasks by --tasks FILE"
+        raise UserError(what, where=where, remedy=remedy)
+    return _made(name, known[name]["benchmark"])
+
+
+@cache
+def _made(name: str, kind: str) -> Benchmark:
+    """Made once a process, since its items are."""
+    made: Benchmark = named_function(kind, where=f"benchmark {name!r}")()
     return made
 
 

@@ -15,8 +15,8 @@ results a JSON list of texts.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import orjson
@@ -46,7 +46,8 @@ class Maker(Protocol):
 
     settings: Settings
 
-    def job(self, task: AnyTask) -> Job: ...
+    def job(self, task: AnyTask, before: Episode | None = None) -> Job:
+        """`before`: the episode that the item goes on from, where it does (`Chained`)."""
 
     def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
         """The record of a finished job; `cut` of its outputs were taken although they were cut."""
@@ -64,26 +65,56 @@ def _held_out(task: AnyTask) -> list[str]:
     return [name for _, names in sorted(task.held_out.items()) for name in names]
 
 
+class Slots:
+    """What is to be played, in order. An item that goes on from what another has left (`earlier`: its name by that of
+    the item) waits for the other's episode of the same sample; `done` are those that are on record."""
+
+    def __init__(self, slots: Iterable[Slot], earlier: Mapping[str, str], done: Iterable[Episode] = ()) -> None:
+        self._waiting, self._earlier, self._names = deque(slots), earlier, frozenset(earlier.values())
+        self._left = {episode.key: episode for episode in done if episode.task in self._names}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def take(self, most: int = 1) -> list[tuple[AnyTask, int, Episode | None]]:
+        """The first that can begin, with the episode that each goes on from."""
+        taken: list[tuple[AnyTask, int, Episode | None]] = []
+        kept: list[Slot] = []
+        while self._waiting and len(taken) < most:
+            task, sample = self._waiting.popleft()
+            earlier = self._earlier.get(task.id)
+            left = self._left.get((earlier, sample)) if earlier else None
+            if earlier and left is None:
+                kept.append((task, sample))
+            else:
+                taken.append((task, sample, left))
+        self._waiting.extendleft(reversed(kept))
+        return taken
+
+    def ended(self, episode: Episode) -> None:
+        """Remembers what others go on from."""
+        if episode.task in self._names:
+            self._left[episode.key] = episode
+
+
 def play_batches(
     engine: "LocalEngine",
     maker: Maker,
-    slots: Sequence[Slot],
+    slots: Slots,
     in_flight: int,
     done: Callable[[Episode], None],
     asked: Callable[[], bool],
 ) -> None:
     """Plays `slots` with local weights in batches of `in_flight` and hands every finished episode to `done`. Begins no
     other batch when `asked` says to stop. Native tool calls are parsed by servers, so there are none here."""
-    for first in range(0, len(slots), in_flight):
-        if asked():
-            return
-        part = slots[first : first + in_flight]
-        jobs = [maker.job(task) for task, _ in part]
-        key = keyed_random(RANDOM_SEED, "evaluation", *(f"{task.id} {sample}" for task, sample in part)).getrandbits(63)
+    while not asked() and (part := slots.take(in_flight)):
+        jobs = [maker.job(task, before) for task, _, before in part]
+        key = keyed_random(RANDOM_SEED, "evaluation", *(f"{task.id} {n}" for task, n, _ in part)).getrandbits(63)
         played = engine.rollouts(jobs, random_seed=key, greedy=maker.settings.greedy)
-        for job, (_, sample), rollout in zip(jobs, part, played, strict=True):
+        for job, (_, sample, _), rollout in zip(jobs, part, played, strict=True):
             if rollout.trace.end != "infrastructure":
-                done(maker.episode(job, sample, rollout.trace))
+                done(episode := maker.episode(job, sample, rollout.trace))
+                slots.ended(episode)
 
 
 class Replies:
@@ -101,28 +132,40 @@ class Replies:
 async def play(
     replies: Callable[[Job, int], Replies],
     maker: Maker,
-    slots: Sequence[Slot],
+    slots: Slots,
     in_flight: int,
     done: Callable[[Episode], None],
     asked: Callable[[], bool],
 ) -> Counter[str]:
     """Plays `slots`, each job and its sample by who `replies` makes for it, and hands every finished episode to `done`;
     how many were left out, by reason. Begins no more when `asked` says to stop, and gives up those that are running."""
-    waiting = iter(slots)
     stopped: Counter[str] = Counter()
+    playing, ended = 0, asyncio.Event()  # set when an episode has ended: others may go on from it
 
     async def worker() -> None:
-        for task, sample in waiting:
+        nonlocal playing
+        while slots:
+            if not (taken := slots.take()):
+                if not playing:
+                    return
+                ended.clear()
+                await ended.wait()
+                continue
+            task, sample, before = taken[0]
             if stopped[SPENT]:
                 stopped[SPENT] += 1
                 continue
-            job = maker.job(task)
+            job = maker.job(task, before)
             policy = replies(job, sample)
+            playing += 1
             trace = await run_episode(job, policy.reply)
+            playing -= 1
             if trace.end == "infrastructure":
                 stopped[policy.trouble or "the environment's machinery failed"] += 1
             else:
-                done(maker.episode(job, sample, trace, policy.cut))
+                done(episode := maker.episode(job, sample, trace, policy.cut))
+                slots.ended(episode)
+            ended.set()
 
     workers = [asyncio.create_task(worker()) for _ in range(min(in_flight, len(slots)))]
     try:
@@ -135,6 +178,8 @@ async def play(
         for running in workers:
             running.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
+    if slots and not asked():
+        stopped["what they go on from was left out"] += len(slots)
     return stopped
 
 

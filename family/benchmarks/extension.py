@@ -1,11 +1,30 @@
-"""What benchmarks add to the core: a program."""
+"""What benchmarks add to the core: a program, and their items as tasks that training must not repeat."""
 
-from rods.extension import Extension
+from collections.abc import Sequence
+from typing import Any
+
+from rods.extension import Extension, Section
+
+
+class BenchmarkSettings(Section):
+    """Benchmarks and a run (docs/benchmarks.md)."""
+
+    # whose held-out items no variant and no drawn task may match, by words or by calls: folders of family/benchmarks
+    guard: tuple[str, ...] = ()
 
 
 class Benchmarks(Extension):
     name = "benchmarks"
     verbs = {"eval": ("__main__:main", "a policy on a benchmark's tasks, or on any environment's", "program")}
+    sections = {"benchmarks": BenchmarkSettings()}
+
+    def guarded(self, config: Any) -> Sequence[Any]:
+        if not config.benchmarks.guard:
+            return ()
+        from rods.family.benchmarks.benchmarks import named
+        from rods.family.benchmarks.guard import guarded
+
+        return [task for name in config.benchmarks.guard for task in guarded(named(name, "[benchmarks] guard"))]
 
 
 EXTENSION = Benchmarks()

@@ -17,7 +17,7 @@ from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply
 from rods.evaluation.scoring import by_task
 from rods.family.benchmarks import episodes
-from rods.family.benchmarks.benchmarks import Benchmark, Known
+from rods.family.benchmarks.benchmarks import Benchmark, Known, slots
 from rods.family.benchmarks.folder import Journal, Settings, open_folder
 from rods.family.benchmarks.folder import episodes as journalled
 from rods.tasks import AnyTask
@@ -33,19 +33,22 @@ class _KnownReplies(episodes.Replies):
 
     async def reply(self, need: NeedText) -> Reply:
         task, dialect = self.job.task, self.job.dialect
-        calls = self._benchmark.known(task, need.turn, self._policy) if need.turn != self._turn else ()
+        made = self._benchmark.known(task, need.turn, self._policy) if need.turn != self._turn else ()
         self._turn = need.turn
-        return Reply(dialect.write(calls) if calls else dialect.answer("I cannot do that."))
+        said = made if isinstance(made, str) else "I cannot do that."
+        return Reply(dialect.write(made) if made and not isinstance(made, str) else dialect.answer(said))
 
 
 def check(benchmark: Benchmark, settings: Settings, tasks: Sequence[AnyTask]) -> dict[str, Any]:
     """What the known policies got: {"items", "unknown", "rows": [{"policy", "due", "why", "items", "as_due"}, …],
     "different": [[policy, item, measure, due, got], …]}."""
-    items = {benchmark.identifier(task): task for task in tasks if benchmark.known(task, 0, "truth") is not None}
+    playable = [task for task in tasks if benchmark.known(task, 0, "truth") is not None]
+    scored = [task for task in playable if benchmark.due(task, "nothing", settings.form)[0]]
+    items = {benchmark.identifier(task): task for task in scored}
     rows: dict[tuple[str, str, str], Counter[bool]] = {}
     different: list[list[Any]] = []
     for policy in get_args(Known):
-        got = _played(benchmark, settings, items, policy)
+        got = _played(benchmark, settings, playable, policy)
         for name, task in items.items():
             due, why = benchmark.due(task, policy, settings.form)
             wrong = [m for m, value in due.items() if abs(got[m].get(name, -1.0) - value) > 1e-9]
@@ -56,7 +59,7 @@ def check(benchmark: Benchmark, settings: Settings, tasks: Sequence[AnyTask]) ->
     return {
         "benchmark": benchmark.name,
         "items": len(items),
-        "unknown": len(tasks) - len(items),
+        "unknown": len(tasks) - len(playable),
         "rows": [
             {"policy": policy, "due": due, "why": why, "items": counts.total(), "as_due": counts[True]}
             for (policy, due, why), counts in rows.items()
@@ -66,17 +69,16 @@ def check(benchmark: Benchmark, settings: Settings, tasks: Sequence[AnyTask]) ->
 
 
 def _played(
-    benchmark: Benchmark, settings: Settings, items: Mapping[str, AnyTask], policy: Known
+    benchmark: Benchmark, settings: Settings, tasks: Sequence[AnyTask], policy: Known
 ) -> Mapping[str, Mapping[str, float]]:
     """The scores of `policy` by measure and item, through a journal as in any evaluation."""
-    slots = [(task, 0) for task in items.values()]
     maker = benchmark.maker(settings)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / policy
         open_folder(folder, settings, benchmark.identity([]))
         with closing(Journal(folder)) as journal:
             replies = partial(_KnownReplies, benchmark, policy)
-            asyncio.run(episodes.play(replies, maker, slots, 64, journal.add, lambda: False))
+            asyncio.run(episodes.play(replies, maker, slots(benchmark, tasks, 1), 64, journal.add, lambda: False))
         played = [(episode.task, benchmark.score(episode).measures) for episode in journalled(folder)]
         return by_task(benchmark.measures, played)
 

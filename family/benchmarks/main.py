@@ -6,6 +6,7 @@ environment's.
     rods-eval run FOLDER --recorded RESULTS                          outputs that exist: its results, our traces
     rods-eval run FOLDER --tasks FILE …                              tasks of any environment
     rods-eval compare BEFORE AFTER                                   two policies on the same tasks, in pairs
+    rods-eval suite RUN [--benchmarks NAME …]                        a run's start and end on benchmarks, in one table
     rods-eval report FOLDER                                          the scores of what is there
     rods-eval check FOLDER [--wheel FILE]                            the benchmark's own scorer over the same outputs
     rods-eval check --benchmark NAME | --tasks FILE                  the benchmark itself, by policies with known scores
@@ -37,9 +38,10 @@ from rods.console.output import print_result
 from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain, say
 from rods.evaluation import card as cards
-from rods.family.benchmarks import episodes, known, output_sources, scores
-from rods.family.benchmarks.benchmarks import Benchmark, named, opened, packaged
+from rods.family.benchmarks import episodes, known, output_sources, scores, suite
+from rods.family.benchmarks.benchmarks import Benchmark, chosen, named, opened, packaged, slots
 from rods.family.benchmarks.folder import COLDEST, EPISODES, SETTINGS, Episode, Form, Journal, Settings, open_folder
+from rods.family.benchmarks.folder import episodes as journalled
 from rods.family.benchmarks.output_sources import Options, Source
 from rods.family.benchmarks.task_file import TaskFile
 from rods.llm import Budget, Client
@@ -60,6 +62,7 @@ def run(arguments: list[str]) -> int:
 def application() -> App:
     app = commands.application("rods-eval", "A policy on a benchmark's tasks, or on any environment's.")
     app.command(_run, name="run", help="Run or go on with an evaluation, and print its scores.")
+    app.command(_suite, name="suite", help="A run's start and end on benchmarks, in pairs, as one table.")
     app.command(_report, name="report", help="Print the scores of what is recorded.")
     app.command(_compare, name="compare", help="Pair two evaluations of the same tasks, task by task.")
     app.command(
@@ -71,22 +74,27 @@ def application() -> App:
 def _run(
     folder: Folder, /, *, options: Annotated[Options, Parameter(name="*")] = DEFAULTS, as_json: Json = False
 ) -> int:
+    code = evaluate(folder, options)
+    _report(folder, as_json=as_json)
+    return code
+
+
+def evaluate(folder: Path, options: Options) -> int:
+    """Runs or goes on with the evaluation in `folder`; its exit code."""
     source = output_sources.find(options)
     benchmark = _benchmark(options, source.operation)
     settings = output_sources.settings(source, benchmark, options)
-    chosen = _chosen(benchmark, settings)
-    maker, identity = benchmark.maker(settings), benchmark.identity(chosen)
+    tasks = _chosen(benchmark, settings)
+    maker, identity = benchmark.maker(settings), benchmark.identity(tasks)
     if (folder / SETTINGS).exists():
         opened(folder)  # which refuses other data
     open_folder(folder, settings, identity)
     logs.configure("rods-eval", "warning", folder=folder / LOGS)
     with StopRequest() as request, Ownership(folder, EPISODES, "rods-eval"):
-        session = _Session(folder, source, maker, benchmark, chosen, lambda: request.asked)
+        session = _Session(folder, source, maker, benchmark, tasks, lambda: request.asked)
         with closing(session.journal):
             session.run(options)
-        code = session.code()
-        _report(folder, as_json=as_json)
-    return code
+        return session.code()
 
 
 def _benchmark(options: Options, operation: Operation) -> Benchmark:
@@ -98,10 +106,10 @@ def _benchmark(options: Options, operation: Operation) -> Benchmark:
 
 
 def _chosen(benchmark: Benchmark, settings: Settings) -> list[AnyTask]:
-    chosen = settings.choose(benchmark.tasks(), benchmark.kind)
-    if not chosen:
+    tasks = chosen(benchmark, settings)
+    if not tasks:
         raise UserError("no task fits", where="--split, --types", remedy="ask for less")
-    return chosen
+    return tasks
 
 
 def _report(folder: Folder, /, *, as_json: Json = False) -> None:
@@ -118,6 +126,21 @@ def _compare(
 ) -> None:
     differences = scores.compare(before, after)
     print_result(as_json, differences, scores.compared_lines(differences))
+
+
+def _suite(
+    run: Annotated[Path, Parameter(help="the run; its evaluations are kept in its folder eval/suite")],
+    /,
+    *,
+    benchmarks: Annotated[tuple[str, ...], Parameter(help="default: all", consume_multiple=True, negative="")] = (),
+    start_url: Annotated[str, Parameter(help="a server that has the run's start; default: its checkpoints")] = "",
+    end_url: Annotated[str, Parameter(help="one that has its end")] = "",
+    options: Annotated[Options, Parameter(name="*")] = DEFAULTS,
+    as_json: Json = False,
+) -> int:
+    told = suite.play(run, benchmarks, start_url, end_url, options, evaluate)
+    print_result(as_json, told, suite.lines(told))
+    return EXIT_REQUEUE if told["incomplete"] else EXIT_OK
 
 
 def _check(
@@ -166,19 +189,14 @@ class _Session:
 
     def run(self, options: Options) -> None:
         source, in_flight = self.source, options.in_flight
-        slots = [
-            (task, sample)
-            for sample in range(self.settings.samples)
-            for task in self.chosen
-            if (self.benchmark.identifier(task), sample) not in self.journal.done
-        ]
-        if slots and source.kind != "endpoint":  # whose servers are to be asked first
+        left = slots(self.benchmark, self.chosen, self.settings.samples, journalled(self.folder))
+        if left and source.kind != "endpoint":  # whose servers are to be asked first
             self._describe(cards.template_of(source.path) if source.kind == "weights" else None)
         if source.recorded:
             self._take()
-        elif slots and source.kind == "endpoint":
-            asyncio.run(self._ask(slots, in_flight))
-        elif slots:
+        elif left and source.kind == "endpoint":
+            asyncio.run(self._ask(left, in_flight))
+        elif left:
             from rods.trainer.engines.local import LocalEngine  # torch only where weights are
 
             limits = Rollouts(
@@ -188,7 +206,7 @@ class _Session:
                 max_context_tokens=options.max_context,
             )
             engine = LocalEngine.load_alone(source.path, limits, source.operation, "transformers")
-            episodes.play_batches(engine, self.maker, slots, in_flight, self._done, self.asked)
+            episodes.play_batches(engine, self.maker, left, in_flight, self._done, self.asked)
 
     def code(self) -> int:
         """The exit code of this start; says what is left out and why on standard error."""
@@ -218,7 +236,7 @@ class _Session:
         )
         self.journal.describe(card)
 
-    async def _ask(self, slots: list[episodes.Slot], in_flight: int) -> None:
+    async def _ask(self, left: episodes.Slots, in_flight: int) -> None:
         endpoint = self.source.endpoint
         assert endpoint is not None
         async with UsageLog(self.folder, "evaluation") as usage:
@@ -228,7 +246,7 @@ class _Session:
                 ours = self.settings.protocol != "official"
                 self._describe(await episodes.rendered_template(endpoint.model, servers, keeps_reasoning=ours))
                 replies = partial(episodes.EndpointReplies, client, self.settings)
-                self.stopped = await episodes.play(replies, self.maker, slots, in_flight, self._done, self.asked)
+                self.stopped = await episodes.play(replies, self.maker, left, in_flight, self._done, self.asked)
 
     def _take(self) -> None:
         """Records outputs that exist. Traces may hold several episodes of a task: the first `samples` count."""

@@ -10,8 +10,8 @@ from typing import Any
 from rods.console.output import estimated
 from rods.errors import UserError
 from rods.evaluation import card
-from rods.evaluation.scoring import by_task, differences, share, too_few
-from rods.family.benchmarks.benchmarks import Benchmark, Packaged, opened, packaged
+from rods.evaluation.scoring import by_task, differences, paired, share, too_few
+from rods.family.benchmarks.benchmarks import Benchmark, Packaged, Summed, opened, packaged
 from rods.family.benchmarks.folder import PARTS, Episode, Score, Settings, cards, episodes
 
 SHOWN = 20  # differences from the official scorer that are listed
@@ -34,6 +34,9 @@ def report(folder: Path) -> dict[str, Any]:
         for part in benchmark.parts
         if (tasks := {task for (task, _), score in scored.items() if score.split in PARTS[part]})
     }
+    if isinstance(benchmark, Summed) and (scores := about["scores"].get(benchmark.part)):
+        verdicts = {kind: row[benchmark.measures[0]]["mean"] for kind, row in scores.items() if kind != "all"}
+        about["figures"] = dict(benchmark.figures(verdicts))
     return {
         "folder": str(folder),
         **about,
@@ -70,11 +73,14 @@ def lines(summary: Mapping[str, Any]) -> Iterator[str]:
     if not settings["policy"].get("states_data", True):
         yield "the recorded outputs do not say which data they belong to; only questions in their logs were compared"
     for part, scores in summary["scores"].items():
-        measures = list(scores["all"])
-        yield "  ".join([f"\n{benchmark.parts[part]:32}{'tasks':>7}", *(f"{name:^22}" for name in measures)])
+        measures, width = list(scores["all"]), max(30, *map(len, scores))
+        heading = f"\n{benchmark.parts[part]:{width + 2}}{'tasks':>7}"
+        yield "  ".join([heading, *(f"{name:^22}" for name in measures)])
         for kind, row in scores.items():
-            cells = "  ".join(_cell(row[measure]) for measure in measures)
-            yield f"  {kind:30}{row[verdict]['tasks']:>7}  {cells}"
+            cells = "  ".join(cell(row[measure]) for measure in measures)
+            yield f"  {kind:{width}}{row[verdict]['tasks']:>7}  {cells}"
+    for name, figure in summary.get("figures", {}).items():
+        yield f"{name}: {figure:.2f}"
     counts = ", ".join(f"{name} {count}" for name, count in sorted(ends.items()))
     yield f"\n{summary['episodes']} of {summary['expected']} episodes ({counts or 'none'})"
     most = settings["max_tokens"]
@@ -92,26 +98,48 @@ def lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield "INCOMPLETE: these are the scores of the tasks that are there"
 
 
-def _cell(estimate: Mapping[str, Any]) -> str:
-    mean, interval = f"{100 * estimate['mean']:>6.1f}", estimate["interval"]
-    return f"{mean} [{100 * interval[0]:5.1f}, {100 * interval[1]:5.1f}]" if interval else mean + " " * 15
+def cell(estimate: Mapping[str, Any], sign: str = "") -> str:
+    """A share in percent, with its interval; `sign` is "+" for differences."""
+    mean, interval = f"{100 * estimate['mean']:>{sign}6.1f}", estimate["interval"]
+    if interval is None:
+        return mean + " " * 15
+    return f"{mean} [{100 * interval[0]:{sign}5.1f}, {100 * interval[1]:{sign}5.1f}]"
 
 
 def compare(before: Path, after: Path) -> dict[str, Any]:
-    """Two evaluations of the same tasks, after − before in pairs by task: {"differences": by measure, "left_out",
-    "cards_differ"}. Raises UserError where no task was played in both, RefusedError for other data."""
+    """Two evaluations of the same tasks, after − before in pairs by task: {"differences": by measure, "kinds": the
+    verdict by kind of task, before, after and difference, "left_out", "cards_differ"}. Raises UserError where no task
+    was played in both, RefusedError for other data."""
     benchmarks = [(folder, opened(folder)[-1]) for folder in (before, after)]
-    old, new = (_per_task(benchmark, _scored(folder, benchmark)) for folder, benchmark in benchmarks)
+    scored = [_scored(folder, benchmark) for folder, benchmark in benchmarks]
+    old, new = (_per_task(benchmark, played) for (_, benchmark), played in zip(benchmarks, scored, strict=True))
     pairs = differences(old, new)
     if not pairs:
         raise UserError("no task was played in both", where=f"{before}, {after}", remedy="evaluate the same tasks")
+    benchmark = benchmarks[0][-1]
+    kinds = {task: score.kind for (task, _), score in scored[0].items()}
+    verdict = benchmark.measures[0]
     return {
         "before": str(before),
         "after": str(after),
         "differences": pairs,
+        "kinds": _pairs_by_kind(old[verdict], new[verdict], kinds, benchmark.kinds),
         "left_out": len(next(iter(old.values())).keys() ^ next(iter(new.values())).keys()),
         "cards_differ": card.different(*([None, *cards(folder)][-1] for folder in (before, after))),
     }
+
+
+def _pairs_by_kind(
+    old: Mapping[str, float], new: Mapping[str, float], kinds: Mapping[str, str], order: Sequence[str]
+) -> dict[str, Any]:
+    """Both means and the paired difference, over the tasks that both score, of each kind and of all."""
+    rows = {}
+    for kind in [*order, "all"]:
+        if both := [task for task in old if task in new and kind in (kinds[task], "all")]:
+            before, after = {task: old[task] for task in both}, {task: new[task] for task in both}
+            means = {"before": share([*before.values()]).as_json(), "after": share([*after.values()]).as_json()}
+            rows[kind] = {**means, "difference": paired(before, after).as_json()}
+    return rows
 
 
 def compared_lines(compared: Mapping[str, Any]) -> Iterator[str]:
@@ -163,8 +191,9 @@ def _per_task(benchmark: Benchmark, scored: Mapping[tuple[str, int], Score]) -> 
 
 
 def _scored(folder: Path, benchmark: Benchmark) -> dict[tuple[str, int], Score]:
-    """Every recorded episode's score, by task and sample."""
-    return {episode.key: benchmark.score(episode) for episode in episodes(folder)}
+    """The score of every recorded episode that has one, by task and sample."""
+    scored = {episode.key: benchmark.score(episode) for episode in episodes(folder)}
+    return {key: score for key, score in scored.items() if score.measures}
 
 
 def _write_results(folder: Path, settings: Settings, benchmark: Packaged) -> list[tuple[int, list[Path]]]:

@@ -98,7 +98,7 @@ class TaskMaker:
         self._dialect = dialects.load(settings.protocol, settings.system_prompt)
         self._jobs: dict[str, Job] = {}  # the samples of a task share its ground truth
 
-    def job(self, task: AnyTask) -> Job:
+    def job(self, task: AnyTask, before: Episode | None = None) -> Job:
         if task.id not in self._jobs:
             self._jobs[task.id] = self._players.job(task, self._dialect, max_steps=MAX_STEPS)
         return self._jobs[task.id]

@@ -13,15 +13,17 @@ from rods.buffers.log.record_bytes import record
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.run import Run
+from rods.canonical import keyed_random
 from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Difficulty, levels
-from rods.family.simulation.generating import Generator, Wanted, draw_task, open_task
+from rods.family.simulation.generating import TRIES, Generator, Wanted, draw_task, open_task
 from rods.family.simulation.models import ModelGenerator
 from rods.family.simulation.players import simulation_of
 from rods.family.simulation.settings import DRAWN
 from rods.family.simulation.world import RepositoryEnvironment
+from rods.gates.similarity import SimilarityIndex, contamination
 from rods.players import Players
 from rods.tasks import AnyTask
 
@@ -80,7 +82,7 @@ class DrawnSource:
             if (step, slot, difficulty) not in self.seqs
         ]
         if wanted:
-            self.generate = self.generate or generator(config, self.run.players)
+            self.generate = self.generate or guarded_generator(self.run)
             records = [
                 record("drawn", step=step, slot=asked.slot, difficulty=difficulty, task=task.as_json())
                 for asked, task in zip(wanted, self.generate(wanted), strict=True)
@@ -125,9 +127,32 @@ def drawn_from(name: str, environments: Environments) -> RepositoryEnvironment:
     return environment
 
 
-def generator(config: Any, players: Players) -> Generator:
-    """Who draws the tasks of a run. Raises UserError where the repository cannot be read."""
-    environment, random_seed = drawn_from(config.source.repository, players.environments), config.random_seeds.drawn
+def guarded_generator(run: Run) -> Generator:
+    """Who draws the tasks of a run: one that matches a guarded task is drawn again, by another random seed. Raises
+    UserError where the repository cannot be read."""
+    config: Any = run.config
+    held_out = SimilarityIndex(run.guarded if config.gates.contamination else ())
+    first = generator(config, run.players)
+
+    def generate(wanted: Sequence[Wanted]) -> Sequence[AnyTask]:
+        made = list(first(wanted))
+        for attempt in range(1, TRIES):
+            if not (matching := [place for place, task in enumerate(made) if contamination(task, held_out)]):
+                return made
+            random_seed = keyed_random(config.random_seeds.drawn, "drawn again", attempt).getrandbits(63)
+            again = generator(config, run.players, random_seed)([wanted[place] for place in matching])
+            for place, task in zip(matching, again, strict=True):
+                made[place] = task
+        what = f"{TRIES} drawings of a task match guarded ones"
+        raise UserError(what, where="[source]", remedy="draw from another repository, or guard fewer benchmarks")
+
+    return generate
+
+
+def generator(config: Any, players: Players, random_seed: int | None = None) -> Generator:
+    """The same without a guard; `random_seed`: other than the run's."""
+    environment = drawn_from(config.source.repository, players.environments)
+    random_seed = config.random_seeds.drawn if random_seed is None else random_seed
     if config.simulation.generator == "model":
         return ModelGenerator(simulation_of(players), environment, random_seed)
     repository, named = environment.repository, reference(environment)
@@ -143,7 +168,7 @@ def verify_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
     config: Any = run.config
     places = set[Place]()
     by_rule = config.simulation.generator == "procedural"  # what a model thought up stands in the record alone
-    again = generator(config, run.players) if replay and by_rule and config.source.drawn else None
+    again = guarded_generator(run) if replay and by_rule and config.source.drawn else None
     for drawn in read(run.path / DRAWN):
         where = f"{DRAWN}, record {drawn['seq']}"
         findings.count("drawn tasks")

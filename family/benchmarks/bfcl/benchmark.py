@@ -12,7 +12,7 @@ from rods.dialects import Dialect
 from rods.episode.drivers import Job
 from rods.episode.engine import MAX_STEPS, NeedVerdict, Trace
 from rods.episode.goals import GroundTruth
-from rods.family.benchmarks.benchmarks import Outputs, Scores
+from rods.family.benchmarks.benchmarks import Outputs, Scores, chosen
 from rods.family.benchmarks.bfcl import results, scorer
 from rods.family.benchmarks.bfcl.decoding import decode, executed
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
@@ -81,9 +81,9 @@ class BfclBenchmark:
         return f"{self.title}, data of {results.NAMED}, environment {self.environment}"
 
     def expected(self, settings: Settings) -> int:
-        return len(settings.choose(self.tasks(), self.kind))
+        return len(chosen(self, settings))
 
-    def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | None:
+    def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | str | None:
         return made_by_turn(scripted(task, self.name), turn, policy)
 
     def due(self, task: AnyTask, policy: str, form: Form) -> tuple[Mapping[str, float], str]:
@@ -140,7 +140,7 @@ class EpisodeMaker:
         self.judge = EpisodeJudge(bfcl)
         self.harness = harness(bfcl.file)
 
-    def job(self, task: AnyTask) -> Job:
+    def job(self, task: AnyTask, before: Episode | None = None) -> Job:
         settings, known = self.settings, scripted(task, "BFCL's evaluation")
         dialect: Dialect
         if settings.protocol == "official":

@@ -50,11 +50,6 @@ def executed(text: str, owners: Mapping[str, str]) -> Call:
     return Call(text)
 
 
-def written(call: Call) -> str:
-    """The call string that `executed` has read `call` from (in the executor's results)."""
-    return call.name if not call.arguments and "(" in call.name else str(call)
-
-
 def _instance(owners: Mapping[str, str], name: str) -> str:
     """What the executor puts before the name of a tool."""
     return f"{owners[name]}_instance." if name in owners else ""
@@ -86,11 +81,21 @@ def _prompt(text: str) -> list[str]:
 def calls_in(text: str) -> list[dict[str, dict[Any, Any]]]:
     """The calls, {name: arguments}, in a Python list of them, brackets and fences optional. Raises for anything
     else."""
+    return calls_of(bracketed(text))
+
+
+def bracketed(text: str) -> str:
+    """An output as a list, without fences. Raises ValueError for one that is too long."""
     text = text.strip("`\n ")
     text = text if text.startswith("[") else "[" + text
     text = text if text.endswith("]") else text + "]"
     if len(text) > MAX_OUTPUT:
         raise ValueError("too long")
+    return text
+
+
+def calls_of(text: str) -> list[dict[str, dict[Any, Any]]]:
+    """The calls in the source text of one, or of some between commas. Raises for anything else."""
     body = ast.parse(text.strip().strip("'"), "<call>", mode="eval").body
     nodes = [body] if isinstance(body, ast.Call) else body.elts  # type: ignore[attr-defined]
     if not all(isinstance(node, ast.Call) for node in nodes):

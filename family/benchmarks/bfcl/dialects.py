@@ -15,11 +15,17 @@ import orjson
 from rods.calls import Call
 from rods.dialects import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
-from rods.family.benchmarks.bfcl.decoding import decode, executed, written
+from rods.family.benchmarks.bfcl.decoding import decode, executed
 from rods.family.benchmarks.bfcl.harness import Harness
 from rods.family.benchmarks.episodes import reply_text
 from rods.family.benchmarks.folder import Documents, Form
 from rods.tasks import RETURN_SENTENCE
+
+
+class _Calls(tuple[Call, ...]):
+    """Calls, and the strings that they were read from, which results are shown beside."""
+
+    strings: Sequence[str]
 
 
 class _Official:
@@ -35,7 +41,9 @@ class _Official:
         strings = decode(self.step(text), self.form)
         if not strings:
             return Parsed(answer=text)
-        return Parsed(calls=tuple(executed(string, self.owners) for string in strings))
+        calls = _Calls(executed(string, self.owners) for string in strings)
+        calls.strings = strings
+        return Parsed(calls=calls)
 
     def step(self, text: str) -> Any:
         """The reply as BFCL's result files keep it."""
@@ -61,7 +69,8 @@ class Prompted(_Official):
         return self.harness.returned_prompt(self._shown(returned, returned=True)) if returned else text
 
     def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
-        return "user", self.harness.results_prompt([written(call) for call in calls], [r.text for r in results])
+        strings = calls.strings if isinstance(calls, _Calls) else [*map(str, calls)]
+        return "user", self.harness.results_prompt(strings, [result.text for result in results])
 
     def write(self, calls: Sequence[Call]) -> str:
         return f"[{', '.join(map(str, calls))}]"

@@ -23,6 +23,8 @@ _PROMPTING = (
     "formulate_system_prompt",
     "parse_prompt_variation_params",
     "format_function_doc",
+    "_generate_function_doc_xml",
+    "_generate_function_doc_python",
     "format_execution_results_prompting",
 )
 _HINTING = ("is_java", "is_js", "_get_language_specific_hint", "_func_doc_language_specific_pre_processing")
@@ -57,15 +59,22 @@ class Harness:
         hinted: list[dict[str, Any]] = self._hint(copy.deepcopy(list(documents)), category)
         return hinted
 
+    def of(self, documents: Sequence[Mapping[str, Any]], category: str) -> "Harness":
+        """The same prompts, of these documents."""
+        other = copy.copy(self)
+        other._raw = {document["name"]: dict(document) for document in documents}
+        other._hinted = {document["name"]: document for document in self.hinted(documents, category)}
+        return other
+
     def documents(self, names: Sequence[str], *, returned: bool = False) -> list[dict[str, Any]]:
         """The tool documents as the harness shows them; those that return later lack a hint that the others have."""
         source = self._raw if returned else self._hinted
         return [source[name] for name in names]
 
-    def system_prompt(self, documents: Sequence[Any]) -> str:
-        """The system prompt of prompt mode, in the leaderboard's default format."""
+    def system_prompt(self, documents: Sequence[Any], format: str = "") -> str:
+        """The system prompt of prompt mode, in the leaderboard's default format or another."""
         made = self._made["formulate_system_prompt"]
-        return str(made(format_sensitivity_config=self._format, functions=list(documents)))
+        return str(made(format_sensitivity_config=format or self._format, functions=list(documents)))
 
     def returned_prompt(self, documents: Sequence[Any]) -> str:
         """What the user says in prompt mode when held-out tools return."""
@@ -88,14 +97,22 @@ harness = cache(Harness)  # of a wheel (a path from `wheel.path`), made once a p
 def taken(
     file: Path, member: str, names: Sequence[str] | None = None, known: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What a module of the wheel defines: functions by name, with `known` as all that they can refer to, or all of one
-    that imports nothing but the standard library."""
+    """What a module of the wheel defines: functions, classes and constants by name, with `known` as all that they can
+    refer to, or all of one that imports nothing but the standard library."""
     tree = ast.parse(wheel.read(file, member))
     if names is not None:
-        tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
+        tree.body = [node for node in tree.body if _name(node) in names]
     module = types.ModuleType(f"{__name__}.{Path(member).stem}")
     vars(module).update(known or {})
     flags = __future__.annotations.compiler_flag  # annotations name what was left behind
     code = compile(tree, f"{file}/bfcl_eval/{member}", "exec", flags=flags, dont_inherit=True)
     exec(code, vars(module))  # noqa: S102 the wheel's hash is checked
     return vars(module)
+
+
+def _name(node: ast.stmt) -> str | None:
+    """What a statement defines."""
+    match node:
+        case ast.FunctionDef(name) | ast.ClassDef(name) | ast.Assign([ast.Name(name)]):
+            return name
+    return None

@@ -1,6 +1,7 @@
 """Outputs as files: BFCL's result format, written and read, and a trainer's traces, read.
 
     <folder>/<model>/multi_turn/BFCL_v4_multi_turn_<type>_result.json      one entry a line: {"id", "result", …}
+    <folder>/<model>/agentic/memory/<backend>/BFCL_v4_memory_<backend>_result.json, …_prereq_result.json
     <folder>/<model>/data_version.json                                     ours: which wheel the outputs belong to
 
 The format does not say which version of the data it belongs to, and versions differ in their tasks. So
@@ -48,13 +49,12 @@ def check_version(stated: Mapping[str, Any], where: Path | str) -> None:
 def write(folder: Path, model: str, entries: Iterable[tuple[str, Any]], form: Form) -> list[Path]:
     """Writes (id, result) pairs into `folder`, a file a category, each replaced as a whole; returns the files."""
     base = folder / model.replace("/", "_")  # as BFCL names it
-    lines: dict[Path, list[tuple[list[int], bytes]]] = {}
+    lines: dict[Path, list[tuple[int, bytes]]] = {}
     for identifier, result in entries:
-        category, number = identifier.rsplit("_", 1)
+        category, number = identifier.split(":")[0].rsplit("_", 1)
         line = json.dumps({"id": identifier, "result": result}).encode() + b"\n"
-        group = next((name for name in ("multi_turn", "live") if category.startswith(name)), "non_live")
-        place = [*map(int, number.split("-"))]
-        lines.setdefault(base / group / f"{_PREFIX}{category}_result.json", []).append((place, line))
+        place = int(number.split("-")[0])
+        lines.setdefault(base / _group(category) / f"{_PREFIX}{category}_result.json", []).append((place, line))
     for folder in {base, *(file.parent for file in lines)}:
         folder.mkdir(parents=True, exist_ok=True)
     replace(base / VERSION_FILE, orjson.dumps({**DATA, "form": form}) + b"\n")
@@ -63,9 +63,18 @@ def write(folder: Path, model: str, entries: Iterable[tuple[str, Any]], form: Fo
     return sorted(lines)
 
 
+def _group(category: str) -> str:
+    """The folder of a category's result file."""
+    if category.startswith("memory_"):
+        return f"agentic/memory/{category.removeprefix('memory_').removesuffix('_prereq')}"
+    return next(
+        (name for name in ("multi_turn", "live", "format_sensitivity") if category.startswith(name)), "non_live"
+    )
+
+
 def version_file(file: Path) -> Path | None:
     """The file that says which data a result file belongs to, if it is there."""
-    return next((p for p in (file.parent / VERSION_FILE, file.parent.parent / VERSION_FILE) if p.is_file()), None)
+    return next((path for folder in file.parents[:4] if (path := folder / VERSION_FILE).is_file()), None)
 
 
 def files(path: Path, categories: Sequence[str]) -> list[Path]:
@@ -92,7 +101,7 @@ def read(path: Path, tasks: Mapping[str, Task], form: Form, categories: Sequence
     for file in files(path, categories):
         if version := version_file(file):
             check_version(orjson.loads(read_regular(version)), version)
-        turns = file.name.startswith(f"{_PREFIX}multi_turn_")
+        turns = file.name.startswith((f"{_PREFIX}multi_turn_", f"{_PREFIX}memory_"))
         for number, line in enumerate(read_regular(file, BULK).decode().split("\n"), start=1):
             if line.strip():
                 yield from _entry(line, f"{file}:{number}", tasks, form, turns)

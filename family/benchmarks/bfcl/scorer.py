@@ -47,6 +47,8 @@ def verdicts(samples: Sequence[tuple[int, Sequence[Path]]], form: Form, file: Pa
     valid: Scores = {}
     with contextlib.closing(start(SCORER)) as scorer:
         for sample, path in ((sample, path) for sample, files in samples for path in files):
+            if path.name.endswith("_prereq_result.json"):
+                continue  # conversations before questions are not scored
             category = path.name.removeprefix("BFCL_v4_").removesuffix("_result.json")
             answer = scorer.call({"wheel": str(file), "form": form, "category": category, "file": str(path)})
             valid |= {(name, sample): verdict for name, verdict in answer.items()}
@@ -186,6 +188,10 @@ class Scorer:
         valid: dict[str, bool | None] = {}
         for result, prompt, answer in zip(results, prompts, answers, strict=True):
             known = self.handlers[form], result["id"], result["result"]
+            if category.startswith("memory"):
+                judge = self.runner._evaluate_single_agentic_entry
+                valid[result["id"]] = bool(judge(*known, answer["ground_truth"], prompt, "rods", category)["valid"])
+                continue
             if not category.startswith("multi_turn"):
                 valid[result["id"]] = self._single_turn(form, category, *known, prompt, answer["ground_truth"])
                 continue
@@ -204,13 +210,19 @@ class Scorer:
         if "relevance" in category:
             judge = self.runner._evaluate_single_relevance_entry
             return bool(judge(handler, name, result, prompt, "rods", category)["valid"])
+        more = {}
+        format = "python"
+        if category == "format_sensitivity":
+            read = importlib.import_module("bfcl_eval.model_handler.utils").parse_prompt_variation_params
+            format, more["has_tool_call_tag"], *_ = read(name.split(":")[1])
         language = next((one for one in ("javascript", "java") if category.endswith(one)), "python")
         if language != "python" and form == "prompt" and not _PARSED:
             return None
         self.models["rods"] = types.SimpleNamespace(underscore_to_dot=form == "native")  # as of all of OpenAI's
-        known = prompt, "rods", category, self.runner.Language(language), self.runner.ReturnFormat(language)
+        format = format if language == "python" else language
+        known = prompt, "rods", category, self.runner.Language(language), self.runner.ReturnFormat(format)
         try:
-            return bool(self.runner._evaluate_single_ast_entry(handler, name, result, answer, *known)["valid"])
+            return bool(self.runner._evaluate_single_ast_entry(handler, name, result, answer, *known, **more)["valid"])
         except Exception:  # noqa: BLE001 its comparison has raised, and the entry is not among the valid ones
             return False
 

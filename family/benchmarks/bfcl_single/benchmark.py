@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from rods.calls import Call
-from rods.canonical import content_id
 from rods.environments.base import reference
 from rods.environments.registry import declared
 from rods.episode.drivers import Job
@@ -18,7 +17,7 @@ from rods.errors import UserError
 from rods.family.benchmarks.bfcl.benchmark import BfclBenchmark
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import Harness, harness
-from rods.family.benchmarks.bfcl_single import matching, source_text
+from rods.family.benchmarks.bfcl_single import formats, matching, source_text
 from rods.family.benchmarks.episodes import reply_text
 from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score, Settings
 from rods.family.benchmarks.task_file import with_fault
@@ -31,12 +30,14 @@ DECLARED = declared("rods.family.benchmarks", "benchmark.toml")[NAME]
 
 
 class Item(NamedTuple):
-    """An entry of the wheel; `answers` as `matching.allowed` takes them, none for (ir)relevance."""
+    """An entry of the wheel; `answers` as `matching.allowed` takes them, none for (ir)relevance. `format` of the prompt
+    and of calls in it is another than the usual one in benchmarks of formats."""
 
     category: str
     question: Sequence[Mapping[str, str]]
     documents: Sequence[Any]
     answers: Sequence[matching.Decoded]
+    format: str = ""
 
 
 class SingleTurns(BfclBenchmark):
@@ -78,7 +79,7 @@ class SingleTurns(BfclBenchmark):
                 (item.question[-1]["content"],),
                 ((),),
                 (),
-                state={"entry": content_id([name, *item])},
+                state={"entry": name},
                 split="test",
                 provenance={"id": name, "version": version},
             )
@@ -86,7 +87,8 @@ class SingleTurns(BfclBenchmark):
         }
 
     def kind(self, task: AnyTask) -> str:
-        return self.items[self.identifier(task)].category
+        item = self.items[self.identifier(task)]
+        return item.format or item.category
 
     def maker(self, settings: Settings) -> "SingleTurnMaker":
         if settings.documents != "full":
@@ -95,7 +97,8 @@ class SingleTurns(BfclBenchmark):
 
     def score(self, episode: Episode) -> Score:
         item = self.items[episode.task]
-        return Score(item.category, {"official": float(right(item, self.written(episode), episode.form))})
+        verdict = float(right(item, self.written(episode), episode.form))
+        return Score(item.format or item.category, {"official": verdict})
 
     def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | None:
         item = self.items[self.identifier(task)]
@@ -116,7 +119,7 @@ class SingleTurns(BfclBenchmark):
 def right(item: Item, result: Any, form: Form) -> bool:
     """BFCL's verdict on a result: a text, or for native calls a list of {name: arguments as JSON}. (Ir)relevance goes
     by whether there are calls."""
-    calls = source_text.decoded(result, form, item.category)
+    calls = formats.decoded(result, item.format) if item.format else source_text.decoded(result, form, item.category)
     if "relevance" in item.category:
         return bool(calls) != ("irrelevance" in item.category)
     dotted = form == "prompt"
@@ -160,6 +163,8 @@ class _Asked(Prompted):
     item: Item
 
     def write(self, calls: Sequence[Call]) -> str:
+        if self.item.format:
+            return formats.written(calls, self.item.format)
         if source_text.language(self.item.category) == "python":
             return super().write(calls)
         told = [[f"{key}={_quoted(value)}" for key, value in call.arguments.items()] for call in calls]
@@ -188,14 +193,17 @@ class SingleTurnMaker:
     def __init__(self, words: Harness, items: Mapping[str, Item], settings: Settings) -> None:
         self.words, self.items, self.settings = words, items, settings
 
-    def job(self, task: AnyTask) -> Job:
+    def job(self, task: AnyTask, before: Episode | None = None) -> Job:
         item, native = self.items[task.provenance["id"]], self.settings.form == "native"
         dialect: _Asked | _AskedNatively = (_AskedNatively if native else _Asked)(self.words, {})
         dialect.item, said = item, [(one["role"], one["content"]) for one in item.question]
         if native:
             said = [(role, reply_text(text, []) if role == "assistant" else text) for role, text in said]
         else:
-            system = self.words.system_prompt(self.words.hinted(item.documents, item.category))
+            documents = self.words.hinted(item.documents, item.category)
+            if item.format:  # the harness adds its hint twice there
+                documents = self.words.hinted(documents, item.category)
+            system = self.words.system_prompt(documents, item.format)
             own = said.pop(0)[1] if said[0][0] == "system" else ""
             said.insert(0, ("system", f"{system}\n\n{own}" if own else system))
         asked, world = tuple(Message(role, text) for role, text in said), bfcl.environment()  # type: ignore[arg-type]

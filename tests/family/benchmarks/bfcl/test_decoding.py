@@ -1,5 +1,6 @@
 """Outputs are decoded as BFCL's own decoders do, thousands of malformed ones included, and nothing is evaluated."""
 
+from ast import literal_eval
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,11 @@ from bench.bfcl_parity.mutations import Mutations
 from bench.fixtures.recorded_outputs import NATIVE, malformed
 from rods.calls import Call
 from rods.canonical import keyed_random
+from rods.environments.base import Result
 from rods.environments.workers.worker import Order, Worker
-from rods.family.benchmarks.bfcl.decoding import decode, executed, written
+from rods.family.benchmarks.bfcl.decoding import decode, executed
+from rods.family.benchmarks.bfcl.dialects import Prompted
+from rods.family.benchmarks.bfcl.harness import harness
 from rods.tasks import Task
 from rods.worlds.bfcl.world import Bfcl
 from tests.family.benchmarks.bfcl.official_scorer import TARGET
@@ -105,6 +109,11 @@ def test_call_strings_are_read_as_the_executor_would_run_them(string: str, call:
     assert executed(string, OWNERS) == call
 
 
-def test_results_name_the_decoded_string() -> None:
-    for string in ("cd(folder='a')", "ls()", "cd(folder=ls(a=True))"):
-        assert written(executed(string, OWNERS)) == string
+def test_results_stand_beside_the_decoded_strings(bfcl: Bfcl) -> None:
+    """As they were decoded: the executor drops a blank inside of the first one's text, and what is shown keeps it."""
+    strings = ["cd(folder='a (b)')", "ls()"]
+    dialect = Prompted(harness(bfcl.file), OWNERS)
+    calls = dialect.parse(f"[{', '.join(strings)}]").calls
+    assert calls == (Call("cd", {"folder": "a(b)"}), Call("ls", {}))
+    _, shown = dialect.observation(calls, [Result("x"), Result("y")])
+    assert [one["name"] for one in literal_eval(shown)] == strings

@@ -1,0 +1,196 @@
+"""BFCL V4's memory as a benchmark (rods.family.benchmarks.benchmarks): in some conversations a policy writes down what
+matters; later, in each question, it has nothing of them but its memory.
+
+The conversations of a scenario are played one after the other, each goes on with the memory that the one before has
+left, and every question with the last one's. They are items without a score; what is left stands in their records, so
+that a stopped evaluation goes on from there. A question is judged by the last output that is no call: whether it has
+one of the answers in it, without case and some punctuation, as words of their own."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+from rods.calls import Call
+from rods.environments.base import Instance, reference
+from rods.environments.registry import declared
+from rods.episode.drivers import Job
+from rods.episode.engine import NeedVerdict, Trace, Verdict
+from rods.errors import UserError
+from rods.family.benchmarks.bfcl import results
+from rods.family.benchmarks.bfcl.benchmark import CUT, BfclBenchmark
+from rods.family.benchmarks.bfcl.decoding import decode
+from rods.family.benchmarks.bfcl.dialects import Native, Prompted
+from rods.family.benchmarks.bfcl.harness import harness, taken
+from rods.family.benchmarks.bfcl_memory.memory import MemoryBackend, MemoryWorld
+from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score, Settings
+from rods.tasks import AnyTask, Task
+from rods.worlds.bfcl import wheel
+
+NAME = "bfcl_memory"
+DECLARED = declared("rods.family.benchmarks", "benchmark.toml")[NAME]
+_IGNORED = re.compile(r"[,./\-_*^()]")
+
+
+class Memories(BfclBenchmark):
+    """See `rods.family.benchmarks.benchmarks.Benchmark`, and `Chained`. The provenance of a task has its backend,
+    scenario and `answers` (none: a conversation before questions), and the conversation `before` it."""
+
+    name = NAME
+    title = "BFCL memory"
+    environment = property(lambda self: " ".join(backend.hash for backend in self.backends.values()))
+    kinds: Sequence[str] = [f"memory_{backend}" for backend in DECLARED["backends"]]
+    categories: Sequence[str] = [*kinds, *(f"{kind}_prereq" for kind in kinds)]
+    measures: Sequence[str] = ("official",)
+    protocols: Sequence[Protocol] = ("official",)
+    part: Part = "all"
+    parts: Mapping[Part, str] = {"all": "all questions"}
+
+    @cached_property
+    def backends(self) -> dict[str, MemoryBackend]:
+        return {name: MemoryBackend(name) for name in DECLARED["backends"]}
+
+    @cached_property
+    def _tasks(self) -> dict[str, Task]:
+        made: dict[str, Task] = {}
+        file = wheel.path()
+        answers = wheel.read_json_lines(file, "data/possible_answer/BFCL_v4_memory.json")
+        allowed = {answer["id"]: answer["ground_truth"] for answer in answers}
+        parts = [f"memory_prereq_conversation/memory_{name}" for name in DECLARED["scenarios"]] + ["BFCL_v4_memory"]
+        entries = [entry for part in parts for entry in wheel.read_json_lines(file, f"data/{part}.json")]
+        for backend, world in self.backends.items():
+            last: dict[str, str] = {}  # conversation of a scenario
+            for entry in entries:
+                name, scenario = entry["id"].replace("memory", f"memory_{backend}"), entry["scenario"]
+                known = {"answers": allowed.get(entry["id"], ()), "before": last.get(scenario)}
+                said = tuple(message["content"] for turn in entry["question"] for message in turn)
+                made[name] = Task(
+                    reference(world),
+                    "base",
+                    said,
+                    ((),) * len(said),
+                    tuple(world.tools()),
+                    state={"entry": name},
+                    split="test",
+                    provenance={
+                        "id": name,
+                        "version": f"{wheel.PACKAGE} {wheel.VERSION}",
+                        "backend": backend,
+                        "scenario": scenario,
+                        **known,
+                    },
+                )
+                if not known["answers"]:
+                    last[scenario] = name
+        return made
+
+    def tasks(self) -> list[AnyTask]:
+        return [task for task in self._tasks.values() if task.provenance["answers"]]
+
+    def before(self, task: AnyTask) -> AnyTask | None:
+        return self._tasks.get(task.provenance["before"])
+
+    def kind(self, task: AnyTask) -> str:
+        return f"memory_{task.provenance['backend']}"
+
+    def maker(self, settings: Settings) -> "MemoryMaker":
+        if settings.documents != "full":
+            raise UserError("the memory's tools have BFCL's documents", where="--documents", remedy="leave it out")
+        return MemoryMaker(self, settings)
+
+    def score(self, episode: Episode) -> Score:
+        task = self._tasks[episode.task]
+        if not (answers := task.provenance["answers"]):
+            return Score(self.kind(task), {})
+        return Score(self.kind(task), {"official": float(answered(answers, self.written(episode), episode.form))})
+
+    def written(self, episode: Episode) -> Any:
+        outputs = episode.result["outputs"] if isinstance(episode.result, dict) else episode.result
+        return super().written(replace(episode, result=outputs))
+
+    def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | str | None:
+        answers = task.provenance["answers"]
+        if not answers or policy == "nothing":
+            return []
+        if policy == "truth":
+            return f"{{'answer': '{answers[0]}', 'context': 'The user said so.'}}"
+        return [Call(task.tools[0], {"text": answers[0]})]  # the answer stands in a call, and not in the last output
+
+    def due(self, task: AnyTask, policy: str, form: Form) -> tuple[Mapping[str, float], str]:
+        return ({"official": float(policy == "truth")} if task.provenance["answers"] else {}), ""
+
+
+def answered(answers: Sequence[str], outputs: Any, form: Form) -> bool:
+    """BFCL's verdict on the outputs of a question, one turn."""
+    if not isinstance(outputs, list) or len(outputs) != 1:
+        return False
+    said = [step for step in outputs[0] if not decode(step, form)]
+    if not said or not said[-1]:
+        return False
+    text = _plain(str(said[-1][0] if isinstance(said[-1], list) else said[-1]))
+    return any(re.search(rf"\b{re.escape(_plain(answer))}\b", text) for answer in answers)
+
+
+def _plain(text: str) -> str:
+    return _IGNORED.sub("", text).lower().replace("'", '"')
+
+
+@dataclass(frozen=True)
+class MemoryJob(Job):
+    """A job that goes on with a memory, which has `begun` so."""
+
+    memory: MemoryWorld | None = None
+    begun: Mapping[str, Any] | None = None
+
+
+class Unjudged:
+    """The goal of what is judged by its outputs alone."""
+
+    def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
+        return Verdict(True, True)
+
+
+class MemoryMaker:
+    """The `Maker` of memories. The result of a conversation before questions is {"outputs": by turn and step, "memory":
+    what it has left}; one that did not come to its end leaves what it began with, as in the harness."""
+
+    def __init__(self, benchmark: Memories, settings: Settings) -> None:
+        self.settings, self._backends = settings, benchmark.backends
+        self._texts = taken(wheel.path(), "constants/default_prompts.py")
+        words, kind = harness(wheel.path()), Native if settings.form == "native" else Prompted
+        self._steps = words.steps
+        self._dialects = {
+            name: kind(words.of(backend.documents, f"memory_{name}"), dict.fromkeys(backend.tools(), backend.owner))
+            for name, backend in benchmark.backends.items()
+        }
+
+    def job(self, task: AnyTask, before: Episode | None = None) -> Job:
+        name = task.provenance["backend"]
+        memory = self._backends[name].reset(before.result["memory"] if before else None)
+        return MemoryJob(
+            replace(task, system=self._told(task, memory), id=""),
+            self._backends[name],
+            self._dialects[name],
+            Unjudged(),
+            max_steps=self._steps,
+            visible_only=False,
+            world=lambda: memory,
+            memory=memory,
+            begun=memory.snapshot(),
+        )
+
+    def _told(self, task: AnyTask, memory: MemoryWorld) -> str:
+        about, texts = task.provenance, self._texts
+        kind = "UNIFIED" if about["backend"] == "rec_sum" else "CORE_ARCHIVAL"
+        parts = {"scenario_setting": texts["MEMORY_AGENT_SETTINGS"][about["scenario"]], "memory_content": memory.shown}
+        told = texts[f"MEMORY_BACKEND_INSTRUCTION_{kind}"].format(**parts)
+        asked = texts["ADDITIONAL_SYSTEM_PROMPT_FOR_AGENTIC_RESPONSE_FORMAT"]
+        return f"{told}\n\n{asked}" if about["answers"] else str(told)
+
+    def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
+        assert isinstance(job, MemoryJob) and job.memory is not None
+        about, result = job.task.provenance, cast(Any, results.outputs(trace, job.dialect))
+        if not about["answers"]:
+            result = {"outputs": result, "memory": job.begun if trace.end in CUT else job.memory.snapshot()}
+        return Episode(about["id"], sample, self.settings.form, result, trace.end, cut)

@@ -1,0 +1,103 @@
+"""BFCL V4's memories as environments: the wheel's own classes, taken by name, and their documents. Results have the
+texts of BFCL's executor; a state is what the class itself would write into its snapshot."""
+
+import copy
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rods.calls import Call
+from rods.canonical import content_id
+from rods.environments.base import Features, Instance, Result, Tool
+from rods.family.benchmarks.bfcl.harness import taken
+from rods.worlds.bfcl import wheel
+from rods.worlds.bfcl.classes import SOURCES
+from rods.worlds.bfcl.execution import PREFIX
+
+BEHAVIOUR = 1  # to be raised when equal calls may give other results
+MAX_MEMORY = 1_000_000  # characters; BFCL's own limits let `memory_replace` go far beyond
+_SIZES = ("MEMORY_ENTRY_LENGTH", "CORE_MEMORY_SIZE", "CORE_MEMORY_ENTRY_LENGTH")
+_LIMITS = [f"MAX_{name}" for name in (*_SIZES, "ARCHIVAL_MEMORY_SIZE", "ARCHIVAL_MEMORY_ENTRY_LENGTH")]
+
+
+class MemoryBackend:
+    """The environment of one backend."""
+
+    features = Features()
+
+    def __init__(self, backend: str) -> None:
+        self.name, self.owner, file = f"bfcl_memory_{backend}", f"MemoryAPI_{backend}", wheel.path()
+        known = {"MemoryAPI": object, "BM25Plus": BM25Plus, "json": json, "re": re, "deepcopy": copy.deepcopy}
+        self.kind: type = taken(file, f"{SOURCES}/memory_{backend}.py", (self.owner, *_LIMITS), known)[self.owner]
+        self.documents = wheel.read_json_lines(file, f"data/multi_turn_func_doc/memory_{backend}.json")
+        self._tools = {one["name"]: Tool(one["name"], self.owner, one["description"]) for one in self.documents}
+        self.hash = content_id({"wheel": wheel.SHA256, "behaviour": BEHAVIOUR, "backend": backend})
+
+    def tools(self) -> Mapping[str, Tool]:
+        return self._tools
+
+    def reset(self, state: Mapping[str, Any] | None) -> "MemoryWorld":
+        return MemoryWorld(self, state or {})
+
+
+class MemoryWorld:
+    """One memory. `shown` is what of it stands in the system prompt."""
+
+    def __init__(self, backend: MemoryBackend, state: Mapping[str, Any]) -> None:
+        self._backend, self._memory = backend, backend.kind()
+        vars(self._memory).update(copy.deepcopy(dict(state)))
+
+    @property
+    def shown(self) -> str:
+        return str(self._memory._dump_core_memory_to_context())
+
+    def call(self, call: Call) -> Result:
+        if call.name not in self._backend.tools():
+            return Result(f"{PREFIX}name '{call.name}' is not defined", None, "unknown_tool")
+        try:
+            if call.name == "memory_replace" and self._grown(**call.arguments) > MAX_MEMORY:
+                return Result(f"{PREFIX}the memory would be longer than {MAX_MEMORY} characters", None, "bounds")
+            value = getattr(self._memory, call.name)(**call.arguments)
+            text = json.dumps(value) if isinstance(value, dict) else str(value)
+        except Exception as error:  # noqa: BLE001 it is the tool's answer
+            return Result(f"{PREFIX}{error}", None, "tool")
+        return Result(text, None, "tool" if isinstance(value, dict) and "error" in value else None)
+
+    def _grown(self, old_text: Any = "", new_text: Any = "", **_: Any) -> int:
+        """How long the memory is after a replacement."""
+        memory: str = self._memory.memory
+        return len(memory) + memory.count(str(old_text)) * (len(str(new_text)) - len(str(old_text)))
+
+    def snapshot(self) -> dict[str, Any]:
+        kept = {key: value for key, value in vars(self._memory).items() if not key.startswith(("_", "snapshot"))}
+        return copy.deepcopy(kept)
+
+    def fork(self) -> "MemoryWorld":
+        return MemoryWorld(self._backend, self.snapshot())
+
+    def same_state(self, other: Instance) -> bool:
+        return isinstance(other, MemoryWorld) and self.snapshot() == other.snapshot()
+
+
+class BM25Plus:
+    """BM25+ (Lv and Zhai, 2011) with k1 = 1.5, b = 0.75, delta = 1: what the wheel uses of the package rank_bm25, and
+    equal to it in every bit, since the same steps are taken in the same order. Raises ZeroDivisionError for no document
+    at all, as there."""
+
+    def __init__(self, corpus: Sequence[Sequence[str]]) -> None:
+        self._counts, self._lengths = [Counter(document) for document in corpus], [len(one) for one in corpus]
+        self._average = sum(self._lengths) / len(corpus)
+        self._documents = Counter(word for counts in self._counts for word in counts)
+
+    def get_scores(self, query: Sequence[str]) -> list[float]:
+        """The score of each document."""
+        scores = [0.0] * len(self._counts)
+        for word in query:
+            rarity = math.log((len(scores) + 1) / self._documents[word]) if word in self._documents else 0
+            for place, (counts, length) in enumerate(zip(self._counts, self._lengths, strict=True)):
+                longer = 1.5 * (1 - 0.75 + 0.75 * length / self._average)
+                scores[place] += rarity * (1 + (counts[word] * 2.5) / (longer + counts[word]))
+        return scores

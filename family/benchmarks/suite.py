@@ -1,0 +1,168 @@
+"""`rods-eval suite RUN`: the policies of a run's start and end on benchmarks, in pairs, as one table with cards.
+
+Each benchmark and policy has an evaluation of its own in eval/suite/<benchmark>/ of the run, which the same command
+goes on with: a suite that was stopped ends with the table of one that was not. A benchmark that cannot be played so is
+left out of the table and named, with the reason. A benchmark.toml may declare a weighted `total` over kinds of items of
+several; it is made where each of them was played in whole, and else it is said what lacks."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from rods.buffers.log.tail import read
+from rods.buffers.run import runfolder
+from rods.buffers.run.run import Run
+from rods.buffers.usage import Spent
+from rods.errors import EXIT_OK, UserError
+from rods.evaluation import card, heldout
+from rods.family.benchmarks import scores
+from rods.family.benchmarks.benchmarks import declared_benchmarks, named
+from rods.family.benchmarks.folder import cards
+from rods.family.benchmarks.guard import overlaps
+from rods.family.benchmarks.output_sources import Options
+
+SUITE = "suite"
+PLACES = ("start", "end")
+
+
+def play(
+    run: Path,
+    names: Sequence[str],
+    start_url: str,
+    end_url: str,
+    options: Options,
+    evaluate: Callable[[Path, Options], int],
+) -> dict[str, Any]:
+    """Plays what is left of the suite by `evaluate(folder, options)`, and compares: {"run", "rows": by benchmark as of
+    `scores.compare`, with `cards` and `usage`, "left_out": by benchmark why, "totals", "overlaps", "incomplete"}.
+    Raises UserError."""
+    for option in ("url", "config", "weights", "run", "recorded", "benchmark", "tasks", "types", "step"):
+        if getattr(options, option):
+            remedy = "the policies are the run's: its checkpoints, or --start-url and --end-url with --model"
+            raise UserError(f"--{option} is not for a suite", where="the command line", remedy=remedy)
+    if bool(start_url) != bool(end_url):
+        raise UserError("start and end are both served, or neither", where="--start-url, --end-url", remedy="give both")
+    policies = _policies(run, start_url, end_url, options)
+    told: dict[str, Any] = {"run": str(run), "rows": {}, "left_out": {}, "overlaps": {}, "incomplete": []}
+    trained = Run.open(run)
+    for name in names or declared_benchmarks():
+        folders = [run / runfolder.EVALUATION / SUITE / name / place for place, _ in policies]
+        try:
+            codes = []
+            for folder, (_, policy) in zip(folders, policies, strict=True):
+                codes.append(evaluate(folder, replace(policy, benchmark=name)))
+                if codes[-1] != EXIT_OK:
+                    break
+        except UserError as error:
+            if names:
+                raise
+            told["left_out"][name] = str(error)
+            continue
+        if any(codes):
+            told["incomplete"].append(name)
+            break
+        told["rows"][name] = {**scores.compare(*folders), **_about(folders)}
+        told["overlaps"][name] = overlaps(trained, named(name))
+    told["totals"] = totals(told["rows"])
+    return told
+
+
+def _policies(run: Path, start_url: str, end_url: str, options: Options) -> list[tuple[str, Options]]:
+    """Folder and options of both."""
+    if start_url:
+        return [(place, replace(options, url=(url,))) for place, url in zip(PLACES, (start_url, end_url), strict=True)]
+    made = []
+    for which in ("start", "end"):
+        _, checkpoint = heldout.checkpoint(run, which)
+        at = checkpoint.position
+        made.append((f"step_{at.step:08d}.a{at.attempt}", replace(options, run=run, step=at.step)))
+    if made[0][0] == made[1][0]:
+        raise UserError("its start is its end", where=str(run), remedy="train it first")
+    return made
+
+
+def _about(folders: Sequence[Path]) -> dict[str, Any]:
+    """Cards of both evaluations, and what calls of servers have cost."""
+    return {
+        "cards": [[None, *cards(folder)][-1] for folder in folders],
+        "usage": [asdict(_spent(folder)) for folder in folders],
+    }
+
+
+def _spent(folder: Path) -> Spent:
+    spent = Spent()
+    for call in read(folder / runfolder.usage("evaluation")):
+        spent.add(call)
+    return spent
+
+
+def totals(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The weighted totals that benchmarks declare: {name: {"before", "after"} as shares, or {"lacks": kinds}}."""
+    kinds = {kind: row for compared in rows.values() for kind, row in compared["kinds"].items() if kind != "all"}
+    made = {}
+    for declared in declared_benchmarks().values():
+        if total := declared.get("total"):
+            names = [name for part in total["parts"] for name in _names(part.get("mean") or part["pooled"])]
+            lacking = [name for name in names if name not in kinds]
+            made[total["name"]] = (
+                {"lacks": lacking}
+                if lacking
+                else {place: weighted(total["parts"], kinds, place) for place in ("before", "after")}
+            )
+    return made
+
+
+def weighted(parts: Sequence[Mapping[str, Any]], kinds: Mapping[str, Mapping[str, Any]], place: str) -> float:
+    """The mean of parts by their weights, of what `kinds` have in `place`."""
+
+    def mean(listed: Any) -> float:
+        if isinstance(listed, str):
+            return float(kinds[listed][place]["mean"])
+        return math.fsum(map(mean, listed)) / len(listed)
+
+    def pooled(listed: Sequence[str]) -> float:
+        rows = [kinds[name][place] for name in listed]
+        return math.fsum(row["mean"] * row["tasks"] for row in rows) / math.fsum(row["tasks"] for row in rows)
+
+    values = [part["weight"] * (mean(part["mean"]) if "mean" in part else pooled(part["pooled"])) for part in parts]
+    return math.fsum(values) / math.fsum(part["weight"] for part in parts)
+
+
+def _names(listed: Any) -> list[str]:
+    return [listed] if isinstance(listed, str) else [name for part in listed for name in _names(part)]
+
+
+def lines(told: Mapping[str, Any]) -> Iterator[str]:
+    """The suite as text."""
+    width = max([24, *(len(kind) for row in told["rows"].values() for kind in row["kinds"])])
+    yield f"{told['run']}: start and end, in percent, with 95 % intervals; differences in pairs by item"
+    yield f"\n{'':{width + 2}}{'items':>6}  {'start':^22}  {'end':^22}  {'end less start':^24}"
+    for name, row in told["rows"].items():
+        yield name
+        for kind, pair in row["kinds"].items():
+            cells = "  ".join(scores.cell(pair[place]) for place in ("before", "after"))
+            change = scores.cell(pair["difference"], "+")
+            yield f"  {kind:{width}}{pair['difference']['tasks']:>6}  {cells}  {change}"
+        if row["left_out"]:
+            yield f"  {row['left_out']} items were played by one of both alone, and are left out"
+    for name, total in told["totals"].items():
+        if "lacks" in total:
+            yield f"no total of {name}: {', '.join(total['lacks'])} were not played"
+        else:
+            yield f"total of {name}: {100 * total['before']:.2f} at the start, {100 * total['after']:.2f} at the end"
+    for name, row in told["rows"].items():
+        yield f"\n{name}"
+        yield from card.lines(row["cards"][-1], row["kinds"]["all"]["difference"]["tasks"])
+        if row["cards_differ"]:
+            yield f"  NOT ALIKE: start and end differ in {', '.join(row['cards_differ'])}"
+        if any(spent["calls"] for spent in row["usage"]):
+            calls, read_, written = (sum(u[key] for u in row["usage"]) for key in ("calls", "tokens_in", "tokens_out"))
+            yield f"  cost: {calls} calls of servers, {read_} prompt tokens, {written} tokens of replies"
+        if shared := told["overlaps"][name]:
+            yield f"  OVERLAP: {shared} of its items match tasks that the run trains on, by words or by calls"
+    for name, why in told["left_out"].items():
+        yield f"left out: {name}: {why}"
+    if told["incomplete"]:
+        yield f"INCOMPLETE: {', '.join(told['incomplete'])}; the same command goes on"

@@ -1,0 +1,210 @@
+"""BFCL's memory: prompts, memories and results are the harness's, verdicts the packaged scorer's; a run goes on behind
+a kill with the memories that were left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.fixtures.agentic import compare_memory
+from bench.fixtures.llm_stub import Script, Stub
+from rods.calls import Call
+from rods.environments.workers.worker import Order, Worker
+from rods.episode.drivers import Job
+from rods.episode.engine import NeedText, Reply, Trace
+from rods.family.benchmarks.benchmarks import chosen, slots
+from rods.family.benchmarks.bfcl_memory.benchmark import Memories
+from rods.family.benchmarks.bfcl_memory.memory import MAX_MEMORY, BM25Plus, MemoryBackend
+from rods.family.benchmarks.episodes import Replies, messages, play, reply_text
+from rods.family.benchmarks.folder import EPISODES, Episode, Form, Settings, episodes
+from rods.worlds.bfcl.world import Bfcl
+from tests.daemon.runs import until
+from tests.family.benchmarks.bfcl.runs import ROOT, command, evaluate
+from tests.family.benchmarks.bfcl_memory.official_memory import TARGET
+from tests.family.benchmarks.bfcl_memory.player import answer
+from tests.family.benchmarks.test_suite import grown
+
+PLAYER = "tests.family.benchmarks.bfcl_memory.player:answer"
+PART = ("--benchmark", "bfcl_memory", "--tasks-per-type", 4, "--model", "m")
+
+
+@pytest.fixture(scope="module")
+def benchmark(bfcl: Bfcl) -> Memories:
+    return Memories()
+
+
+@pytest.fixture(scope="module")
+def stub(bfcl: Bfcl) -> Iterator[Stub]:
+    with Stub(Script(answer=PLAYER)) as made:
+        yield made
+
+
+def test_verdicts_are_the_packaged_scorer_s(bfcl: Bfcl) -> None:
+    compared = compare_memory(155)
+    assert compared.different == [] and compared.made.total() == 620 and len(compared.made) == 18
+    assert 0.4 < compared.valid.total() / 620 < 0.7
+
+
+class _Played(Replies):
+    """The player's replies, and what it was asked."""
+
+    def __init__(self, asked: dict[str, list[Any]], job: Job, sample: int) -> None:
+        self.job, self._asked = job, asked.setdefault(job.task.provenance["id"], [])
+
+    async def reply(self, need: NeedText) -> Reply:
+        dialect: Any = self.job.dialect
+        native = dialect.form == "native"
+        shown = messages(need.messages) if native else [dict(message) for message in need.messages]
+        self._asked.append(json.loads(json.dumps(shown)))
+        body = {"messages": shown} | ({"tools": dialect.tools(self.job.task.tools, ())} if native else {})
+        made = answer(body)
+        if not native:
+            return Reply(made)
+        if isinstance(made, str):
+            return Reply(reply_text(made, []))
+        functions = [one["function"] for one in made["tool_calls"]]
+        return Reply(reply_text(None, [(one["name"], one["arguments"]) for one in functions]))
+
+
+@pytest.mark.parametrize(("backend", "form"), [("kv", "prompt"), ("rec_sum", "prompt"), ("rec_sum", "native")])
+def test_prompts_memories_and_results_are_the_harness_s(
+    benchmark: Memories, bfcl: Bfcl, backend: str, form: Form
+) -> None:
+    worker = Worker(Order(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28))
+    told = {"wheel": str(bfcl.file), "category": f"memory_{backend}", "scenario": "notetaker", "form": form}
+    try:
+        official = worker.call({**told, "questions": 3})
+    finally:
+        worker.close()
+    asked: dict[str, list[Any]] = {}
+    done: list[Episode] = []
+    tasks = chosen(benchmark, Settings({}, part="all", types=(f"memory_{backend}",)))
+    tasks = [task for task in tasks if task.provenance["id"] in official]
+    maker = benchmark.maker(Settings({}, form=form))
+    asyncio.run(
+        play(lambda *job: _Played(asked, *job), maker, slots(benchmark, tasks, 1), 8, done.append, lambda: False)
+    )
+    assert len(done) == len(official) == 8
+    for episode in done:
+        theirs = official[episode.task]
+        ours = [[_plain(message) for message in request] for request in asked[episode.task]]
+        assert ours == [[_plain(message) for message in request] for request in theirs["asked"]]
+        assert json.loads(json.dumps(benchmark.written(episode))) == theirs["result"]
+    assert "so it was said" in str(official[f"memory_{backend}_130-notetaker-0"]["asked"])
+
+
+def _plain(message: dict[str, Any]) -> dict[str, Any]:
+    """A message without the ids that tie results to calls."""
+    calls = [one["function"] for one in message.get("tool_calls", ())]
+    return {"role": message["role"], "content": message["content"], "calls": calls}
+
+
+def test_a_search_ranks_as_rank_bm25_does() -> None:
+    """Figures of rank_bm25 0.2.2, which `python -m bench.agentic` compares on many more where it is installed."""
+    corpus = [text.split() for text in ("user name", "user home city", "home address of the user", "favourite tea")]
+    assert BM25Plus(corpus).get_scores(["user", "home"]) == GOLDEN
+    with pytest.raises(ZeroDivisionError):
+        BM25Plus([])
+
+
+GOLDEN = [2.028087677717782, 2.8542327112802917, 2.524898167671027, 1.4271163556401458]
+
+
+def test_a_memory_answers_in_the_words_of_the_executor(bfcl: Bfcl) -> None:
+    world = MemoryBackend("kv").reset(None)
+    for call, text in (
+        (Call("core_memory_add", {"key": "user_name", "value": "Ann"}), '{"status": "Key-value pair added."}'),
+        (Call("core_memory_add", {"key": "user_name", "value": "Bo"}), '{"error": "Key name must be unique."}'),
+        (Call("core_memory_key_search", {"query": "name"}), '{"ranked_results": [[0.0, "user_name"]]}'),
+        (Call("archival_memory_key_search", {"query": "x"}), "Error during execution: division by zero"),
+        (Call("core_memory_add", {"key": "a"}), "missing 1 required positional argument"),
+        (Call("snapshot", {}), "Error during execution: name 'snapshot' is not defined"),
+    ):
+        assert text in world.call(call).text or call.name == "core_memory_key_search"
+    assert world.snapshot() == {"core_memory": {"user_name": "Ann"}, "archival_memory": {}}
+    again = world.fork()
+    again.call(Call("core_memory_clear", {}))
+    assert world.snapshot()["core_memory"] and not again.same_state(world)
+
+
+def test_no_call_makes_a_memory_grow_without_bound(bfcl: Bfcl) -> None:
+    world = MemoryBackend("rec_sum").reset({"memory": "a" * 9_000})
+    blown = world.call(Call("memory_replace", {"old_text": "", "new_text": "b" * 9_000}))
+    assert blown.error == "bounds" and len(world.snapshot()["memory"]) == 9_000 < MAX_MEMORY
+    assert world.call(Call("memory_replace", {"old_text": "a", "new_text": "bb"})).error is None
+
+
+def test_a_conversation_that_does_not_fit_leaves_what_it_began_with(benchmark: Memories) -> None:
+    maker, task = benchmark.maker(Settings({})), benchmark._tasks["memory_rec_sum_prereq_1-customer-1"]
+    before = Episode("memory_rec_sum_prereq_0-customer-0", 0, "prompt", {"outputs": [], "memory": {"memory": "old"}})
+    for end, left in (("context", "old"), ("step_limit", "oldnew"), ("finished", "oldnew")):
+        job: Any = maker.job(task, before)
+        assert "\nold\n" in job.task.system
+        job.memory.call(Call("memory_append", {"text": "new"}))
+        ended = maker.episode(job, 0, Trace(job.task.id, (), end, 1))  # type: ignore[arg-type]
+        assert ended.result["memory"] == {"memory": left}
+
+
+@pytest.mark.parametrize("form", ["prompt", "native"])
+def test_known_policies_get_what_is_due(bfcl: Bfcl, form: str) -> None:
+    checked = evaluate("check", "--benchmark", "bfcl_memory", "--calls", form)
+    assert checked["items"] == 310 and checked["unknown"] == 0 and checked["different"] == []
+    assert [(row["policy"], row["due"], row["as_due"]) for row in checked["rows"]] == [
+        ("nothing", "0", 310),
+        ("truth", "1", 310),
+        ("fault", "0", 310),
+    ]
+
+
+def test_a_policy_without_its_memory_knows_less(stub: Stub, tmp_path: Path) -> None:
+    """The player answers out of its memory alone, so a right answer has come through the conversations."""
+    stub.use(Script(answer=PLAYER))
+    told = evaluate("run", tmp_path / "e", "--url", stub.url, *PART)
+    right = told["scores"]["all"]["all"]["official"]["mean"]
+    assert told["complete"] and 0 < right < 1 and told["scores"]["all"]["all"]["official"]["tasks"] == 8
+    assert told["episodes"] > 8  # with the conversations before
+    checked = evaluate("check", tmp_path / "e")
+    assert checked["equal"] == checked["episodes"] == 8 and checked["valid"] == round(8 * right)
+    again = evaluate("run", tmp_path / "r", "--recorded", tmp_path / "e" / "bfcl_memory", *PART[:4])
+    assert again["scores"] == told["scores"]
+
+
+def test_a_killed_evaluation_goes_on_with_the_memories_that_were_left(stub: Stub, tmp_path: Path) -> None:
+    stub.use(Script(answer=PLAYER))
+    whole = evaluate("run", tmp_path / "whole", "--url", stub.url, *PART)
+    stub.use(Script(answer=PLAYER, latency=0.02))
+    folder = tmp_path / "e"
+    told = ("run", folder, "--url", stub.url, *PART, "--in-flight", 3)
+    for least in (2, 6):  # in the first conversations, and later
+        process = subprocess.Popen(command(*told), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until(partial(grown, folder / EPISODES, least))
+        process.kill()
+        process.wait()
+    stub.use(Script(answer=PLAYER))
+    before = (folder / EPISODES).read_bytes().count(b"\n") - 1
+    stub.forget()
+    ended = evaluate(*told)
+    after = list(episodes(folder))
+    fresh = after[before:]
+    steps = (len(turn) for episode in fresh for turn in _outputs(episode))
+    assert ended["scores"] == whole["scores"] and stub.counts()["requests"] == sum(steps)
+    assert {e.key: e.result for e in after} == {e.key: e.result for e in episodes(tmp_path / "whole")}
+
+
+def _outputs(episode: Episode) -> Any:
+    return episode.result["outputs"] if isinstance(episode.result, dict) else episode.result
+
+
+def test_what_goes_on_from_a_lost_conversation_is_left_out(stub: Stub, tmp_path: Path) -> None:
+    stub.use(Script(answer=PLAYER, faults={"400": 1.0}))
+    lost = evaluate("run", tmp_path / "e", "--url", stub.url, *PART, code=5)
+    assert (lost["episodes"], lost["scores"]) == (0, {})
+    stub.use(Script(answer=PLAYER))
+    assert evaluate("run", tmp_path / "e", "--url", stub.url, *PART)["complete"]
