@@ -6,6 +6,7 @@ left out of the table and named, with the reason. A benchmark.toml may declare a
 several; it is made where each of them was played in whole, and else it is said what lacks."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -63,8 +64,10 @@ def play(
         if any(codes):
             told["incomplete"].append(name)
             break
-        told["rows"][name] = {**scores.compare(*folders), **_about(folders)}
-        told["overlaps"][name] = overlaps(trained, named(name))
+        benchmark = named(name)
+        items = Counter(map(benchmark.kind, benchmark.tasks()))
+        told["rows"][name] = {**scores.compare(*folders), **_about(folders), "items": dict(items)}
+        told["overlaps"][name] = overlaps(trained, benchmark)
     told["totals"] = totals(told["rows"])
     return told
 
@@ -99,8 +102,14 @@ def _spent(folder: Path) -> Spent:
 
 
 def totals(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The weighted totals that benchmarks declare: {name: {"before", "after"} as shares, or {"lacks": kinds}}."""
-    kinds = {kind: row for compared in rows.values() for kind, row in compared["kinds"].items() if kind != "all"}
+    """The weighted totals that benchmarks declare: {name: {"before", "after"} as shares, or {"lacks": kinds}}. What was
+    played in part alone lacks, too; each row's `items` says how many there are of a kind."""
+    kinds = {
+        kind: row
+        for compared in rows.values()
+        for kind, row in compared["kinds"].items()
+        if row["after"]["tasks"] == compared["items"].get(kind)
+    }
     made = {}
     for declared in declared_benchmarks().values():
         if total := declared.get("total"):
@@ -149,7 +158,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {row['left_out']} items were played by one of both alone, and are left out"
     for name, total in told["totals"].items():
         if "lacks" in total:
-            yield f"no total of {name}: {', '.join(total['lacks'])} were not played"
+            yield f"no total of {name}: {', '.join(total['lacks'])} were not played, or not in whole"
         else:
             yield f"total of {name}: {100 * total['before']:.2f} at the start, {100 * total['after']:.2f} at the end"
     for name, row in told["rows"].items():
