@@ -31,13 +31,14 @@ def variant(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_variant_in_an_item_s_words_or_with_its_calls_is_refused(run: Run) -> None:
-    assert not isinstance(Admission(run).refuse(variant()), Refusal)
+    admission = Admission(run)
+    assert not isinstance(admission.refuse(variant()), Refusal)
     single = SingleTurns()
     item = next(task for task in single.tasks() if 12 < len(task.texts[0].split()) < 30)
     told = Memories()._tasks["memory_kv_prereq_0-customer-0"].script[1]
     script = variants(5)[0].script
     for text in (item.texts[0], item.texts[0].upper(), told):
-        refused = Admission(run).refuse(variant(script=(text, *script[1:])))
+        refused = admission.refuse(variant(script=(text, *script[1:])))
         assert isinstance(refused, Refusal) and refused.reason == "contaminated"
     calls = next(task for task in guarded(single) if any(task.goal_calls)).goal_calls
     made = dataclasses.replace(variants(5)[0], script=("Do it now.",), calls=(calls,), id="")

@@ -83,6 +83,7 @@ def test_a_killed_suite_ends_with_the_same_table(stub: Stub, silent: Stub, tmp_p
         assert [*map(episodes_in, folders(folder, name))] == [*map(episodes_in, folders(whole_run, name))]
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_fails_leaves_the_suite_incomplete(stub: Stub, silent: Stub, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run").path
     silent.use(Script(answer="tests.family.benchmarks.suite_player:declines", faults={"400": 1.0}))
@@ -92,6 +93,7 @@ def test_an_endpoint_that_fails_leaves_the_suite_incomplete(stub: Stub, silent: 
     assert len(evaluate("suite", folder, *at(silent, stub), *PART)["rows"]) == 2
 
 
+@pytest.mark.slow
 def test_what_cannot_be_played_so_is_left_out_and_named(stub: Stub, silent: Stub, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run").path
     told = evaluate("suite", folder, *at(silent, stub), *PART[3:], "--calls", "native", "--tasks-per-type", 1)

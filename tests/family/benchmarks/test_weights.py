@@ -84,3 +84,29 @@ def test_a_run_s_checkpoint_is_evaluated_in_the_dialect_that_it_was_trained_in(
     assert run(["run", str(tmp_path / "e"), "--run", str(tmp_path / "run"), *TASKS]) == 0
     settings = json.loads(capsys.readouterr().out)["settings"]
     assert (settings["protocol"], settings["policy"]["name"]) == ("compact", "run_step_0")
+
+
+@pytest.mark.slow
+def test_a_suite_plays_a_run_s_first_and_newest_checkpoint(
+    weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Conversations before questions and the questions, too, in batches; what does not fit the context fails."""
+    policy = PolicySettings(kind="transformers", model=str(weights), dialect="compact")
+    made = create_run(tmp_path / "run", Config(policy=policy, training=Training(batch_tasks=2)), desk.generate(3, 2, 2))
+    for step in (0, 3):
+        position = Position(
+            attempt=1, step=step, epoch=0, cursor=0, order_hash="", pool_seq=0, curriculum={}, random={}
+        )
+        Checkpoints(made.path).write(position, lambda folder: copytree(weights, folder, dirs_exist_ok=True))
+    told = ["suite", str(made.path), "--benchmarks", "bfcl", "bfcl_memory", *TASKS]
+    assert run(told) == 0
+    suite = json.loads(capsys.readouterr().out)
+    for name in ("bfcl", "bfcl_memory"):
+        assert (
+            suite["rows"][name]["kinds"]["all"]["difference"]["mean"] == 0 and not suite["rows"][name]["cards_differ"]
+        )
+        folders = sorted((made.path / "eval" / "suite" / name).iterdir())
+        assert [folder.name for folder in folders] == ["step_00000000.a1", "step_00000003.a1"]
+        assert [len(list(episodes(folder))) for folder in folders] == ([8, 8] if name == "bfcl" else [34, 34])
+    assert run(told) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == suite["rows"]

@@ -33,6 +33,7 @@ def test_verdicts_are_the_packaged_scorer_s(bfcl: Bfcl) -> None:
     assert 0.3 < compared.valid.total() / 312 < 0.7
 
 
+@pytest.mark.slow
 def test_prompts_are_the_harness_s(benchmark: Formats, bfcl: Bfcl) -> None:
     worker = Worker(Order(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28))
     try:
@@ -111,6 +112,7 @@ def knowing(benchmark: Formats, format: str) -> Callable[[str, Any], tuple[int, 
     return answer
 
 
+@pytest.mark.slow
 def test_a_report_says_how_far_the_formats_are_apart(benchmark: Formats, tmp_path: Path) -> None:
     part = ("--benchmark", "bfcl_formats", "--types", *benchmark.kinds[:3], "--tasks-per-type", 4, "--model", "m")
     with json_server(knowing(benchmark, benchmark.kinds[0])) as url:

@@ -176,6 +176,7 @@ def test_a_policy_without_its_memory_knows_less(stub: Stub, tmp_path: Path) -> N
     assert again["scores"] == told["scores"]
 
 
+@pytest.mark.slow
 def test_a_killed_evaluation_goes_on_with_the_memories_that_were_left(stub: Stub, tmp_path: Path) -> None:
     stub.use(Script(answer=PLAYER))
     whole = evaluate("run", tmp_path / "whole", "--url", stub.url, *PART)
