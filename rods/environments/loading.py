@@ -56,7 +56,11 @@ class Environments(AbstractContextManager["Environments"]):
             known |= extension.environments
         endings = sorted((ending for ending in known if ending[0] in "/."), key=len, reverse=True)
         confined = (self.sandbox is not None and name in self.sandbox.environments) or addressed.address_of(name)
-        if not self._trust and not confined and (":" in name or (name.endswith(tuple(endings)) and name[-1] != "/")):
+        if (
+            not self._trust
+            and not confined
+            and (":" in name or name.endswith(tuple(registry.having("ending").values())))
+        ):
             what = "these tasks have its code run, or a command that it names, with all rights of this user"
             raise UserError(what, where=where, remedy="look at it, then add --trust, or confine it (docs/sandbox.md)")
         for ending in endings:
