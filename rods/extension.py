@@ -123,6 +123,17 @@ class DaemonWork(Protocol):
         """Closes its logs."""
 
 
+class Copies(Protocol):
+    """Takes checkpoints elsewhere while training goes on. Nothing that goes wrong there is raised."""
+
+    def saved(self, policy: Path) -> None:
+        """A checkpoint with this policy counts now, which later ones may remove; at a start: the one it resumes."""
+
+    def close(self, ended: bool, waiting: Callable[[], bool]) -> None:
+        """The trainer leaves: at its own end, so that what is left is done while `waiting()`, asked again and again,
+        holds, or because it has to."""
+
+
 class Extension:
     """One feature. `name` is that of its folder."""
 
@@ -151,7 +162,7 @@ class Extension:
     stage: ClassVar[type[Section] | None] = None
     curriculum: ClassVar[type[Section] | None] = None
     #: environments by name, or, from "/" or "." on, by how a name ends: `module:function` that makes one, of the name
-    #: where it is found by its ending
+    #: where it is found by its ending. Tasks from anywhere may name them: none runs code that the name leads to
     environments: ClassVar[Mapping[str, str]] = {}
     licences: ClassVar[Mapping[str, str]] = {}  # of these environments' data, by name, for data cards
     #: values of `operation.compute` -> `module:function` that has the places for a run (rods.daemon.attempts.Place)
@@ -285,6 +296,14 @@ class Extension:
         """Why an admitted variant that this extension `varies` holds no more (`rods.gates.records.Reason`); None where
         it cannot be run again. Raises InfrastructureError where a world or a player broke."""
         return None
+
+    def copies(self, run: Any) -> Copies | None:
+        """Who takes the checkpoints of a run elsewhere, for the trainer that has just become its owner; None: none."""
+        return None
+
+    def run_notes(self, run: Any) -> Sequence[str]:
+        """What `rods status` and the page say of files of its own in the run's folder, a sentence a line."""
+        return ()
 
     def aims(self, config: Any) -> Aims | None:
         """Where variants go from their seeds; None: they have their root's shape. At most one extension says so."""

@@ -30,6 +30,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "processes": ("family/processes",),
     "ray_cluster": ("family/ray_cluster",),
     "house_rules": ("family/house_rules",),
+    "hub": ("family/hub",),
 }
 GONE = [part for part, (own, *_) in PARTS.items() if not (ROOT / own).is_dir()]
 GONE_FOLDERS = tuple(folder for folders in PARTS.values() for folder in folders if not (ROOT / folder).is_dir())
