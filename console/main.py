@@ -21,7 +21,7 @@ from rods.functions import named_function
 from rods.signals import ignore, interrupt, on_signal
 
 OWN = tomllib.loads(Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8"))
-PROGRAM = "program"
+PROGRAM, COMPLETION = "program", "--install-completion"
 
 
 def verbs() -> dict[str, Sequence[str]]:
@@ -56,6 +56,9 @@ def application() -> App:
             apps[above].command(apps[verb])
         elif heading != [PROGRAM]:
             apps[above].command(target, name=name, help=text, group=group)
+        elif COMPLETION in sys.argv:  # for what a shell completes behind `rods train`
+            own = named_function(target.replace(".__main__:main", ".main:application"), where=f"rods {verb}")()
+            apps[above].command(own, name=name)
     return apps[""]
 
 
@@ -71,7 +74,7 @@ def main() -> None:
 def hand_over() -> None:
     """Carries out the program that the first argument names, if any, with those that follow. It exits itself."""
     if program := programs().get(name := "".join(sys.argv[1:2])):
-        own_name = "--install-completion" in sys.argv  # for which a shell completes
+        own_name = COMPLETION in sys.argv  # for which a shell completes
         sys.argv[:2] = [f"rods-{name}" if own_name else f"rods {name}"]
         named_function(program[0], where=f"rods {name}")()
 

@@ -175,15 +175,28 @@ def test_a_program_answers_alike_under_its_own_name_and_as_a_verb(program: str) 
     assert f"rods {program}" in below.stderr
 
 
-def test_the_shell_completes_verbs_and_options(tmp_path: Path) -> None:
+EVALUATES = pytest.mark.needs("benchmarks")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        *(("rods status", "--json"), ("rods train", "--config"), ("rods daemon", "--config")),
+        *(("rods-train", "--config"), ("rods-daemon", "--config")),
+        *(pytest.param(words, "--tasks", marks=EVALUATES) for words in ("rods eval run", "rods-eval run")),
+    ],
+)
+def test_the_shell_completes_verbs_and_options(words: str, option: str, tmp_path: Path) -> None:
     environment = {**os.environ, "HOME": str(tmp_path), "SHELL": "/bin/bash"}
-    program = Path(sys.executable).parent / "rods"
-    subprocess.run([program, "--install-completion", "--shell", "bash"], env=environment, check=True)
-    script = next(path for path in tmp_path.rglob("rods") if path.is_file())
+    program, *_ = typed = [*words.split(), "--"]
+    installing = [str(Path(sys.executable).parent / program), "--install-completion", "--shell", "bash"]
+    subprocess.run(installing, env=environment, check=True)
+    script = next(path for path in tmp_path.rglob(program) if path.is_file())
     assert str(script) in (tmp_path / ".bashrc").read_text()
-    asked = f"source {script}; COMP_WORDS=(rods status --); COMP_CWORD=2; _rods; echo ${{COMPREPLY[@]}}"
+    asked = f"source {script}; COMP_WORDS=({' '.join(typed)}); COMP_CWORD={len(typed) - 1}; "
+    asked += f"_{program.replace('-', '_')}; echo ${{COMPREPLY[@]}}"
     done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True)
-    assert "--json" in done.stdout.split()
+    assert option in done.stdout.split(), done.stderr
 
 
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
