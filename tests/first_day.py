@@ -37,6 +37,19 @@ with open_training("runs/own", policy, config="own.toml") as training:
     for batch in training:
         training.record(batch, training.play(batch))
 """
+SERVER = """
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("greeter", log_level="CRITICAL")
+
+@server.tool()
+def greet(name: str) -> str:
+    \"\"\"Greets somebody by name.\"\"\"
+    return f"Hello, {name}"
+
+server.run()
+"""
+CHECKS = 2  # of a server: a thread's traceback came in one of two
 STARTS = 12  # that a signal meets, each a little later
 PATIENCE = 100  # seconds for anything that is waited for
 
@@ -69,7 +82,9 @@ class Desk:
         )
 
     def write(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(text)
+        path = self.folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
 
 
 def expect(holds: bool, what: str) -> None:
@@ -167,6 +182,16 @@ def a_signal_at_the_start_is_no_traceback(desk: Desk) -> None:
         expect("Traceback" not in said, f"a signal after {0.1 * (number + 1):.1f} s: {said}")
 
 
+def a_server_without_state_is_checked(desk: Desk) -> None:
+    """Its program and its file are meant from the user's folder; it starts in one of its own."""
+    desk.write("server.py", SERVER)
+    desk.write("here/python", f'#!/bin/sh\nexec {desk.programs / "python"} "$@"\n')
+    (desk.folder / "here/python").chmod(0o755)
+    desk.says(0, str(desk.folder / "here/python"), command="rods env add greeter -- here/python server.py")
+    for _ in range(CHECKS):
+        desk.says(0, "greet", command="rods env check greeter.json")
+
+
 def main(programs: Path) -> None:
     for tried in (
         a_run_of_ones_own_is_ones_own,
@@ -176,6 +201,7 @@ def main(programs: Path) -> None:
         a_daemon_that_waits_says_why,
         a_known_loss_is_no_problem_for_ever,
         a_signal_at_the_start_is_no_traceback,
+        a_server_without_state_is_checked,
     ):
         with tempfile.TemporaryDirectory() as folder:
             began = time.monotonic()
