@@ -15,7 +15,7 @@ from typing import Any
 from rods.analysis.containment import Text, leaves
 from rods.analysis.sampling import WORDS, Sampler
 from rods.analysis.schemas import Checker
-from rods.composing.catalogue import Catalogue, Constant, FromEarlierRecipe, FromUser, Recipe
+from rods.composing.catalogue import Catalogue, Constant, FromEarlierRecipe, FromUser, Recipe, Scene, Worded
 from rods.daemon.authors.state_shapes import leaves as state_leaves
 from rods.daemon.authors.state_shapes import nested
 from rods.daemon.stand_ins.roles import SIGNATURE, Answer, Asked, Role
@@ -151,11 +151,11 @@ def _request(asked: Asked, part: str) -> str:
         recipe = None if catalogue is None else _recipe(catalogue, calls, asked.chance)
         size = 1 if recipe is None else len(recipe.steps)
         own, calls = calls[:size], calls[size:]
-        if recipe is not None:
-            clause = _clause(recipe, own, hidden, asked.chance)
+        if catalogue is not None and recipe is not None:
+            clause = _clause(catalogue, recipe, own, hidden, asked.chance)
         else:
-            given = {str(value) for value in own[0]["arguments"].values()}
-            said = " and ".join(_words(value) for value in values if str(value) in given)
+            given = {str(value): name for name, value in own[0]["arguments"].items()}
+            said = " and ".join(_words(value) + _as(given[str(value)]) for value in values if str(value) in given)
             clause = _imperative(does.get(own[0]["call"], "")) + (f", with {said}" if said else "")
             taken = [name for name, value in own[0]["arguments"].items() if sentences and value in hidden]
             for name in taken:
@@ -254,23 +254,42 @@ def _recipe(catalogue: Catalogue, calls: Sequence[Shown], chance: random.Random)
     return chance.choice([recipe for recipe in fitting if len(recipe.steps) == longest]) if fitting else None
 
 
-def _clause(recipe: Recipe, calls: Sequence[Shown], hidden: Sequence[Any], chance: random.Random) -> str:
+def _clause(
+    catalogue: Catalogue, recipe: Recipe, calls: Sequence[Shown], hidden: Sequence[Any], chance: random.Random
+) -> str:
     fields: dict[str, str] = {}
     for step, call in zip(recipe.steps, calls, strict=True):
         for argument, source in step.arguments.items():
             value = call["arguments"].get(argument, "that one")
-            value = "one" if value in hidden else _words(value)
             if isinstance(source, FromUser):
-                fields.setdefault(source.slot, value)
+                said = "one" if value in hidden else _worded(catalogue, source.domain, value)
+                fields.setdefault(source.slot, said)
             elif isinstance(source, FromEarlierRecipe):
-                fields.setdefault(source.kind, "this one")
+                fields.setdefault(source.kind, chance.choice(catalogue.book.things[source.kind].back))
     phrase = chance.choice(recipe.phrases)
     return FIELD.sub(lambda field: fields.get(field[1], "this one"), phrase)
 
 
+def _worded(catalogue: Catalogue, domain: str, value: Any) -> str:
+    """How the phrase book says a value; as it stands where a domain wants to see the world first."""
+    try:
+        offered = catalogue.domains[domain](Scene({}, {}, {}, {}))
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        offered = ()
+    own = (option.text for option in offered if isinstance(option, Worded) and option.value == value)
+    return next(own, _words(value))
+
+
+def _as(argument: str) -> str:
+    """What a value is for, in words that people type: not the argument's name where it is an identifier."""
+    name = argument.removesuffix("_id").replace("_", " ")
+    return f" as {name}" if name.islower() else ""
+
+
 def _imperative(summary: str) -> str:
-    """What a tool's document says that it does, as one asks for it: "Finds a book: its number" is "find a book"."""
-    verb, _, rest = re.split(r"[:;.(]", summary)[0].strip().partition(" ")
+    """What a tool's document says that it does, as one asks for it, and not what it answers: "Finds a book: its number"
+    is "find a book", "Adds a book and gives its number" "add a book"."""
+    verb, _, rest = re.split(r"[:;.(]|,? and (?:gives|returns|shows)\b", summary)[0].strip().partition(" ")
     for ending, instead in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("ss", "ss"), ("s", "")):
         if verb.endswith(ending):
             verb = verb.removesuffix(ending) + instead
@@ -280,6 +299,8 @@ def _imperative(summary: str) -> str:
 
 def _pointing(text: str, words: str) -> str:
     """`text` with `words`, such as "that flight", in place of "a flight", or behind it."""
+    if words in text:
+        return text
     noun = words.split(" with ")[0].split(" ", 1)[1]
     text, count = re.subn(rf"\b(?:an?|the|another|that) {noun}\b", lambda _: words, text, count=1)
     return text if count else f"{text.rstrip('.')}, I mean {words}{'.' if text.endswith('.') else ''}"
