@@ -23,7 +23,8 @@ from rods.buffers.run.runfolder import OBSERVATIONS, TRACKER, TRACKER_VERSION
 from rods.buffers.state import RunState
 from rods.errors import RefusedError, UserError
 from rods.extension import closing_fields
-from rods.observations import Group, Update
+from rods.faults import LABELS
+from rods.observations import Group, Update, dynamics, label_counts
 from rods.tasks import AnyTask
 
 PROCESS = "trainer"
@@ -57,6 +58,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         self._tracker_due = time.monotonic()
         self._merger: Merger | None = None
         self._started = False
+        self._groups: list[dict[str, Any]] = []  # of the last step that was written here
         self._updates: list[Record] = []  # not yet written, at most that of the last step
 
     def start(self, from_step: int | None = None) -> int:
@@ -109,7 +111,20 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             self._writer.append_group(records, closing, self._updates)
             self._updates = []
             self.state.catch_up()  # what was just written, by the same code as at a start
+        self._groups = reported
         return True
+
+    def gauges(self) -> dict[str, float]:
+        """For dashboards: zones, pool and staging, and of the last step that was written here the mean `reward`, the
+        share of each label (`label/<label>`), of turns with calls (`turns/calling`), and the replies a turn
+        (`turns/replies`); what is not known is left out."""
+        counts, last = label_counts(self._groups), dynamics(self._groups)
+        labels = {f"label/{label}": counts[label] / counts.total() for label in LABELS} if counts else {}
+        rewards = [each["reward"] for group in self._groups for each in group["rollouts"] if each["reward"] is not None]
+        mean = math.fsum(rewards) / len(rewards) if rewards else None
+        told = {"reward": mean, "turns/calling": last.calling_share, "turns/replies": last.replies_a_turn}
+        shown = {name: value for name, value in told.items() if value is not None}
+        return {**self.state.gauges(), **labels, **shown}
 
     def write_update(self, update: Update) -> None:
         """Records what the update after the last step has shown: with the next step, so that it costs no sync of its

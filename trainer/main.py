@@ -12,7 +12,6 @@ import os
 import sys
 from contextlib import suppress
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -32,8 +31,6 @@ from rods.signals import StopRequest, ignore
 from rods.trainer.plan import split
 from rods.trainer.policy import TrainingStopped
 from rods.trainer.training_run import TrainingRun
-
-DASHBOARDS = frozenset(("wandb", "tensorboard", "trackio", "mlflow"))  # packages that are called like their option
 
 
 def main() -> None:
@@ -75,10 +72,6 @@ def _start(
 
 
 def _train(run: Run, request: StopRequest) -> int:
-    for name in DASHBOARDS.intersection(run.config.operation.report_to):
-        if find_spec(name) is None:
-            what, remedy = f"the package {name} is not installed", f"install it (`pip install {name}`) or leave it out"
-            raise UserError(what, where="operation.report_to", remedy=remedy)
     request.grace = run.config.operation.grace_seconds
     logs.configure("trainer", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
     structlog.contextvars.bind_contextvars(run=run.name)

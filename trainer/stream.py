@@ -15,8 +15,8 @@ One process has the stream, and one thread: of several ranks the first, which br
 they earned (docs/trainers.md). Nothing here needs torch.
 """
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from rods.rules import order
 from rods.rules.curriculum import scheduled
 from rods.tasks import AnyTask
 from rods.trainer.reports import Record, check_by_records, check_policy_step, close_step, due
+from rods.trainer.trackers import Trackers
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,13 @@ class DrawnTask:
     epoch: int
     place: int
 
+    def group(self, rewards: Sequence[float | None], reward_range: tuple[float, float] = (0.0, 1.0)) -> dict[str, Any]:
+        """What its rollouts earned, for `TaskStream.observe`: rewards of one's own, in a range; None is a rollout that
+        broke. No rewards at all are one that did."""
+        rollouts = [{"end": "infrastructure"} if each is None else {"reward": each} for each in rewards or (None,)]
+        kind = {"kind": "value", "range": list(reward_range)}
+        return {"task": self.task.id, "place": self.place, "reward": kind, "rollouts": rollouts}
+
 
 class TaskStream(AbstractContextManager["TaskStream"]):
     """The trainer's part in a run, for as long as it is open: an attempt of the run's trainer, which goes on behind the
@@ -55,6 +63,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
 
     def __init__(self, run: Run, from_step: int | None = None) -> None:
         self.run, self.config = run, run.config
+        self.trackers = Trackers(run)
         check_by_records(run)
         if any(stage.until == "plateau" for stage in run.config.curriculum.stages):
             what = "a stage of its curriculum ends on a plateau, which the run's own validation finds"
@@ -147,14 +156,23 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         recorded = close_step(self.log, step, drawn[0].epoch, reported, policy_step, len(drawn))
         self._sizes.pop(step, None)
         self.log.heartbeat.beat(step=self.step, epoch=self.log.state.epoch, state="training")
+        if recorded:
+            self.trackers.log_run(self.log)
         return recorded
+
+    def gauges(self) -> dict[str, float]:
+        """How the run stands behind its last step, for a logger of the trainer's own: tasks by zone, the pool, what is
+        staged, labels (docs/watching.md). `operation.report_to` reports them by itself."""
+        return self.log.gauges()
+
+    def report(self, numbers: Mapping[str, float]) -> None:
+        """Adds numbers of the trainer's own, a loss say, to what `operation.report_to` is told of the last step."""
+        self.trackers.log(numbers, self.step)
 
     def close(self) -> None:
         """Gives the run back; another stream may be opened."""
-        try:
+        with closing(self.log), self.trackers:
             self.log.write_tracker(force=True)
-        finally:
-            self.log.close()
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -21,15 +21,15 @@ from rods.buffers.trainer_log import TrainerLog
 from rods.canonical import rounded
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.extension import Copies, extensions, sizes_of
-from rods.faults import LABELS
 from rods.logs import log
-from rods.observations import Group, Update, dynamics, label_counts
+from rods.observations import Group, Update
 from rods.rules import curriculum, refill
 from rods.rules.curriculum import Course
 from rods.rules.order import EpochSlot, epoch_steps
 from rods.rules.order import batch as slots_of_batch
 from rods.tasks import AnyTask
 from rods.trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
+from rods.trainer.trackers import Trackers
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds, but for the first of a start
 TRIAL = 5  # of these so many: `rods plan` takes rates from them
@@ -45,6 +45,7 @@ class TrainingRun:
         self.run, self.config, self.path = run, run.config, run.path
         self.stopping: Stopping | None = None
         self._asked_to_stop = asked_to_stop
+        self.trackers = Trackers(run)
         self.log = TrainerLog(run)
         try:
             check_trainers(run, self.log.state)
@@ -59,7 +60,6 @@ class TrainingRun:
         self._epoch: Epoch | None = None
         self._policy: Policy | None = None
         self._outstanding: Batch | None = None
-        self._groups: list[dict[str, Any]] = []  # of the last step, as they are on record
         self._over = False  # a plateau of the last stage has ended the curriculum
         self._saved = self.resumed  # the latest checkpoint
         self._steps_here = 0
@@ -74,6 +74,7 @@ class TrainingRun:
     def __enter__(self) -> "TrainingRun":
         with ExitStack() as opened:
             opened.callback(self.log.close)
+            opened.push(self.trackers)
             opened.enter_context(self.run.playing("trainer", self.log.heartbeat))
             opened.push(self._end_copies)
             self._copies = [copies for each in extensions() if (copies := each.copies(self.run)) is not None]
@@ -208,7 +209,6 @@ class TrainingRun:
         self.log.write_step(batch.step, batch.epoch, groups)
         self._keep_traces(batch.step, traces)
         self._outstanding = None
-        self._groups = [group.as_json() for group in groups]
         self.step, self._cursor = batch.step, self._cursor + 1
         self._steps_here += 1
         self._log_step(batch, groups, **spent, **spans)
@@ -237,21 +237,13 @@ class TrainingRun:
         self._course = self._course.stepped(update.gradient_norm)
         self.log.write_update(update)
         self.log.write_tracker()
+        self.trackers.log_run(self.log)
         self._settle()
         due = self.step % self.config.training.checkpoint_steps == 0 or time.monotonic() >= self._due
         if self.stopping is not None or due:
             self._save()
         self.tell(self.stopping or "training")
         return self.stopping
-
-    def gauges(self) -> dict[str, float]:
-        """For dashboards: zones, pool and staging, and of the last step the share of each label (`label/<label>`), of
-        turns with calls (`turns/calling`), and the replies a turn (`turns/replies`)."""
-        counts, last = label_counts(self._groups), dynamics(self._groups)
-        labels = {f"label/{label}": counts[label] / counts.total() for label in LABELS} if counts else {}
-        told = {"turns/calling": last.calling_share, "turns/replies": last.replies_a_turn}
-        shown = {name: value for name, value in told.items() if value is not None}
-        return {**self.log.state.gauges(), **labels, **shown}
 
     def _settle(self) -> None:
         """Decides whether to stop here."""

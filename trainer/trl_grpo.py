@@ -162,12 +162,6 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         update = Update(total / count if count else None, self.gradient_norm)
         return self.ranks.together(lambda: require_rank0(self.training).after_update(update))
 
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Adds the loop's gauges to the numbers that TRL reports to dashboards."""
-        if self.training is not None:
-            logs = logs | {f"rods/{name}": float(value) for name, value in self.training.gauges().items()}
-        super().log(logs, start_time)
-
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
         norm = super()._get_grad_norm(model, grad_norm=grad_norm)
         self.gradient_norm = float(norm)
@@ -281,6 +275,10 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
         if state.global_step % self.trainer.config.training.passes == 0:  # all passes over the batch are done
             control.should_training_stop = self.trainer.updated() is not None
 
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any) -> None:
+        if self.trainer.training is not None:
+            self.trainer.training.trackers.log(logs, self.trainer.training.step)
+
 
 def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
     """TRL's `rollout_func`. `prompts` are slot numbers, each repeated for its group: this process's part of them."""
@@ -352,8 +350,7 @@ def arguments(run: Run, processes: int, *, bf16: bool) -> GRPOConfig:
         logging_strategy="steps" if operation.report_to else "no",
         logging_steps=1,
         save_strategy="no",
-        report_to=list(operation.report_to),
-        run_name=run.name,
+        report_to=[],  # what it logs goes to the run's own trackers
         **vllm_arguments(config),
     )
     told.num_generations = rollouts.rollouts_per_task

@@ -96,11 +96,6 @@ class Config(Section):
                 ' "group" that is 1 for every group that disagrees: set it to "batch" or "none", or name an'
                 " advantage_hook"
             )
-        if self.operation.report_to and self.policy.kind in ("simulated", "external"):
-            raise ValueError(
-                "operation.report_to passes on what TRL logs, and TRL does not train a policy of kind "
-                f"{self.policy.kind}: leave it out"
-            )
         for extension in extensions():
             extension.validate(self)
         if self.rollouts.refill and (training.advantage_baseline == "batch" or self.pool_slots < training.batch_tasks):

@@ -95,8 +95,8 @@ class Operation(Section):
     step_limit: int = Field(0, ge=0)  # stop this start after so many steps; 0: none
     steps_per_second: float = Field(0.0, ge=0)  # kind=simulated: pace; 0: as fast as it can
     log_level: Literal["debug", "info", "warning", "error"] = "info"  # from where on events are logged
-    # dashboards that the trainer reports to (each needs its package): wandb, tensorboard, trackio, mlflow
-    report_to: tuple[str, ...] = ()
+    # what the trainer reports each step to; each needs its package, and a start goes on in the run that it has there
+    report_to: tuple[Literal["wandb", "trackio", "mlflow", "tensorboard"], ...] = ()
     log_part_bytes: int = Field(16_000_000, ge=0)  # a log's live part is closed above so many bytes; 0: never
     trace_bytes: int = Field(64_000_000, ge=0)  # traces/ keeps at most so many bytes; 0: no traces
     trace_every: int = Field(10, ge=1)  # steps between traced ones

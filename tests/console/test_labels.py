@@ -67,7 +67,7 @@ def _played(folder: Path, config: str) -> tuple[Path, dict[str, float]]:
             played = training.play(batch)
             training.record(batch, played)
             _keep(folder / "run", batch.step, played)
-        return folder / "run", training.run.gauges()
+        return folder / "run", training.run.log.gauges()
 
 
 def _keep(folder: Path, step: int, played: Sequence[Sequence[Trace]]) -> None:

@@ -291,5 +291,5 @@ def test_a_dashboard_that_is_not_there_is_refused_before_anything_is_trained(tmp
         refused.returncode == EXIT_USER
         and "operation.report_to: the package trackio is not installed" in refused.stderr
     )
-    refused = train(tmp_path / "other", write_config(tmp_path / "c.toml", report))
-    assert refused.returncode == EXIT_USER and "TRL does not train a policy of kind simulated" in refused.stderr
+    refused = train(tmp_path / "other", write_config(tmp_path / "c.toml", {"operation.report_to": ["comet"]}))
+    assert refused.returncode == EXIT_USER and "'wandb', 'trackio', 'mlflow' or 'tensorboard'" in refused.stderr

@@ -14,8 +14,6 @@ import orjson
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import TrainerCallback
-from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 from trl import GRPOTrainer
 from trl.trainer import utils as trl_utils
 
@@ -35,7 +33,7 @@ from rods.episode.engine import Trace
 from rods.errors import InfrastructureError
 from rods.observations import Rollout
 from rods.tasks import scripted
-from rods.trainer import advantages, batches, trl_grpo
+from rods.trainer import advantages, batches, trackers, trl_grpo
 from rods.trainer.chat import Chat
 from rods.trainer.engines.base import Sample
 from rods.trainer.training_run import TrainingRun
@@ -192,7 +190,7 @@ def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_pol
     monkeypatch.setattr(trl_grpo._Trainer, "_generate_and_score_completions", by_hand)
     with TrainingRun(run) as training:
         trl_grpo.train(training)
-        gauges = training.gauges()
+        gauges = training.log.gauges()
     records = list(RunState(run).records(OBSERVATIONS))
     kinds = [record["kind"] for record in records if record["kind"] != "group"]
     assert kinds == ["start", "step", "update", "step", "update"], "the last one stands before the last checkpoint"
@@ -390,21 +388,18 @@ def test_a_hook_decides_what_is_learnt_from_every_token(home: Path, monkeypatch:
 
 def test_dashboards_see_the_loop_beside_the_training(home: Path, monkeypatch: pytest.MonkeyPatch):
     _uneven(monkeypatch)
-    seen: list[dict[str, float]] = []
+    seen: dict[int, dict[str, float]] = {}
 
-    class Board(TrainerCallback):
-        def __init__(self, *given: object) -> None: ...
+    def board(opened, run, tag, step):
+        return lambda numbers, step: seen.setdefault(step, {}).update(numbers)
 
-        def on_log(self, args, state, control, logs=None, **kwargs):
-            assert args.report_to == ["tensorboard"] and args.run_name == "run"
-            assert Path(args.output_dir) == run.path / "logs"  # not among the checkpoints
-            seen.append(logs)
-
-    monkeypatch.setitem(INTEGRATION_TO_CALLBACK, "tensorboard", Board)
-    run = _new_run(home, operation={"report_to": ["tensorboard"]})
+    monkeypatch.setattr(trackers, "OPENED", {"json": board})
+    run = _new_run(home)
+    object.__setattr__(run.config.operation, "report_to", ("json",))
     with TrainingRun(run) as training:
         trl_grpo.train(training)
-    first = seen[0]
+    assert list(seen) == [1, 2]
+    first = seen[1]
     assert {"loss", "reward", "grad_norm"} <= first.keys()
     assert first["rods/pool/originals"] == 6 and first["rods/staging/waiting"] == 0
     assert sum(value for name, value in first.items() if name.startswith("rods/zone/")) == TASKS

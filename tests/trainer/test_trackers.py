@@ -1,0 +1,175 @@
+"""What a run tells its trackers: each step once it is on record, and in the tracker's run of the starts before it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rods.errors import UserError
+from rods.trainer import trackers
+from rods.trainer.conformance import CONFIG
+from rods.trainer.stream import open_stream
+
+REPORTED = ("tensorboard", "wandb", "mlflow", "trackio")
+SCRIPT = """
+import os, sys
+from rods import open_stream
+first, last, kill = map(int, sys.argv[1:])
+with open_stream("run", config="run.toml", from_step=first - 1 if first > 1 else None) as stream:
+    for step in range(first, last + 1):
+        batch = stream.draw(step)
+        stream.observe(step, [one.group([0.0, 1.0]) for one in batch])
+        stream.report({"loss": 1.0 / step})
+        if step == kill:
+            os.kill(os.getpid(), 9)
+"""
+
+
+def recording(seen: list[tuple[str, int, dict[str, float]]]) -> Any:
+    def opened(stack: Any, run: Any, tag: str, step: int) -> trackers.Log:
+        seen.append(("opened", step, {}))
+        stack.callback(seen.append, ("closed", step, {}))
+
+        def log(numbers: Mapping[str, float], step: int) -> None:
+            seen.append(("told", step, dict(numbers)))
+
+        return log
+
+    return opened
+
+
+def test_each_step_is_told_once_it_is_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, int, dict[str, float]]] = []
+    monkeypatch.setattr(trackers, "OPENED", {"wandb": recording(seen)})
+    monkeypatch.setattr(trackers, "find_spec", lambda name: True)
+    (tmp_path / "run.toml").write_text(
+        CONFIG.replace('sync = "lockstep"', "").replace("workers = 1", 'workers = 1, report_to = ["wandb"]')
+    )
+    with open_stream(tmp_path / "run", config=tmp_path / "run.toml") as stream:
+        batch = stream.draw(1)
+        groups = [{"task": one.task.id, "rollouts": [{"resolved": 1, "expected": one.task.expected}]} for one in batch]
+        assert not seen
+        assert stream.observe(1, groups) and not stream.observe(1, groups)
+        stream.report({"loss": 0.5, "note": "none of its business"})  # type: ignore[dict-item]
+        gauges = stream.gauges()
+    kinds = [(kind, step) for kind, step, _ in seen]
+    assert kinds == [("opened", 1), ("told", 1), ("told", 1), ("closed", 1)]
+    assert seen[1][2] == {f"rods/{name}": value for name, value in gauges.items()}
+    assert {"zone/too_hard", "pool/originals", "staging/waiting", "reward"} <= set(gauges) and 0 < gauges["reward"] <= 1
+    assert seen[2][2] == {"loss": 0.5}
+
+
+def test_a_tracker_that_is_not_there_is_refused_before_a_run_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(CONFIG.replace("workers = 1", 'workers = 1, report_to = ["trackio"]'))
+    if find_spec("trackio") is None:
+        with pytest.raises(UserError, match="the package trackio is not installed → `pip install trackio`"):
+            open_stream(tmp_path / "run", config=tmp_path / "run.toml")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("RODS_TRACKERS"), reason="needs the trackers' packages: make trackers")
+def test_a_killed_run_goes_on_in_the_runs_that_its_trackers_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = ", ".join(f'"{name}"' for name in REPORTED)
+    (tmp_path / "run.toml").write_text(
+        CONFIG.replace('sync = "lockstep"', "").replace("workers = 1", f"workers = 1, report_to = [{told}]")
+    )
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    codes = [
+        subprocess.run([sys.executable, "-c", SCRIPT, *map(str, job)], cwd=tmp_path).returncode
+        for job in ((1, 3, 3), (3, 4, 0))  # killed behind step 3, whose checkpoint was of step 2
+    ]
+    assert codes == [-signal.SIGKILL, 0]
+    read: dict[str, dict[str, list[tuple[int, float]]]] = {
+        "tensorboard": from_tensorboard(tmp_path / "run" / "logs" / "tensorboard"),
+        "wandb": from_wandb(tmp_path / "run" / "logs" / "wandb"),
+        "mlflow": from_mlflow(),
+        "trackio": from_trackio(),
+    }
+    for name in REPORTED:
+        steps = [step for step, _ in read[name]["rods/pool/originals"]]
+        assert {value for _, value in read[name]["rods/pool/originals"]} == {8.0}, name
+        assert all(value == pytest.approx(1 / step) for step, value in read[name]["loss"]), name
+        if name == "tensorboard":
+            assert steps == [1, 2, 3, 4]
+        elif name in ("wandb", "trackio"):  # they write behind the trainer's back: a kill takes what is not written
+            assert steps[-2:] == [3, 4] and steps[:-2] == [1, 2, 3][: len(steps) - 2]
+        else:
+            assert steps == [1, 2, 3, 3, 4], name
+
+
+def from_tensorboard(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return {name: [(one.step, one.value) for one in events.Scalars(name)] for name in events.Tags()["scalars"]}
+
+
+def from_wandb(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    from wandb.proto import wandb_internal_pb2
+
+    files = sorted(folder.glob("offline-run-*/run-*.wandb"))
+    assert len(files) == 2 and len({file.name for file in files}) == 1, "two starts, one run"
+    read: dict[str, list[tuple[int, float]]] = {}
+    for file in files:
+        for data in blocks(file.read_bytes()):
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(data)
+            row = {item.key or "/".join(item.nested_key): item.value_json for item in record.history.item}
+            for name in row:
+                read.setdefault(name, []).append((int(float(row["step"])), float(row[name])))
+    return read
+
+
+def blocks(data: bytes) -> Iterator[bytes]:
+    """The records of a log of LevelDB's form, behind wandb's header: in blocks of 32 KB, each a part of a record with
+    its checksum, length and place in it (1 whole, 2 first, 3 middle, 4 last). What a kill tore off is left out."""
+    at, held = 7, b""
+    while at + 7 <= len(data):
+        if (left := 32768 - at % 32768) < 7:
+            at += left
+            continue
+        length, kind = struct.unpack_from("<HB", data, at + 4)
+        held += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):
+            yield held
+            held = b""
+
+
+def from_mlflow() -> dict[str, list[tuple[int, float]]]:
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    (experiment,) = [one for one in client.search_experiments() if one.name == "rods"]
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert (run.info.run_name, run.info.status) == ("run", "FINISHED")
+    return {
+        name: [(one.step, one.value) for one in client.get_metric_history(run.info.run_id, name)]
+        for name in run.data.metrics
+    }
+
+
+def from_trackio() -> dict[str, list[tuple[int, float]]]:
+    from trackio.sqlite_storage import SQLiteStorage
+
+    (name,) = SQLiteStorage.get_runs("rods")
+    read: dict[str, list[tuple[int, float]]] = {}
+    for row in SQLiteStorage.get_logs("rods", name):
+        for key, value in row.items():
+            if isinstance(value, int | float) and key != "step":
+                read.setdefault(key, []).append((row["step"], value))
+    return {key: sorted(values) for key, values in read.items()}
