@@ -26,9 +26,9 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "aiming": ("family/aiming",),
     "probe": ("family/probe",),
     "allocation": ("family/allocation",),
-    "trl_stream": ("trainer/adapters",),
     "processes": ("family/processes",),
     "ray_cluster": ("family/ray_cluster",),
+    "adapters": ("trainer/adapters",),
     "house_rules": ("family/house_rules",),
     "hub": ("family/hub",),
 }

@@ -6,20 +6,23 @@
         trainer = "my_module:train"
 
 `train(job: Job)` trains up to `job.steps` with the rewards that `job` gives in place of rollouts, going on where it
-was, and raises what the stream raises. Each call runs in a process of its own, which the suite kills before and behind
-calls of the stream. Beside each run works the real daemon, in lockstep, so that the same rewards make the same run.
+was, and raises what the stream raises. Each call runs in a process of its own, or in `ranks` of them, which the suite
+kills before and behind calls of the stream. Beside each run works the real daemon, in lockstep, so that the same
+rewards make the same run.
 """
 
 import os
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
 import orjson
 import pytest
@@ -35,6 +38,7 @@ from rods.functions import named_function
 from rods.trainer.stream import TaskStream, open_stream
 
 NEVER = 0  # the moment at which a process is killed: 2k − 1 before its k-th call of the stream, 2k behind it
+ENDS = 60.0  # seconds in which the other ranks of one that is gone have to end, before they are killed
 CARRIED = ("seq", "id", "crc", "first", "attempt")  # what tells the records of two runs apart that went alike
 CONFIG = """sync = "lockstep"
 data = { tasks = "desk", train = 8, held_out = 4 }
@@ -50,7 +54,7 @@ operation = { deadline_seconds = 120, poll_seconds = 0.05, workers = 1 }
 class Job:
     """What a trainer is to do: train the run in the folder `run` up to step `steps`, with its own files in the folder
     `own`. `from_step`: take up its own state of that step, and say so to the stream. `lag`: its weights are so many
-    updates behind (`policy_step`), where it can be. `kill` is the suite's."""
+    updates behind (`policy_step`), where it can be. `kill` and `victim` are the suite's."""
 
     run: str
     own: str
@@ -59,6 +63,7 @@ class Job:
     lag: int = 0
     lost: tuple[tuple[int, int], ...] = ()  # (step, place)
     kill: int = NEVER
+    victim: int = 0  # the process that is killed then; 0: the one that makes the call
 
     def rewards(self, step: int, place: int, task: str) -> list[float] | None:
         """What the four rollouts of a place's task (its id) earn, from 0 to 1; None where they got lost, and no group
@@ -71,22 +76,46 @@ class Job:
 
 class Conformance:
     """The tests. `trainer` names the function, module:function; `late`: whether it can train on rollouts of older
-    weights."""
+    weights; `ranks`: in how many processes together, told of each other as torchrun tells them (RANK, WORLD_SIZE,
+    MASTER_ADDR, MASTER_PORT), in one of the tests."""
 
     trainer: ClassVar[str]
     late: ClassVar[bool] = True
+    ranks: ClassVar[int] = 1
     steps: ClassVar[int] = 3  # the third opens an epoch
 
-    def start(self, job: Job) -> "subprocess.CompletedProcess[str]":
-        """Runs the trainer in a process of its own."""
+    def process(self, job: Job, env: Mapping[str, str], said: IO[str]) -> Any:
+        """Starts the trainer in a process of its own (a `subprocess.Popen`), which writes into `said`."""
         command = [sys.executable, "-m", __name__, self.trainer, orjson.dumps(asdict(job)).decode()]
-        return subprocess.run(command, capture_output=True, text=True, timeout=600)
+        return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
 
-    def trained(self, job: Job) -> Any:
+    def start(self, job: Job, ranks: int = 1, victim: int = 0) -> tuple[list[int], str]:
+        """Runs the trainer in so many processes, of which `job` kills the one of the rank `victim`; their exit codes,
+        and what they said."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            shared = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+        started: dict[int, Any] = {}
+        with tempfile.TemporaryFile("w+") as said, ExitStack() as stack:
+            for rank in reversed(range(ranks)):  # the first one comes last: it kills the others
+                env = {**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} if ranks > 1 else os.environ
+                told = replace(job, victim=started[victim].pid) if victim and not rank else job
+                started[rank] = self.process(told, env, said)
+                stack.callback(started[rank].wait)
+                stack.callback(started[rank].kill)
+            for rank in (victim, *range(ranks)):
+                with suppress(subprocess.TimeoutExpired):  # one that hangs has no exit code
+                    started[rank].wait(ENDS if job.kill and rank != victim else 600)
+            said.seek(0)
+            return [started[rank].returncode for rank in range(ranks)], said.read()
+
+    def trained(self, job: Job, ranks: int = 1, victim: int = 0) -> Any:
         """What is on record once the trainer has done `job`, which is to be what was drawn and earned."""
-        done = self.start(job)
-        assert done.returncode == (-signal.SIGKILL if job.kill else EXIT_OK), f"{job}:\n{done.stdout}{done.stderr}"
-        return None if job.kill else recorded(job)
+        codes, said = self.start(job, ranks, victim)
+        if job.kill:
+            assert codes[victim] == -signal.SIGKILL, f"{job}:\n{said}"
+            return None
+        assert set(codes) == {EXIT_OK}, f"{job}:\n{said}"
+        return recorded(job)
 
     def test_two_runs_with_the_same_rewards_are_the_same(self, tmp_path: Path) -> None:
         pools = []
@@ -103,6 +132,17 @@ class Conformance:
             with run_beside_daemon(tmp_path / str(moment)) as job:
                 self.trained(job(self.steps, kill=moment))
                 assert self.trained(job(self.steps)) == whole, f"killed at moment {moment}"
+
+    def test_ranks_train_as_one_process_does(self, tmp_path: Path) -> None:
+        if self.ranks == 1:
+            pytest.skip("this trainer is one process")
+        with run_beside_daemon(tmp_path / "alone") as job:
+            alone = self.trained(job(self.steps))
+        for moment in (NEVER, *range(2, 4 * self.steps)):  # between two calls each of two ranks is killed once
+            with run_beside_daemon(tmp_path / str(moment)) as job:
+                if moment:
+                    self.trained(job(self.steps, kill=moment), self.ranks, victim=(moment + 1) % 2 and self.ranks - 1)
+                assert self.trained(job(self.steps), self.ranks) == alone, f"killed at moment {moment}"
 
     def test_a_trainer_that_lost_its_own_files_repeats_what_it_did(self, tmp_path: Path) -> None:
         with run_beside_daemon(tmp_path) as job:
@@ -130,8 +170,8 @@ class Conformance:
 
     def test_a_second_owner_is_refused_and_ends(self, tmp_path: Path) -> None:
         with run_beside_daemon(tmp_path) as job, open_stream(job(0).run):
-            done = self.start(job(self.steps))
-            assert done.returncode > 0 and "is being written by" in done.stderr, done.stderr
+            (code,), said = self.start(job(self.steps))
+            assert code > 0 and "is being written by" in said, said
 
 
 @contextmanager
@@ -179,7 +219,7 @@ def main(target: str, told: str) -> None:
 
     def moment() -> None:
         if next(moments) == job.kill:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(job.victim or os.getpid(), signal.SIGKILL)
 
     def counted(call: Callable[..., Any]) -> Callable[..., Any]:
         def answered(*arguments: Any, **more: Any) -> Any:

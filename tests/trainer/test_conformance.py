@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import IO
 
 import orjson
 import pytest
@@ -18,9 +19,14 @@ IMPORTS = ("rods.trainer.conformance", "tests.trainer.stream_trainers")
 
 class Forked(Conformance):
     trainer = "tests.trainer.stream_trainers:train"
+    ranks = 2
 
-    def start(self, job: Job) -> subprocess.CompletedProcess[str]:
-        return forked.run("rods.trainer.conformance", [self.trainer, orjson.dumps(asdict(job)).decode()], IMPORTS)
+    def process(self, job: Job, env: Mapping[str, str], said: IO[str]) -> forked.Process:
+        told = orjson.dumps(asdict(job)).decode()
+        with Path("/dev/null").open() as nothing:
+            return forked.Process(
+                "rods.trainer.conformance", [self.trainer, told], IMPORTS, (nothing, said, said), env={**env}
+            )
 
 
 class TestAStreamItself(Forked):
@@ -44,6 +50,7 @@ def test_a_trainer_is_started_as_a_program_of_its_own(tmp_path: Path) -> None:
         ("counts_what_got_lost", "lost_groups_are_left_out", "not what was drawn and earned"),
         ("hides_how_late_it_is", "late_groups_say_how_old_their_weights_are", "0 updates behind"),
         ("never_goes_back", "a_trainer_that_goes_back_says_so", "told to go back to step 1"),
+        ("forgets_what_its_ranks_earned", "ranks_train_as_one_process_does", "not what was drawn and earned"),
         ("goes_on_without_the_run", "a_second_owner_is_refused_and_ends", ""),
     ],
 )

@@ -6,6 +6,8 @@ A data set would not do: Accelerate reads one batch ahead, so that the first bat
 the rewards that its merge learns from. So TRL gets empty rows, which are filled in when a batch is generated. Each
 batch of generations is a step of the run: drawn, rolled out and rewarded by TRL as it would be, and on record before
 TRL computes an advantage from it. Resumed from a checkpoint of TRL's, it tells the run which step that is of.
+
+Of several processes (`accelerate launch`) the first has the stream; each rolls out and trains its part of a batch.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,9 +18,10 @@ import torch
 from datasets import Dataset
 from trl import GRPOTrainer
 
-from rods.errors import RefusedError, UserError
+from rods.errors import UserError
 from rods.tasks import AnyTask
-from rods.trainer.stream import TaskStream, open_stream
+from rods.trainer.ranks import Ranks
+from rods.trainer.stream import DrawnTask, TaskStream, open_stream
 
 
 class StreamTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -40,11 +43,11 @@ class StreamTrainer(GRPOTrainer):  # type: ignore[misc]
         **arguments: Any,
     ) -> None:
         self.run_folder, self.run_config, self.row, self.reward_range = folder, config, row, reward_range
-        self.stream: TaskStream | None = None
+        self.stream: TaskStream | None = None  # in the first process
+        self.first: int | None = None  # the step of the first batch of `train`
+        self.drawn: tuple[DrawnTask, ...] = ()
         super().__init__(train_dataset=Dataset.from_dict({"prompt": [""]}), **arguments)
-        if self.accelerator.num_processes > 1:
-            what, remedy = "TRL runs in several processes", "use one, or rods-train, which has any number"
-            raise RefusedError(what, where=str(folder), remedy=remedy)
+        self.ranks = Ranks()
         if self.args.max_steps <= 0:
             raise UserError("a run has no length of its own", where="GRPOConfig", remedy="set max_steps, in updates")
         tasks = self.args.generation_batch_size // self.num_generations
@@ -55,42 +58,58 @@ class StreamTrainer(GRPOTrainer):  # type: ignore[misc]
         try:
             return super().train(*arguments, **more)
         finally:
+            self.first = None
             if self.stream is not None:
                 self.stream.close()
                 self.stream = None
 
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Adds the run's gauges to what TRL reports, and what TRL reports to the run's own trackers."""
+        own = {} if self.stream is None else {f"rods/{name}": value for name, value in self.stream.gauges().items()}
+        logs = {**logs, **own}
+        super().log(logs, start_time)  # which puts its averages into them
+        if self.stream is not None:
+            self.stream.report({name: value for name, value in logs.items() if name not in own})
+
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if self.model.training:
             passes = self.num_iterations * self.args.steps_per_generation  # over a batch; TRL counts them in `_step`
-            if self.stream is None:
+            if self.first is None:
                 restored = self.state.global_step * self.args.gradient_accumulation_steps // passes
-                self.stream = open_stream(self.run_folder, config=self.run_config, from_step=restored)
+                self.ranks.together(lambda: self._open(restored))
                 self.first = restored + 1 - self._step // passes
-            self.step = self.first + self._step // passes
+            self.step = step = self.first + self._step // passes
             size = self.num_generations
-            drawn = self.stream.draw(self.step, len(inputs) // size)
-            rows = [{**self.row(one.task), "task": one.task.id, "step": self.step, "place": one.place} for one in drawn]
-            inputs = [{**row} for row in rows for _ in range(size)]
+            tasks = len(inputs) * self.ranks.count // size
+            self.drawn = self.ranks.together(lambda: self._stream.draw(step, tasks))
+            rows = [{**self.row(one.task), "task": one.task.id, "step": step, "place": one.place} for one in self.drawn]
+            mine = self.ranks.part(size * tasks)
+            inputs = [{**rows[at // size]} for at in range(mine.start, mine.stop)]
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         return output
 
+    def _open(self, restored: int) -> None:
+        self.stream = open_stream(self.run_folder, config=self.run_config, from_step=restored)
+
+    @property
+    def _stream(self) -> TaskStream:
+        assert self.stream is not None
+        return self.stream
+
     def _calculate_rewards(self, inputs: list[dict[str, Any]], *rolled_out: Any) -> torch.Tensor:
-        rewards: torch.Tensor = super()._calculate_rewards(inputs, *rolled_out)
-        if self.model.training and self.stream is not None:
-            broke = rewards.isnan().all(1).tolist()
-            earned = (rewards * self.reward_weights.to(rewards.device)).nansum(1).tolist()
-            rollouts = [{"end": "infrastructure"} if broken else {"reward": reward}
-                        for broken, reward in zip(broke, earned, strict=True)]  # fmt: skip
-            size, kind = self.num_generations, {"kind": "value", "range": list(self.reward_range)}
-            groups = [
-                {
-                    "task": inputs[at]["task"],
-                    "place": inputs[at]["place"],
-                    "reward": kind,
-                    "rollouts": rollouts[at : at + size],
-                }
-                for at in range(0, len(inputs), size)
-                if not all(broke[at : at + size]) or all(broke)
-            ]
-            self.stream.observe(self.step, groups)
+        rewards: torch.Tensor = super()._calculate_rewards(inputs, *rolled_out)  # of all processes
+        if self.first is not None and self.model.training:
+            self.ranks.together(lambda: self._stream.observe(self.step, self._groups(rewards)))
         return rewards
+
+    def _groups(self, rewards: torch.Tensor) -> list[dict[str, Any]]:
+        """What is on record of the batch, whose `rewards` are [rollouts, functions]."""
+        broke = rewards.isnan().all(1).tolist()
+        total = (rewards * self.reward_weights.to(rewards.device)).nansum(1).tolist()
+        earned = [None if broken else reward for broken, reward in zip(broke, total, strict=True)]
+        size = self.num_generations
+        return [
+            one.group(earned[at : at + size], self.reward_range)
+            for at, one in zip(range(0, len(earned), size), self.drawn, strict=True)
+            if not all(broke[at : at + size]) or all(broke)
+        ]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import orjson
 import pytest
@@ -25,7 +28,7 @@ from tests import forked
 from tests.parts import ROOT
 from tests.trainer.nano_parts import saved
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("trl_stream")]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("adapters")]
 IMPORTS = (
     "rods.trainer.conformance",
     "rods.trainer.adapters.trl_stream",
@@ -33,11 +36,14 @@ IMPORTS = (
     "tests.trainer.nano_parts",
 )
 PAGE = ROOT / "docs" / "trainers.md"
-KILL = """    if columns["step"][0] == 4 and not os.path.exists("killed"):
+LAUNCH = ("-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
+          "--mixed_precision", "no", "--dynamo_backend", "no", "--num_cpu_threads_per_process", "1",
+          "--main_process_port", "0")  # fmt: skip
+KILL = """    if columns["step"][0] == 4 and os.environ.get("RANK", "0") == "{rank}" and not os.path.exists("killed"):
         open("killed", "w").close()
         os.kill(os.getpid(), 9)
 """
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+OFFLINE = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
 
 def train(job: Job) -> None:
@@ -47,9 +53,10 @@ def train(job: Job) -> None:
 
     from rods.trainer.adapters.trl_stream import StreamTrainer
 
-    own = Path(job.own)
+    own, ranks = Path(job.own), int(os.environ.get("WORLD_SIZE", "1"))
     if not (own / "model").exists():
-        saved(own / "model")
+        with tempfile.TemporaryDirectory(dir=own) as made, contextlib.suppress(OSError):  # another rank was faster
+            saved(Path(made) / "model").rename(own / "model")
 
     def reward(
         completions: list[Any], task: list[str], step: list[int], place: list[int], **_: Any
@@ -66,7 +73,7 @@ def train(job: Job) -> None:
         args=GRPOConfig(
             output_dir=str(own),
             max_steps=job.steps,
-            per_device_train_batch_size=16,
+            per_device_train_batch_size=16 // ranks,
             num_generations=4,
             max_completion_length=4,
             save_steps=1,
@@ -79,31 +86,38 @@ def train(job: Job) -> None:
     trainer.train(resume_from_checkpoint=saved_at)
 
 
+@pytest.mark.timeout(1800)
 class TestTrl(Conformance):
     trainer = "tests.trainer.adapters.test_trl_stream:train"
     late = False  # TRL waits for its rollouts
 
-    def start(self, job: Job) -> subprocess.CompletedProcess[str]:
+    ranks = 2
+
+    def process(self, job: Job, env: Mapping[str, str], said: IO[str]) -> forked.Process:
         arguments = [self.trainer, orjson.dumps(asdict(job)).decode()]
-        return forked.run("rods.trainer.conformance", arguments, IMPORTS, env=ENVIRONMENT, timeout=300)
+        with Path(os.devnull).open() as nothing:
+            files = (nothing, said, said)
+            return forked.Process("rods.trainer.conformance", arguments, IMPORTS, files, env={**env, **OFFLINE})
 
 
-def test_the_lines_of_the_page_are_a_whole_script_that_is_killed_and_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_lines_of_the_page_are_a_whole_script_that_is_killed_and_goes_on(tmp_path: Path, ranks: int) -> None:
+    """In several processes under their launcher, where it is not the first one that is killed."""
     script = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)[1]
     for said, meant in (
         ('"MODEL"', '"model"'),
+        ("per_device_train_batch_size=16", f"per_device_train_batch_size={16 // ranks}"),
         ("max_completion_length=64", "max_completion_length=64, use_cpu=True, report_to=[]"),
-        ("    return [sum", KILL + "    return [sum"),
+        ("    return [sum", KILL.format(rank=ranks - 1) + "    return [sum"),
     ):  # fmt: skip
         assert script.count(said) == 1
         script = script.replace(said, meant)
     saved(tmp_path / "model")
     (tmp_path / "run.toml").write_text(CONFIG.replace('sync = "lockstep"', ""))
-    codes = [
-        subprocess.run([sys.executable, "-c", "import os\n" + script], cwd=tmp_path, env=ENVIRONMENT).returncode
-        for _ in range(2)
-    ]
-    assert codes == [-signal.SIGKILL, 0]
+    (tmp_path / "script.py").write_text("import os\n" + script)
+    command = [sys.executable, *(LAUNCH if ranks > 1 else ()), "script.py"]
+    codes = [subprocess.run(command, cwd=tmp_path, env={**os.environ, **OFFLINE}).returncode for _ in range(2)]
+    assert codes == [-signal.SIGKILL if ranks == 1 else 1, 0]  # the launcher ends all of them
     path = tmp_path / "runs" / "trl"
     state = read_state(Run.open(path))
     assert (state.last_step, state.attempt) == (6, 2) and verify(path).ok
