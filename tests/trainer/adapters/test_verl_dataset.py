@@ -1,0 +1,98 @@
+"""verl's own data set and its way to a user's functions take part in a run, where verl is installed.
+verl's trainer itself needs GPUs; what it asks of a data set is here, in its order, from its checkpoints."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+import pytest
+
+from rods.trainer.conformance import Conformance, Job
+from tests import forked
+from tests.trainer.nano_parts import saved
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.needs("adapters"),
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(not os.environ.get("RODS_VERL"), reason="needs verl: docs/trainers.md"),
+]
+IMPORTS = ("rods.trainer.conformance", "rods.trainer.adapters.verl_dataset", "tests.trainer.adapters.test_verl_dataset")
+USER = """
+from rods.trainer.adapters.verl_dataset import RunDataset, observed
+
+class Tasks(RunDataset):
+    def row(self, task):
+        return {"prompt": [{"role": "user", "content": task.script[0]}], "reward_model": {"ground_truth": task.id}}
+
+@observed
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    return {"score": float(solution_str), "own": 1}
+"""
+
+
+def loader(run: Path, own: Path) -> Any:
+    """What verl's trainer makes of its configuration."""
+    from omegaconf import OmegaConf
+    from torch.utils.data import SequentialSampler
+    from torchdata.stateful_dataloader import StatefulDataLoader
+    from verl.utils.dataset.rl_dataset import collate_fn, get_dataset_class
+
+    from rods.trainer.chat import Chat
+
+    (own / "user.py").write_text(USER)
+    if not (own / "model").exists():
+        saved(own / "model")
+    config = OmegaConf.create(
+        {
+            "custom_cls": {"path": str(own / "user.py"), "name": "Tasks"},
+            "train_batch_size": 4,
+            "shuffle": False,
+            "max_prompt_length": 512,
+        }
+    )
+    data = get_dataset_class(config)(
+        data_files=str(run), tokenizer=Chat.load(own / "model").tokenizer, processor=None, config=config, max_samples=-1
+    )
+    sampler = SequentialSampler(data)
+    return StatefulDataLoader(data, batch_size=4, num_workers=0, drop_last=True, collate_fn=collate_fn, sampler=sampler)
+
+
+def train(job: Job) -> None:
+    """A step: a batch, a reward for each of its rollouts by verl's way to a user's function, a checkpoint."""
+    import torch
+    from verl.utils.import_utils import load_extern_object
+
+    own = Path(job.own)
+    batches = loader(Path(job.run), own)
+    score = load_extern_object(str(own / "user.py"), "compute_score")
+    states = own / "states"
+    states.mkdir(exist_ok=True)
+    done = max((int(each.stem) for each in states.iterdir()), default=0) if job.from_step is None else job.from_step
+    if done:
+        batches.load_state_dict(torch.load(states / f"{done}.pt", weights_only=False))
+    for step, batch in enumerate(itertools.islice(batches, job.steps - done), start=done + 1):
+        for extra, model in zip(batch["extra_info"], batch["reward_model"], strict=True):
+            for reward in job.rewards(step, extra["rods"]["place"], model["ground_truth"]) or ():
+                score(data_source="rods", solution_str=str(reward), ground_truth=model, extra_info=extra)
+        batches.dataset.on_batch_end(batch=batch)
+        saved_now = states / f"{step}.tmp"
+        torch.save(batches.state_dict(), saved_now)
+        saved_now.rename(states / f"{step}.pt")
+
+
+class TestVerl(Conformance):
+    trainer = "tests.trainer.adapters.test_verl_dataset:train"
+    late = False  # its rewards are those of the step that it is in
+
+    def process(self, job: Job, env: Mapping[str, str], said: IO[str]) -> forked.Process:
+        told = orjson.dumps(asdict(job)).decode()
+        with Path(os.devnull).open() as nothing:
+            files = (nothing, said, said)
+            return forked.Process("rods.trainer.conformance", [self.trainer, told], IMPORTS, files, env={**env})

@@ -1,0 +1,106 @@
+"""The tasks of a run as a data set of verl's, and its reward function (docs/trainers.md).
+
+A training step of verl's is a step of the run. Its rewards come about in processes that are none of the trainer's, so
+each is put down in the run's `logs/verl` before verl has it, and the trainer takes them on record behind its update, or
+when it goes on: none leads to an update that could not be found again.
+"""
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import orjson
+from verl.utils.dataset.rl_dataset import RLHFDataset
+
+from rods.buffers.run import runfolder
+from rods.buffers.run.creation import open_or_create
+from rods.buffers.state import read_state
+from rods.tasks import AnyTask
+from rods.trainer.stream import DrawnTask, TaskStream, open_stream
+
+KEY = "rods"  # in `extra_info`: which place of which step a rollout is of
+
+
+class RunDataset(RLHFDataset):  # type: ignore[misc]
+    """verl's data set whose `train_files` are the folder of a run, made from the file `run_config` where there is none,
+    with a row for each place of its steps. Rewards lie in `reward_range`."""
+
+    run_config: ClassVar[Path | str | None] = None
+    reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    stream: TaskStream | None = None
+    step = 0
+    drawn: tuple[DrawnTask, ...] = ()
+
+    def row(self, task: AnyTask) -> Mapping[str, Any]:
+        """What a row of verl's files has: `prompt`, messages; `reward_model`; `data_source`."""
+        raise NotImplementedError
+
+    def _download(self, *_: Any, **more: Any) -> None:
+        """Nothing: a run lies where all processes see it."""
+
+    def _read_files_and_tokenize(self) -> None:
+        self.run = open_or_create(Path(self.data_files[0]), Path(self.run_config) if self.run_config else None)
+        self.size = self.config.get("gen_batch_size") or self.config.train_batch_size
+
+    def __len__(self) -> int:
+        return int(self.run.config.training.steps * self.size)
+
+    def __getitem__(self, item: int) -> Any:
+        step, place = divmod(item, self.size)
+        if step + 1 != self.step:
+            self._turn(step + 1)
+        row = {"data_source": "rods", **self.row(self.drawn[place].task)}
+        at = {"run": str(self.run.path.resolve()), "step": self.step, "place": place}
+        row["extra_info"] = {"index": item, **row.get("extra_info", {}), KEY: at}
+        self.dataframe = {item: row}  # where verl looks for it
+        return super().__getitem__(item)
+
+    def _turn(self, step: int) -> None:
+        """Closes the step before with what it earned, and draws this one."""
+        if self.stream is None:  # verl goes on behind the checkpoint that it has restored
+            self.stream = open_stream(self.run.path, from_step=min(step - 1, read_state(self.run).last_step))
+        if self.stream.step == step - 2:
+            self._observe(step - 1)
+        self.drawn, self.step = self.stream.draw(step, self.size), step
+        put_down(self.run.path, step).unlink(missing_ok=True)  # of a time that verl has forgotten
+
+    def on_batch_end(self, batch: Any) -> None:
+        """verl calls it behind an update: the step that no other follows is closed, too."""
+        self._observe(self.step)
+
+    def _observe(self, step: int) -> None:
+        assert self.stream is not None
+        earned: dict[int, list[float]] = {}
+        file = put_down(self.run.path, step)
+        for line in file.read_bytes().splitlines() if file.exists() else ():
+            place, reward = orjson.loads(line)
+            earned.setdefault(place, []).append(reward)
+        drawn = self.stream.draw(step, self.size)
+        got = [one for one in drawn if one.place in earned] or drawn[:1]
+        self.stream.observe(step, [one.group(earned.get(one.place, ()), self.reward_range) for one in got])
+
+
+def put_down(run: Path, step: int) -> Path:
+    """The file of the rewards of a step that is not closed yet."""
+    return run / runfolder.LOGS / "verl" / f"step_{step:08d}.jsonl"
+
+
+def observed(score: Callable[..., Any]) -> Callable[..., Any]:
+    """verl's reward function `score`, whose rewards are on the disk before verl has them."""
+
+    @functools.wraps(score)
+    def scored(data_source: Any, solution_str: Any, ground_truth: Any, extra_info: Any = None, **more: Any) -> Any:
+        given = score(data_source, solution_str, ground_truth, extra_info, **more)
+        if at := (extra_info or {}).get(KEY):  # none where verl validates
+            file = put_down(Path(at["run"]), at["step"])
+            file.parent.mkdir(parents=True, exist_ok=True)
+            reward = float(given["score"] if isinstance(given, Mapping) else given)
+            descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            os.write(descriptor, orjson.dumps([at["place"], reward]) + b"\n")
+            os.fsync(descriptor)
+            os.close(descriptor)
+        return given
+
+    return scored
