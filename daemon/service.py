@@ -1,8 +1,9 @@
 """The daemon's service: watch the trainer, pick seeds, have variants and feedback written, log everything.
 
 One task watches, one starts what waits in the seed queue, and each pick in flight is a task of its own, which awaits
-its records one by one, so they have one order: picked, expanded, finished. Nothing is lost by a kill: what is not on
-record is derived again at the next start."""
+its records one by one, so they have one order: picked, expanded, finished. In lockstep picks are also written down in
+their own order, whichever of them was done first, so that a run's pool is the same bytes with any number of workers.
+Nothing is lost by a kill: what is not on record is derived again at the next start."""
 
 import asyncio
 import math
@@ -116,6 +117,7 @@ class Service:
         self.life = TrainerLife(run.path)
         self.reading = asyncio.Lock()  # held while the watch reads on, so that nobody sees a pool half folded
         self.in_flight = 0
+        self.ready = 0  # picks in flight that need no worker any more: their records wait for those of earlier picks
         self.owed = 0  # the variants that picks which were not finished when the logs were read may bring
         self.barren = 0  # seeds in a row that gave no variant
         self.paused = self.seedless = False  # staging is full; the last step that was considered had no seed
@@ -264,9 +266,10 @@ class Service:
         """Starts picks as they come, at most `workers` at a time. A slow one keeps its own place and no other. Each has
         its seed and its neighbours as they stand when it starts: in lockstep those of the pool of its epoch, whatever a
         rewound trainer does meanwhile. No seed: it has left the pool."""
+        latest: asyncio.Task[None] | None = None
         async with asyncio.TaskGroup() as group:
             while True:
-                while self.in_flight >= self.workers:
+                while self.in_flight - self.ready >= self.workers:
                     self._freed.clear()
                     await self._freed.wait()
                 async with self.reading:  # the pool is not read on meanwhile
@@ -277,7 +280,8 @@ class Service:
                         except KeyError:  # injected in an epoch that a start has dropped
                             seed = None
                         admit = self.neighbours.admit if self.lockstep else lambda task: self.neighbours.admit(task)
-                        group.create_task(self._write(pick, seed, admit)).add_done_callback(self._done)
+                        latest = group.create_task(self._write(pick, seed, admit, latest if self.lockstep else None))
+                        latest.add_done_callback(self._done)
                 if pick is None:
                     await self.queue.changed()
 
@@ -318,33 +322,51 @@ class Service:
         recorded = {(variant.pick, variant.index): task for variant in staged if (task := variant.task) is not None}
 
         async def write(pick: Unfinished, index: int, admit: Admit) -> AnyTask | str:
-            return await self._staged(pick, index, seeds[pick.pick], admit)
+            return await self._made(pick, index, seeds[pick.pick], admit)
 
         known = DuplicateIndex([*self.originals.values(), *generated], staging=False)
-        return StaticPoolFill(picks, known, recorded, write, self.workers, self.config.gates.duplicates)
+        return StaticPoolFill(picks, known, recorded, write, self._stage, self.workers, self.config.gates.duplicates)
 
-    async def _write(self, pick: Unfinished, seed: AnyTask | None, admit: Admit) -> None:
-        """Writes the variants of one pick that are not on record yet, then finishes it."""
+    async def _write(
+        self, pick: Unfinished, seed: AnyTask | None, admit: Admit, before: asyncio.Task[None] | None
+    ) -> None:
+        """Writes the variants of one pick that are not on record yet, then finishes it. `before`: the pick whose
+        records come first; whoever waits for it holds no worker."""
         discarded, why = 0, None
+        made: list[tuple[int, AnyTask]] = []
         for index in range(self.config.pipeline.variants_per_seed):
             if index not in pick.variants:
-                outcome = await self._staged(pick, index, seed, admit)
-                if not isinstance(outcome, AnyTask):
+                outcome = await self._made(pick, index, seed, admit)
+                if isinstance(outcome, AnyTask):
+                    made.append((index, outcome))
+                else:
                     discarded, why = discarded + 1, outcome
+                if before is None or before.done():
+                    await self._stage(pick, made)
+        if before is not None and not before.done():
+            self.ready += 1
+            self._freed.set()
+            await asyncio.wait([before])
+            self.ready -= 1
+        await self._stage(pick, made)
         await self.log.finished(pick.pick, accepted(pick), discarded, why=why)
         self.barren = 0 if pick.variants else self.barren + 1
         if self.barren and self.barren % BARREN == 0:
             log.warning("no variants", seeds_in_a_row=self.barren, why=why, see="rejected.jsonl, `rods status`")
 
-    async def _staged(self, pick: Unfinished, index: int, seed: AnyTask | None, admit: Admit) -> AnyTask | str:
-        """A variant, once it is on record, or why there is none."""
+    async def _stage(self, pick: Unfinished, made: list[tuple[int, AnyTask]]) -> None:
+        """Puts variants on record, by index, and takes them off the list."""
+        while made:
+            index, variant = made.pop(0)
+            await self.log.expanded(pick.pick, index, variant, variant.provenance)
+            self.neighbours.written(variant.id)
+            log.info("variant staged", variant=variant.id, attempts=variant.provenance["attempts"])
+
+    async def _made(self, pick: Unfinished, index: int, seed: AnyTask | None, admit: Admit) -> AnyTask | str:
+        """A variant, or why there is none."""
         structlog.contextvars.bind_contextvars(step=pick.step, seed=pick.task)  # of this task alone
         outcome = await self._variant(pick, index, seed, admit) if seed else "the seed has left the pool"
-        if isinstance(outcome, AnyTask):
-            await self.log.expanded(pick.pick, index, outcome, outcome.provenance)
-            self.neighbours.written(outcome.id)
-            log.info("variant staged", variant=outcome.id, attempts=outcome.provenance["attempts"])
-        else:
+        if not isinstance(outcome, AnyTask):
             log.info("discarded", why=outcome)
         return outcome
 

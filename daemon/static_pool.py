@@ -1,9 +1,10 @@
 """Writes a static pool: as many variants as RODS keeps active, once, while the trainer waits (004 Appendix R).
 
 The seeds are those of the opening epoch's boundary, one pick each. They take turns: try number n is variant n ÷ seeds
-of seed n mod seeds, in the order of their ranks. Tries run side by side in rounds, and whether a variant is new is
-judged against what earlier rounds gave, so that what comes out depends neither on which of them was quicker nor on a
-kill between two records. It ends when the pool is full, or when nothing has come of many tries in a row."""
+of seed n mod seeds, in the order of their ranks. Tries run side by side in rounds, are put on record in their order,
+and whether a variant is new is judged against what earlier rounds gave, so that what comes out depends neither on which
+of them was quicker nor on a kill between two records. It ends when the pool is full, or when nothing has come of many
+tries in a row."""
 
 import asyncio
 from collections import Counter
@@ -36,12 +37,13 @@ def choose(step: int, candidates: Iterable[TaskSignal], active: Mapping[str, Tas
 @dataclass(slots=True)
 class StaticPoolFill:
     """One fill. `known` has the tasks that a variant must not repeat; `recorded` the variants, by pick and index, that
-    an earlier daemon wrote; `write` makes one and puts it on record."""
+    an earlier daemon wrote; `write` makes one, and `stage` puts it on record."""
 
     picks: Sequence[Unfinished]
     known: DuplicateIndex
     recorded: dict[tuple[str, int], AnyTask]
     write: Write
+    stage: Callable[[Unfinished, list[tuple[int, AnyTask]]], Awaitable[None]]
     workers: int
     duplicates: bool  # whether near duplicates are refused
     failed: Counter[str] = field(init=False, default_factory=Counter)  # tries without a variant, by pick
@@ -59,8 +61,10 @@ class StaticPoolFill:
         free = asyncio.Semaphore(self.workers)
         while count < wanted and barren < limit:
             numbers = range(tried, tried + min(wanted - count, limit))
+            tries: list[asyncio.Task[AnyTask | str]] = []
             async with asyncio.TaskGroup() as group:
-                tries = [group.create_task(self._try(number, free)) for number in numbers]
+                for number in numbers:
+                    tries.append(group.create_task(self._try(number, free, tries[-1:])))
             for number, outcome in zip(numbers, (task.result() for task in tries), strict=True):
                 barren += 1
                 if not isinstance(outcome, AnyTask):
@@ -84,13 +88,18 @@ class StaticPoolFill:
         index, rank = divmod(number, len(self.picks))
         return self.picks[rank], index
 
-    async def _try(self, number: int, free: asyncio.Semaphore) -> AnyTask | str:
-        """A variant, on record, or why there is none."""
+    async def _try(
+        self, number: int, free: asyncio.Semaphore, before: list[asyncio.Task[AnyTask | str]]
+    ) -> AnyTask | str:
+        """A variant, on record behind that of the try `before`, or why there is none."""
         pick, index = self._place(number)
-        if (made := self.recorded.get((pick.pick, index))) is not None:
-            return made
-        async with free:
-            outcome = await self.write(pick, index, self.known.admit)
-        if isinstance(outcome, AnyTask):
+        outcome: AnyTask | str | None = self.recorded.get((pick.pick, index))
+        if outcome is None:
+            async with free:
+                outcome = await self.write(pick, index, self.known.admit)
+        if before:
+            await asyncio.wait(before)
+        if isinstance(outcome, AnyTask) and (pick.pick, index) not in self.recorded:
+            await self.stage(pick, [(index, outcome)])
             self.recorded[pick.pick, index] = outcome
         return outcome

@@ -46,7 +46,7 @@ policy = { kind = "external", model = "conformance" }
 rollouts = { rollouts_per_task = 4 }
 training = { batch_tasks = 4, steps = 100 }
 selection = { seeds_per_step = 4, exclusion_steps = 0 }
-operation = { deadline_seconds = 120, poll_seconds = 0.05, workers = 1 }
+operation = { deadline_seconds = 120, poll_seconds = 0.05 }
 """
 
 

@@ -21,7 +21,7 @@ from rods.buffers.daemon_log import DaemonLog
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import usage
+from rods.buffers.run.runfolder import POOL, usage
 from rods.console.main import run as rods
 from rods.daemon.writers import Writers
 from rods.worlds import desk
@@ -319,6 +319,24 @@ def test_a_static_pool_is_filled_by_models_as_far_as_the_budget_goes(
     assert ("static pool incomplete" in errors and "budget_spent" in errors) == (not full)
     report = verify(run.path)
     assert report.ok, list(report.lines())
+
+
+@pytest.mark.slow
+def test_in_lockstep_the_pool_is_the_same_bytes_whichever_seed_is_written_first(tmp_path: Path, stub: Stub) -> None:
+    pools = []
+    for random_seed in (1, 2):
+        stub.use(Script(answer=ROLES, latency=(0.0, 0.04), random_seed=random_seed))
+        run = llm_run(tmp_path / str(random_seed), stub, {"sync": "lockstep", "operation": {"workers": 8}})
+        with Trainer(run) as trainer, Daemon(run.path):
+            trainer.play(6)
+        pools.append((run.path / POOL).read_bytes())
+        places = [(record["step"], record["rank"], record["index"]) for record in variants(run.path)]
+        assert places == sorted(places)
+        ended = [call["account"].partition("#")[0] for call in calls(run.path)][::-1]  # each for the last time
+        ranks = {record["pick"]: (record["step"], record["rank"]) for record in seeds(run.path, "picked")}
+        order = [ranks[pick] for pick in dict.fromkeys(ended)][::-1]
+        assert order != sorted(order), "some seed was written before an earlier one"
+    assert pools[0] == pools[1] and b'"injected"' in pools[0]
 
 
 @pytest.mark.slow

@@ -33,9 +33,8 @@ VARIANTS = 50  # of each environment and type
 TRIED = 4 * VARIANTS  # seeds at most
 ROLLOUTS = 2000
 ENVELOPE = frozenset({"seq", "id", "first", "attempt", "crc"})  # of a log's record
-PLACES = frozenset({"expanded", "deferred"})  # where a variant stands in `expanded`
 POOLS: dict[str, dict[str, Any]] = {
-    "desk_quick": {  # tasks are mastered; several seeds are worked on at once
+    "desk_quick": {  # tasks are mastered
         "curriculum.stages": [{"epochs": 14}],
         "policy.growth": 0.02,
         "pool.burn_in_observations": 3,
@@ -46,7 +45,6 @@ POOLS: dict[str, dict[str, Any]] = {
         "policy.growth": 0.008,
         "pool.max_generated": 12,
         "pool.unsampled_epochs": 1,
-        "operation.workers": 1,
     },
     "bfcl": {
         "data.tasks": "bfcl",
@@ -54,7 +52,6 @@ POOLS: dict[str, dict[str, Any]] = {
         "data.held_out": 0,
         "training.batch_tasks": 40,
         "curriculum.stages": [{"epochs": 4}],
-        "operation.workers": 1,
     },
 }
 
@@ -138,19 +135,15 @@ def _record(task: Task) -> str:
 
 
 def pool(name: str, scratch: Path) -> list[str]:
-    """A lockstep run of both processes with the simulated policy and the procedural author: the pool of every epoch
-    and what was decided. With one worker also the log of the decisions, byte for byte: of several workers any may end
-    first, and the log says at which places of `expanded` variants were found."""
+    """A lockstep run of both processes with the simulated policy and the procedural author, several seeds of which are
+    worked on at once: the pool of every epoch, and the log of the decisions, byte for byte."""
     run = run_to_end(scratch, sync="lockstep", **POOLS[name])
     epochs = [f"epoch {epoch} {digest(members, 64)}" for epoch, members in enumerate(pools(run))]
-    alone = POOLS[name].get("operation.workers") == 1
-    left_out = ENVELOPE if alone else ENVELOPE | PLACES
     decisions = [
-        canonical({key: value for key, value in record.items() if key not in left_out}).decode()
+        canonical({key: value for key, value in record.items() if key not in ENVELOPE}).decode()
         for record in read(run / POOL)
     ]
-    log = [f"{POOL} {digest((run / POOL).read_bytes(), 64)}"] if alone else []
-    return [*epochs, *log, *decisions]
+    return [*epochs, f"{POOL} {digest((run / POOL).read_bytes(), 64)}", *decisions]
 
 
 def verdicts(scratch: Path) -> list[str]:

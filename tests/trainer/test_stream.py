@@ -94,7 +94,7 @@ def test_a_batch_may_have_any_size_and_the_next_one_begins_where_it_ends(tmp_pat
 
 
 def test_sizes_are_known_behind_a_snapshot_too(tmp_path: Path) -> None:
-    path = fresh(tmp_path, CONFIG.replace("workers = 1", "log_part_bytes = 4096"))
+    path = fresh(tmp_path, CONFIG.replace("poll_seconds = 0.05", "poll_seconds = 0.05, log_part_bytes = 4096"))
     drawn = []
     with open_stream(path) as stream:
         for step in range(1, 16):
