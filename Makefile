@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PYTHON TORCH_INDEX
 unexport PYTHONDONTWRITEBYTECODE # containers set it; each process would compile all of torch and transformers anew
 
-.PHONY: help demo test test-slow test-all test-cpus lint docs bench faults llm-server llm-smoke mcp-servers openenv trackers
+.PHONY: help demo test test-slow test-all test-cpus lint docs bench faults llm-server llm-smoke mcp-servers openenv trackers verifiers
 help:
 	@echo "make demo   train a small policy with the daemon beside it; ends with a report (needs Python 3.11-3.14)"
 	@echo "make test   run the tests but for the slow ones, in minutes; says how many those are"
@@ -21,6 +21,7 @@ help:
 	@echo "make mcp-servers  fetch MCP servers that others wrote (200 MB, needs npm) and test against them"
 	@echo "make openenv  fetch OpenEnv's package (475 MB) and test against it, both ways"
 	@echo "make trackers  fetch wandb, trackio, mlflow and tensorboard and read back what a killed run told them"
+	@echo "make verifiers  set up verifiers in an environment of its own (600 MB) and test its adapter there"
 
 demo:
 	@sh console/setup.sh demo
@@ -82,6 +83,11 @@ trackers:
 	@PYTHONPATH="$$(sh bench/fixtures/fetched.sh $(BIN)/python trackers \
 	  wandb trackio mlflow-skinny sqlalchemy alembic tensorboard)" RODS_TRACKERS=1 OMP_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest --timeout=3600 tests/trainer/test_trackers.py
+
+verifiers:
+	@sh console/setup.sh dev
+	@OMP_NUM_THREADS=1 "$$(sh bench/fixtures/verifiers.sh $(BIN)/python)" -m pytest --timeout=3600 \
+	  tests/trainer/adapters/test_verifiers_stream.py tests/trainer/adapters/test_verifiers_world.py
 
 llm-smoke:
 	@sh console/setup.sh dev

@@ -90,6 +90,11 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         shown does not follow the policy."""
         return due(self.run, self.log.state, self.log.state.stage)
 
+    def left(self, step: int) -> int:
+        """How many places of the open epoch the steps before `step` have left; none, or a negative number: drawing it
+        opens the next one, for which all steps before it have to be on record."""
+        return len(self._opened(self.log.state.epoch).slots) - self._place(step)
+
     def draw(self, step: int, n: int | None = None) -> tuple[DrawnTask, ...]:
         """The `n` tasks of `step` (from 1), by default as many as before, or `training.batch_tasks`: the next places of
         the epoch's order, after the last one from the front again. Where the epoch is over, the next one is opened
@@ -180,8 +185,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
     def _begin(self, step: int) -> None:
         """Opens the next epoch where `step`, which is next, does not belong to the open one."""
         state = self.log.state
-        epoch = self._opened(state.epoch)
-        if self._place(step) < len(epoch.slots):
+        if self.left(step) > 0:
             return
         if self._sizes:
             what = f"step {step} opens epoch {state.epoch + 1}, and step {min(self._sizes)} is not closed"

@@ -64,7 +64,7 @@ class Played(Protocol):
         """The results of `need.calls`, in order. Raises InfrastructureError where nobody plays them."""
 
 
-class _Running:
+class Running:
     """An episode with its world: `advance` makes the world, answers calls, users and verdicts itself, and stops where
     the policy's text is needed. A world that breaks, or does not answer, ends it as an infrastructure failure."""
 
@@ -147,7 +147,7 @@ def run_lockstep(
     """Runs all jobs together; returns their traces in order. `complete` gets (job index, need) of every episode that
     still waits for text and returns one reply for each, in the same order. Jobs that wait are advanced in threads, one
     each; the others, meanwhile, in this one."""
-    running = [_Running(job) for job in jobs]
+    running = [Running(job) for job in jobs]
     traces: dict[int, engine.Trace] = {}
     answers: dict[int, engine.Reply | None] = dict.fromkeys(range(len(jobs)))
     slow = sum(job.slow for job in jobs)
@@ -177,7 +177,7 @@ async def run_episode(
     if threads is None and job.slow:
         with Lanes(1, "player") as own:
             return await run_episode(job, complete, own)
-    running = _Running(job)
+    running = Running(job)
     answer: engine.Reply | None = None
     while True:
         if threads is None:

@@ -1,1 +1,1 @@
-"""Adapters for the trainers of others, a file each; nothing imports them."""
+"""Adapters for the trainers of others, a file each; nothing else imports them."""

@@ -1,0 +1,150 @@
+"""A run as a taskset of verifiers, for prime-rl and for loops of one's own (docs/trainers.md): what it yields is drawn
+from the run, and what the traces say of that is observed before the next draw.
+
+verifiers numbers what a taskset yields (`idx`), so each trace says which draw it is of. What prime-rl draws while it
+collects its batch s belongs to step s of the run, which is closed once prime-rl is past s and the groups have come, or
+are given up. Nothing waits: while groups of an epoch are under way, its last step goes on from the front of the order,
+and is closed without what is under way of that. A start draws again what is on record, for samplers that count draws.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+import orjson
+import verifiers.v1 as vf
+
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import MANIFEST
+from rods.buffers.state import read_state
+from rods.trainer.adapters.verifiers_world import WorldData, WorldTask
+from rods.trainer.stream import DrawnTask, open_stream
+
+
+class StreamConfig(vf.TasksetConfig):  # type: ignore[misc]
+    run: Path = Path("run")  # its folder
+    run_config: Path | None = None  # the file that it is made from, where there is none
+    traces: Path = Path(
+        "rollouts"
+    )  # prime-rl's folder `rollouts`, or a traces.jsonl: then `training.batch_tasks` draws are a step
+    group_size: int = 8  # rollouts of a task, as the trainer is told
+    max_off_policy_steps: int = 8  # the same; a group that has not come so many steps later got lost
+    reward_range: tuple[float, float] = (0.0, 1.0)  # lowest and highest
+    resume_step: int | None = None  # of the checkpoint to resume from; by default the newest one beside `rollouts`
+
+
+class StreamTaskset(vf.Taskset[WorldTask, StreamConfig]):  # type: ignore[misc]
+    INFINITE: ClassVar[bool] = True
+
+    def load(self) -> Iterator[WorldTask]:
+        with closing(Draws(self.config)) as draws:
+            for drawn in draws:
+                yield WorldTask(WorldData.of(drawn.task), self.config.task)
+
+
+class Draws:
+    """The draws of one start, in order, and the fold of the traces. Raises what `open_stream` does."""
+
+    def __init__(self, config: StreamConfig) -> None:
+        self.config, self.stepwise = config, config.traces.suffix != ".jsonl"
+        step = config.resume_step
+        if step is None and self.stepwise:
+            saved = (config.traces.parent / "checkpoints").glob("step_*")
+            step = max((int(path.name[5:]) for path in saved if path.name[5:].isdigit()), default=0)
+        known = read_state(Run.open(config.run)).last_step if (config.run / MANIFEST).exists() else None
+        back = None if step is None or known is None else min(step, known)
+        self.stream = open_stream(config.run, config=config.run_config, from_step=back)
+        self.resumed = self.stream.step if step is None else step  # of steps behind it old traces do not count
+        self.due = self.resumed + 1  # the step whose batch the trainer collects
+        self.number = 0  # of the next draw
+        self.open: dict[int, list[tuple[tuple[int, str], DrawnTask]]] = {}  # by step: number and task of a draw
+        self.told: dict[tuple[int, str], list[tuple[Any, Any]]] = {}  # its rewards, and the updates in the weights
+        self.last: dict[int, int] = {}  # step → its last draw, as old traces tell
+        paths = config.traces.glob("step_*/train/*/traces.jsonl") if self.stepwise else [config.traces]
+        self.begun = {path: path.stat().st_size for path in paths if path.exists()}
+        self.read: dict[Path, int] = {}  # bytes
+
+    def __iter__(self) -> Iterator[DrawnTask]:
+        for step in range(1, self.stream.step + 1):
+            for drawn in self.stream.draw(step):
+                self.number += 1
+                yield drawn
+        while True:
+            self.fold()
+            step = max(self.open, default=self.stream.step)
+            if step not in self.open or (self._past(step) and self.stream.left(step + 1) > 0):
+                step += 1
+            places = self.open.setdefault(step, [])
+            drawn = self.stream.draw(step, len(places) + 1)[-1]
+            places.append(((self.number, drawn.task.id), drawn))
+            if step > self.resumed:
+                self.told.pop((self.number, drawn.task.id), None)
+            self.number += 1
+            yield drawn
+
+    def close(self) -> None:
+        try:
+            self.fold()
+        finally:
+            self.stream.close()
+
+    def fold(self) -> None:
+        """Reads what the traces say by now, and closes steps that are complete."""
+        while self.stepwise and _bytes(made := self._path(self.due, "effective")) > self.begun.get(made, 0):
+            self.due += 1
+        for step in range(self.stream.step + 1, self.due + 1) if self.stepwise else [0]:
+            if _bytes(path := self._path(step, "all")):
+                self._read(path, step <= self.resumed)
+        for step in sorted(self.open):
+            now = self.due if self.stepwise else max(self.open) + self._past(max(self.open))
+            own = self.open[step][: self.stream.left(step)]  # what follows them is from the front
+            here = all(len(self.told.get(draw, ())) >= self.config.group_size for draw, _ in own)
+            if not self._past(step) or not (here or now > step + self.config.max_off_policy_steps):
+                break
+            self._observe(step, self.open.pop(step))
+
+    def _observe(self, step: int, places: list[tuple[tuple[int, str], DrawnTask]]) -> None:
+        told = [(drawn, self.told.pop(draw, [])) for draw, drawn in places]
+        if not any(rollouts for _, rollouts in told):
+            told[0][1].extend([(None, None)] * self.config.group_size)  # all got lost: one group says so
+        kind = {"kind": "value", "range": list(self.config.reward_range)}
+        groups: list[dict[str, Any]] = []
+        for drawn, rollouts in told:
+            rows = [{"end": "infrastructure"} if reward is None else {"reward": reward} for reward, _ in rollouts]
+            groups += [{"task": drawn.task.id, "place": drawn.place, "reward": kind, "rollouts": rows}] if rows else []
+        policy = [version for _, rollouts in told for _, version in rollouts if version is not None]
+        self.stream.observe(step, groups, min([*policy, step - 1]) if policy else None)
+
+    def _past(self, step: int) -> bool:
+        """Whether no further draw belongs to the open step `step`."""
+        if not self.stepwise:
+            return len(self.open[step]) >= self.stream.config.training.batch_tasks
+        return self.due > step and self.number > self.last.get(step, -1)
+
+    def _path(self, step: int, which: str) -> Path:
+        return self.config.traces / f"step_{step}/train/{which}/traces.jsonl" if self.stepwise else self.config.traces
+
+    def _read(self, path: Path, old: bool) -> None:
+        """Takes the whole lines that are new; with `old` those that were there at the start, too."""
+        begun = self.begun.get(path, 0)
+        with path.open("rb") as file:
+            at = file.seek(self.read.get(path, 0 if old or not self.stepwise else begun))
+            while (line := file.readline()).endswith(b"\n"):
+                at += len(line)
+                with suppress(orjson.JSONDecodeError):  # what a kill has cut, and what was appended to it
+                    self._take(orjson.loads(line), at <= begun)
+        self.read[path] = at
+
+    def _take(self, episode: dict[str, Any], old: bool) -> None:
+        number, work = episode["task"]["data"]["idx"], (episode.get("run") or {}).get("work") or {}
+        traces = [trace for trace in episode["traces"] if trace["agent"].get("trainable", True)]
+        scores = [each["score"] * each["weight"] for each in traces[0]["rewards"].values() if each] if traces else []
+        told = sum(scores) if episode["ok"] and scores else None, (work.get("policy") or {}).get("start")
+        self.told.setdefault((number, episode["task"]["key"]), []).append(told)
+        if old and (step := work.get("step")):
+            self.last[step] = max(number, self.last.get(step, -1))
+
+
+def _bytes(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
