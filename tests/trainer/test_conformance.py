@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import IO
 
-import orjson
 import pytest
 
-from rods.trainer.conformance import Conformance, Job
-from tests import forked
+from rods.trainer.conformance import Conformance
+from tests.trainer.forked_trainers import Forked
 
 pytestmark = pytest.mark.slow
 IMPORTS = ("rods.trainer.conformance", "tests.trainer.stream_trainers")
 
 
-class Forked(Conformance):
+class Given(Forked):
+    imports = IMPORTS
     trainer = "tests.trainer.stream_trainers:train"
     ranks = 2
 
-    def process(self, job: Job, env: Mapping[str, str], said: IO[str]) -> forked.Process:
-        told = orjson.dumps(asdict(job)).decode()
-        with Path("/dev/null").open() as nothing:
-            return forked.Process(
-                "rods.trainer.conformance", [self.trainer, told], IMPORTS, (nothing, said, said), env={**env}
-            )
 
-
-class TestAStreamItself(Forked):
+class TestAStreamItself(Given):
     pass
 
 
 def test_a_trainer_is_started_as_a_program_of_its_own(tmp_path: Path) -> None:
     suite = Conformance()
-    suite.trainer = Forked.trainer  # type: ignore[misc]
+    suite.trainer = Given.trainer
     suite.test_lost_groups_are_left_out(tmp_path)
 
 
@@ -55,7 +45,7 @@ def test_a_trainer_is_started_as_a_program_of_its_own(tmp_path: Path) -> None:
     ],
 )
 def test_a_trainer_that_is_wrong_is_found(wrong: str, test: str, words: str, tmp_path: Path) -> None:
-    suite = Forked()
+    suite = Given()
     suite.trainer = f"tests.trainer.stream_trainers:{wrong}"  # type: ignore[misc]
     with pytest.raises(AssertionError) as error:
         getattr(suite, f"test_{test}")(tmp_path)

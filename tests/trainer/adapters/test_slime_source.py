@@ -4,22 +4,19 @@ rollouts need GPUs; its interface is a class of five methods, and a `Sample` who
 from __future__ import annotations
 
 import enum
-import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, Any
+from typing import Any
 
-import orjson
 import pytest
 
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.errors import RefusedError
 from rods.trainer.adapters.slime_source import RunSource, observe
-from rods.trainer.conformance import CONFIG, Conformance, Job
-from tests import forked
+from rods.trainer.conformance import CONFIG, Job
+from tests.trainer.forked_trainers import Forked
 
 pytestmark = pytest.mark.needs("adapters")
 IMPORTS = ("rods.trainer.conformance", "tests.trainer.adapters.test_slime_source")
@@ -74,14 +71,9 @@ def train(job: Job) -> None:
 
 
 @pytest.mark.slow
-class TestSlime(Conformance):
+class TestSlime(Forked):
+    imports = IMPORTS
     trainer = "tests.trainer.adapters.test_slime_source:train"
-
-    def process(self, job: Job, env: Mapping[str, str], said: IO[str]) -> forked.Process:
-        told = orjson.dumps(asdict(job)).decode()
-        with Path(os.devnull).open() as nothing:
-            files = (nothing, said, said)
-            return forked.Process("rods.trainer.conformance", [self.trainer, told], IMPORTS, files, env={**env})
 
 
 def source(tmp_path: Path) -> RunSource:

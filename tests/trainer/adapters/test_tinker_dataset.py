@@ -4,16 +4,10 @@ which environment this wants, and trains a policy in it."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import asdict
-from pathlib import Path
-from typing import IO
 
-import orjson
 import pytest
 
-from rods.trainer.conformance import Conformance, Job
-from tests import forked
+from tests.trainer.forked_trainers import Forked
 
 pytestmark = [
     pytest.mark.slow,
@@ -24,12 +18,7 @@ pytestmark = [
 IMPORTS = ("rods.trainer.conformance", "tests.trainer.adapters.tinker_given")
 
 
-class TestTinker(Conformance):
+class TestTinker(Forked):
+    imports = IMPORTS
     trainer = "tests.trainer.adapters.tinker_given:train"
     late = False  # its synchronous training waits for its rollouts
-
-    def process(self, job: Job, env: Mapping[str, str], said: IO[str]) -> forked.Process:
-        told = orjson.dumps(asdict(job)).decode()
-        with Path(os.devnull).open() as nothing:
-            files = (nothing, said, said)
-            return forked.Process("rods.trainer.conformance", [self.trainer, told], IMPORTS, files, env={**env})

@@ -9,12 +9,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import orjson
 import pytest
 from datasets import Dataset
 
@@ -23,9 +20,9 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.buffers.state import RunState, read_state
 from rods.errors import UserError
-from rods.trainer.conformance import CONFIG, Conformance, Job
-from tests import forked
+from rods.trainer.conformance import CONFIG, Job
 from tests.parts import ROOT
+from tests.trainer.forked_trainers import Forked
 from tests.trainer.nano_parts import saved
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("adapters")]
@@ -87,17 +84,12 @@ def train(job: Job) -> None:
 
 
 @pytest.mark.timeout(1800)
-class TestTrl(Conformance):
+class TestTrl(Forked):
+    imports = IMPORTS
+    settings = OFFLINE
     trainer = "tests.trainer.adapters.test_trl_stream:train"
     late = False  # TRL waits for its rollouts
-
     ranks = 2
-
-    def process(self, job: Job, env: Mapping[str, str], said: IO[str]) -> forked.Process:
-        arguments = [self.trainer, orjson.dumps(asdict(job)).decode()]
-        with Path(os.devnull).open() as nothing:
-            files = (nothing, said, said)
-            return forked.Process("rods.trainer.conformance", arguments, IMPORTS, files, env={**env, **OFFLINE})
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

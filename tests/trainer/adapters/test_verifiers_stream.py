@@ -6,9 +6,6 @@ its sampler, which counts draws and repeats them, and where it writes what, are 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,8 +16,8 @@ import pytest
 from rods.buffers.audit.verify import verify
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
-from rods.trainer.conformance import CONFIG, Conformance, Job
-from tests import forked
+from rods.trainer.conformance import CONFIG, Job
+from tests.trainer.forked_trainers import Forked
 
 vf: Any = pytest.importorskip("verifiers.v1", reason="needs verifiers in an environment of its own: make verifiers")
 
@@ -86,17 +83,13 @@ def train_flat(job: Job) -> None:
     train(job, stepwise=False)
 
 
-class Forked(Conformance):
-    def start(self, job: Job) -> subprocess.CompletedProcess[str]:
-        arguments = [self.trainer, orjson.dumps(asdict(job)).decode()]
-        return forked.run("rods.trainer.conformance", arguments, IMPORTS, timeout=300, env={**os.environ})
-
-
 class TestPrimeRl(Forked):
+    imports = IMPORTS
     trainer = "tests.trainer.adapters.test_verifiers_stream:train"
 
 
 class TestVerifiers(Forked):
+    imports = IMPORTS
     trainer = "tests.trainer.adapters.test_verifiers_stream:train_flat"
     late = False  # these traces do not say by which weights they were made
 

@@ -94,7 +94,7 @@ class Scripted(BaseHTTPRequestHandler):
             function = {"name": call[0], "arguments": json.dumps(call[1])}
             message["tool_calls"] = [{"index": 0, "id": f"call{number}", "type": "function", "function": function}]
         stream = body.get("stream", False)
-        choice = {"index": 0, "finish_reason": "tool_calls" if call else "stop"}
+        choice: dict[str, Any] = {"index": 0, "finish_reason": "tool_calls" if call else "stop"}
         choice["delta" if stream else "message"] = message
         reply = {"id": "x", "object": "chat.completion.chunk" if stream else "chat.completion", "created": 0}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}

@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import orjson
 import pytest
 
-from rods.trainer.conformance import Conformance, Job
-from tests import forked
+from rods.trainer.conformance import Job
+from tests.trainer.forked_trainers import Forked
 from tests.trainer.nano_parts import saved
 
 pytestmark = [
@@ -87,12 +84,7 @@ def train(job: Job) -> None:
         saved_now.rename(states / f"{step}.pt")
 
 
-class TestVerl(Conformance):
+class TestVerl(Forked):
+    imports = IMPORTS
     trainer = "tests.trainer.adapters.test_verl_dataset:train"
     late = False  # its rewards are those of the step that it is in
-
-    def process(self, job: Job, env: Mapping[str, str], said: IO[str]) -> forked.Process:
-        told = orjson.dumps(asdict(job)).decode()
-        with Path(os.devnull).open() as nothing:
-            files = (nothing, said, said)
-            return forked.Process("rods.trainer.conformance", [self.trainer, told], IMPORTS, files, env={**env})
