@@ -25,7 +25,7 @@ class TestAStreamItself(Given):
 
 def test_a_trainer_is_started_as_a_program_of_its_own(tmp_path: Path) -> None:
     suite = Conformance()
-    suite.trainer = Given.trainer
+    suite.trainer = Given.trainer  # type: ignore[misc]
     suite.test_lost_groups_are_left_out(tmp_path)
 
 
