@@ -14,7 +14,7 @@ from rods.errors import UserError
 from tests.environments import load
 from tests.trainer.adapters.scripted import Line, moves, ours, tasks
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("trl_stream")]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("adapters")]
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 

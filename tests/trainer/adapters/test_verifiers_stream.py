@@ -21,7 +21,7 @@ from tests.trainer.forked_trainers import Forked
 
 vf: Any = pytest.importorskip("verifiers.v1", reason="needs verifiers in an environment of its own: make verifiers")
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("trl_stream")]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("adapters")]
 IMPORTS = ("rods.trainer.conformance", "rods.trainer.adapters.verifiers_stream", "verifiers.v1.episode")
 
 

@@ -21,7 +21,7 @@ from tests.trainer.adapters.scripted import Line, moves, ours, tasks
 
 vf: Any = pytest.importorskip("verifiers.v1", reason="needs verifiers in an environment of its own: make verifiers")
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("trl_stream")]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("adapters")]
 
 
 def called(move: Call | str, last: bool) -> tuple[str, dict[str, Any]] | None:
