@@ -1,8 +1,8 @@
 """Where the procedural author computes: what handing attempts to other processes costs, how it scales, what kills do.
 
-Claims: handing out and taking back costs at most 5 % of an attempt; two places give at least 0.9 times twice what one
+Claim: handing out and taking back costs at most 5 % of an attempt; two places give at least 0.9 times twice what one
 gives; with places that are killed again and again none of the variants is lost or written twice, and they are those of
-one process alone. Anchors: the same seeds in this process, and on one place. Command: `python -m bench.compute`, and
+one process alone. Anchor: the same seeds in this process, and on one place. Command: `python -m bench.compute`, and
 `--on ray` for a cluster of three nodes on this machine, of which a node or an actor is killed every ten seconds.
 `--variants N` sets how many seeds are taken.
 """

@@ -108,7 +108,9 @@ def installing() -> str:
 def check_libraries(kind: str) -> None:
     """Raises UserError where what trains a policy of this kind is not installed, or is another program."""
     if kind == "external":
-        remedy = "start it and `rods-daemon RUN` beside it (rods.open_training, or `rods trainer observe`: docs/api.md)"
+        remedy = (
+            "start it, and `rods-daemon RUN` beside it (rods.open_training, or `rods trainer observe`: docs/api.md)"
+        )
         raise UserError("another program trains the policy of this run", where="policy.kind", remedy=remedy)
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     if missing and kind != "simulated":

@@ -13,10 +13,10 @@ from tests.parts import GONE_FOLDERS, ROOT
 
 ROOMS = "prompts|rods|worlds|buffers|daemon|trainer|evaluation|console|family|tests|bench|docs|experiments"
 PATH = re.compile(rf"(?<![\w/.~-])((?:{ROOMS})/[\w./-]*\w|(?:{ROOMS})/)(?![\w*<])")
-MODULE = re.compile(rf"(?<![\w/.-])((?:{ROOMS})(?:\.(?!NAME\b)[A-Za-z_]\w*)+)")
+MODULE = re.compile(rf"(?<![\w/.-])((?:{ROOMS})(?:\.(?!NAME\b)[A-Za-z_]\w*)+)(?![\w=])")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 FILE_ENDINGS = ("toml", "py", "md", "json", "jsonl", "txt")  # rods.toml is a file, no module
-METRICS = ("rods/zone", "rods/pool", "rods/staging", "rods/label", "rods/turns")  # in dashboards (docs/training.md)
+METRICS = ("rods/zone", "rods/pool", "rods/staging", "rods/label", "rods/turns", "rods/reward")  # docs/training.md
 
 
 def tracked(*patterns: str) -> list[Path]:

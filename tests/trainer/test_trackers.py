@@ -52,7 +52,7 @@ def test_each_step_is_told_once_it_is_on_record(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(trackers, "OPENED", {"wandb": recording(seen)})
     monkeypatch.setattr(trackers, "find_spec", lambda name: True)
     (tmp_path / "run.toml").write_text(
-        CONFIG.replace('sync = "lockstep"', "").replace("workers = 1", 'workers = 1, report_to = ["wandb"]')
+        CONFIG.replace('sync = "lockstep"', "").replace("operation = {", 'operation = { report_to = ["wandb"],')
     )
     with open_stream(tmp_path / "run", config=tmp_path / "run.toml") as stream:
         batch = stream.draw(1)
@@ -69,7 +69,7 @@ def test_each_step_is_told_once_it_is_on_record(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_tracker_that_is_not_there_is_refused_before_a_run_is_taken(tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text(CONFIG.replace("workers = 1", 'workers = 1, report_to = ["trackio"]'))
+    (tmp_path / "run.toml").write_text(CONFIG.replace("operation = {", 'operation = { report_to = ["trackio"],'))
     if find_spec("trackio") is None:
         with pytest.raises(UserError, match="the package trackio is not installed → `pip install trackio`"):
             open_stream(tmp_path / "run", config=tmp_path / "run.toml")
@@ -82,7 +82,7 @@ def test_a_killed_run_goes_on_in_the_runs_that_its_trackers_have(
 ) -> None:
     told = ", ".join(f'"{name}"' for name in REPORTED)
     (tmp_path / "run.toml").write_text(
-        CONFIG.replace('sync = "lockstep"', "").replace("workers = 1", f"workers = 1, report_to = [{told}]")
+        CONFIG.replace('sync = "lockstep"', "").replace("operation = {", f"operation = {{ report_to = [{told}],")
     )
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))

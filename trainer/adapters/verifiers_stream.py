@@ -4,11 +4,11 @@ from the run, and what the traces say of that is observed before the next draw.
 verifiers numbers what a taskset yields (`idx`), so each trace says which draw it is of. What prime-rl draws while it
 collects its batch s belongs to step s of the run, which is closed once prime-rl is past s and the groups have come, or
 are given up. Nothing waits: while groups of an epoch are under way, its last step goes on from the front of the order,
-and is closed without what is under way of that. A start draws again what is on record, for samplers that count draws.
-"""
+and is closed without what is under way of that. A start draws again what is on record, for samplers that count draws."""
 
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ import verifiers.v1 as vf
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import MANIFEST
 from rods.buffers.state import read_state
+from rods.files import BULK, bounded_lines, open_regular
 from rods.trainer.adapters.verifiers_world import WorldData, WorldTask
 from rods.trainer.stream import DrawnTask, open_stream
 
@@ -25,9 +26,8 @@ from rods.trainer.stream import DrawnTask, open_stream
 class StreamConfig(vf.TasksetConfig):  # type: ignore[misc]
     run: Path = Path("run")  # its folder
     run_config: Path | None = None  # the file that it is made from, where there is none
-    traces: Path = Path(
-        "rollouts"
-    )  # prime-rl's folder `rollouts`, or a traces.jsonl: then `training.batch_tasks` draws are a step
+    # prime-rl's folder `rollouts`, or a traces.jsonl: then `training.batch_tasks` draws are a step
+    traces: Path = Path("rollouts")
     group_size: int = 8  # rollouts of a task, as the trainer is told
     max_off_policy_steps: int = 8  # the same; a group that has not come so many steps later got lost
     reward_range: tuple[float, float] = (0.0, 1.0)  # lowest and highest
@@ -128,9 +128,9 @@ class Draws:
     def _read(self, path: Path, old: bool) -> None:
         """Takes the whole lines that are new; with `old` those that were there at the start, too."""
         begun = self.begun.get(path, 0)
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             at = file.seek(self.read.get(path, 0 if old or not self.stepwise else begun))
-            while (line := file.readline()).endswith(b"\n"):
+            for line in takewhile(lambda line: line.endswith(b"\n"), bounded_lines(file, path, 4 * BULK)):
                 at += len(line)
                 with suppress(orjson.JSONDecodeError):  # what a kill has cut, and what was appended to it
                     self._take(orjson.loads(line), at <= begun)
