@@ -4,7 +4,7 @@ from the run, and what the traces say of that is observed before the next draw.
 verifiers numbers what a taskset yields (`idx`), so each trace says which draw it is of. What prime-rl draws while it
 collects its batch s belongs to step s of the run, which is closed once prime-rl is past s and the groups have come, or
 are given up. Nothing waits: while groups of an epoch are under way, its last step goes on from the front of the order,
-and is closed without what is under way of that. A start draws again what is on record, for samplers that count draws."""
+and is closed without what is under way of that. A start draws what is on record again, for those who count draws."""
 
 from collections.abc import Iterator
 from contextlib import closing, suppress
