@@ -236,7 +236,7 @@ def killed(folder: Path, moments: list[float]) -> Line:
     return {name: value for name, value in line.items() if name != "seconds"}
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [2, pytest.param(6, marks=pytest.mark.slow)])
 def test_a_study_that_is_killed_at_random_moments_gives_the_same_line(tmp_path: Path, kills: int) -> None:
     began = time.monotonic()
     wanted = killed(tmp_path / "whole", [])

@@ -113,7 +113,7 @@ def test_records_of_extensions_too(forge: Forge, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(CONFIG.replace("[rollouts]", "[rollouts]\nrefill = 1") + MORE)
     done = rods("up", tmp_path / "run", "--config", tmp_path / "run.toml")
     assert done.returncode == 0, done.stdout + done.stderr
-    for seed in range(1500 if os.environ.get(WHOLE) else 16):
+    for seed in range(1500 if os.environ.get(WHOLE) else 8):
         place = tmp_path / f"{seed}"
         put_before(tmp_path / "run", forge, place, seed)
         shutil.rmtree(place)

@@ -14,7 +14,6 @@ import pytest
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.errors import RefusedError
-from rods.trainer.adapters.slime_source import RunSource, observe
 from rods.trainer.conformance import CONFIG, Job
 from tests.trainer.forked_trainers import Forked
 
@@ -42,6 +41,7 @@ class Sample:
 def train(job: Job) -> None:
     """`generate_rollout` and `train.py` of slime, in what they ask of a data source: a batch of four groups in two
     parts, all groups that ended given back, a checkpoint a rollout."""
+    from rods.trainer.adapters.slime_source import RunSource, observe
 
     class Source(RunSource):
         folder, behind = job.run, job.lag
@@ -76,7 +76,9 @@ class TestSlime(Forked):
     trainer = "tests.trainer.adapters.test_slime_source:train"
 
 
-def source(tmp_path: Path) -> RunSource:
+def source(tmp_path: Path) -> Any:
+    from rods.trainer.adapters.slime_source import RunSource
+
     class Source(RunSource):
         folder, config = tmp_path / "run", tmp_path / "run.toml"
 
@@ -88,6 +90,8 @@ def source(tmp_path: Path) -> RunSource:
 
 
 def test_what_was_aborted_is_no_failure_and_goes_into_no_later_rollout(tmp_path: Path) -> None:
+    from rods.trainer.adapters.slime_source import observe
+
     made = source(tmp_path)
     assert len(made) == 8
     groups = made.get_samples(2)
