@@ -124,7 +124,7 @@ def a_wrong_key_gets_the_remedy(desk: Desk) -> None:
     said = desk.says(2, "there is no model", command="rods-train run --config gone.toml")
     expect("download" not in said, f"a name on a hub is guessed: {said}")
     desk.write("told.toml", SMALL + '[operation]\nreport_to = ["wandb"]\n')
-    desk.says(2, "operation.report_to", command="rods-train run --config told.toml")
+    desk.says(2, "operation.report_to", command="rods-train told --config told.toml")
 
 
 def a_killed_trainer_says_what_it_repeats(desk: Desk) -> None:
