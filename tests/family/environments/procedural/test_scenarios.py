@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from rods.family.environments.procedural.operations import assembled, documentat
 from rods.family.environments.procedural.skeletons import draw_skeleton, draw_state, topics
 from rods.family.environments.verbs import generate_worlds
 from rods.tasks import OpenTask, read_tasks
+from tests.conftest import WHOLE
 
 pytestmark = pytest.mark.slow
 
@@ -47,35 +49,37 @@ def test_every_topic_has_twelve_labels_of_each_kind_and_keys_that_tell_kinds_apa
 
 
 SCENARIOS = 2  # in each world, one told and one asked
-GROWING = pytest.mark.timeout(900)  # whichever of these tests comes first waits for twenty worlds and their checks
+WORLDS, LAST, AMONG = (20, 5, ()) if os.environ.get(WHOLE) else (7, 1, ("clinic", "garage", "library"))
+GROWING = pytest.mark.timeout(900)  # whichever of these tests comes first waits for the worlds and their checks
 
 
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with 20 worlds and their tasks; the last five are held out, and those of world 2's topic."""
+    """A folder of worlds of `AMONG` (none: all topics) and their tasks; the `LAST` are held out, and those of world 2's
+    topic."""
     folder: Path = tmp_path_factory.mktemp("grown")
-    apart: dict[str, Any] = {"held_out": 5, "held_out_topics": (draw_skeleton(11, 2).topic,)}
-    assert generate_worlds(folder, worlds=20, scenarios=SCENARIOS, mode="both", random_seed=11, **apart) == 0
+    apart: dict[str, Any] = {"held_out": LAST, "topics": AMONG, "held_out_topics": (draw_skeleton(11, 2, AMONG).topic,)}
+    assert generate_worlds(folder, worlds=WORLDS, scenarios=SCENARIOS, mode="both", random_seed=11, **apart) == 0
     return folder
 
 
 @GROWING
-def test_twenty_drawn_worlds_are_sound(grown):
+def test_drawn_worlds_are_sound(grown):
     worlds = list((grown / "environments").iterdir())
-    assert len(worlds) == 20
+    assert len(worlds) == WORLDS
     tasks = open_tasks(grown)
-    assert len({task.environment.name for task in tasks}) == 20  # none was refused, each has tasks
-    assert len(tasks) >= 0.7 * 20 * SCENARIOS
+    assert len({task.environment.name for task in tasks}) == WORLDS  # none was refused, each has tasks
+    assert len(tasks) >= 0.7 * WORLDS * SCENARIOS
 
 
 @GROWING
 def test_worlds_of_a_held_out_topic_are_held_out_wherever_they_stand(grown, tmp_path):
-    skeletons = [draw_skeleton(11, number) for number in range(20)]
+    skeletons = [draw_skeleton(11, number, AMONG) for number in range(WORLDS)]
     alike = {number for number, skeleton in enumerate(skeletons) if skeleton.topic == skeletons[2].topic}
-    assert 2 in alike and len(alike) == 2 and max(alike) < 15  # besides those that are the last
+    assert 2 in alike and len(alike) == 2 and max(alike) < WORLDS - LAST  # besides those that are the last
     names = [addressed.keep(assembled(skeleton), tmp_path) for skeleton in skeletons]
     splits = {task.environment.name: task.split for task in open_tasks(grown)}
-    assert splits == {name: "test" if number in alike or number >= 15 else "train" for number, name in enumerate(names)}
+    assert splits == {name: "test" if number in alike or number >= WORLDS - LAST else "train" for number, name in enumerate(names)}
     with pytest.raises(UserError, match="no topic is called zoo") as refused:
         generate_worlds(tmp_path / "none", worlds=1, held_out_topics=("clinic", "zoo"))
     assert "clinic" in refused.value.remedy and not (tmp_path / "none").exists()
