@@ -190,9 +190,18 @@ class _Writing(Generic[V, A]):
     def _given(self) -> Assignment[V]:
         """The attempt, as its author is given it."""
         config, job = self.config, self.job
-        key, same = (config.random_seeds.daemon, job.pick, job.index, self.attempt), config.pipeline.functions == "same"
-        known = self.environment, job.seed, job.root, key, config.gates, same, self.failures, self.blocked
-        return Assignment(*known, narrative=config.pipeline.narrative, preferences=job.preferences)
+        return Assignment(
+            environment=self.environment,
+            seed=job.seed,
+            root=job.root,
+            key=(config.random_seeds.daemon, job.pick, job.index, self.attempt),
+            limits=config.gates,
+            same=config.pipeline.functions == "same",
+            failures=self.failures,
+            blocked=self.blocked,
+            narrative=config.pipeline.narrative,
+            preferences=job.preferences,
+        )
 
     def _finished(self, task: V, planned: Mapping[str, Any], checked: Mapping[str, Any]) -> V:
         """The variant, with its provenance and its seed's side of the split."""
