@@ -14,7 +14,7 @@ from rods.composing.records import ComposeError
 from rods.config import Operation
 from rods.daemon.authors.base import V
 from rods.daemon.candidates import Rejection, VariantJob
-from rods.errors import InfrastructureError, UserError
+from rods.errors import InfrastructureError
 from rods.extension import extensions
 from rods.functions import named_function
 from rods.logs import log
@@ -22,7 +22,6 @@ from rods.logs import log
 if TYPE_CHECKING:
     from rods.buffers.run.run import Run
 
-THREADS = "threads"
 TRIES = 3  # workers that an order may lose
 PAUSE, PAUSES = 0.5, 30.0  # seconds before a worker that did not start is tried anew: the first time, and at most
 
@@ -132,13 +131,9 @@ class Compute:
 
 def compute_of(run: "Run") -> Compute | None:
     """Where attempts for a run's daemon are made by its `operation.compute`; None: in threads of its own. Raises
-    UserError for what is not installed."""
+    UserError for a cluster that does not answer."""
     name = run.config.operation.compute
-    if name == THREADS:
+    places = next((extension.computes[name] for extension in extensions() if name in extension.computes), None)
+    if places is None:
         return None
-    where = "operation.compute"
-    known = {name: factory for extension in extensions() for name, factory in extension.computes.items()}
-    if name not in known:
-        remedy = f"use {', '.join((THREADS, *known))}"
-        raise UserError(f"nothing that is installed computes on {name!r}", where=where, remedy=remedy)
-    return Compute(run.config.operation, named_function(known[name], where=where)(run))
+    return Compute(run.config.operation, named_function(places, where="operation.compute")(run))

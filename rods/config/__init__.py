@@ -96,6 +96,9 @@ class Config(Section):
                 ' "group" that is 1 for every group that disagrees: set it to "batch" or "none", or name an'
                 " advantage_hook"
             )
+        computes = ("threads", *(name for extension in extensions() for name in extension.computes))
+        if (compute := self.operation.compute) not in computes:
+            raise ValueError(f"operation.compute = {compute!r} is nothing that is installed: use {', '.join(computes)}")
         for extension in extensions():
             extension.validate(self)
         if self.rollouts.refill and (training.advantage_baseline == "batch" or self.pool_slots < training.batch_tasks):

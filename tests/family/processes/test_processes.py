@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,8 +15,6 @@ from threading import Thread
 import pytest
 
 from rods.buffers.run.heartbeat import read_heartbeat
-from rods.daemon.attempts import compute_of
-from rods.errors import UserError
 from rods.family.processes.places import Process
 from tests.daemon.comparing import finish, lockstep_run, written
 from tests.daemon.runs import Daemon, Trainer, idle, make_run, seeds, until, variants
@@ -94,8 +94,10 @@ def test_a_worker_has_the_memory_that_is_named(tmp_path: Path) -> None:
         place.end()
 
 
-def test_what_is_not_installed_is_told_with_what_is(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", {"operation": {"compute": "slurm"}})
-    with pytest.raises(UserError, match="slurm") as told:
-        compute_of(run)
-    assert "threads" in told.value.remedy and "processes" in told.value.remedy
+def test_a_place_that_is_not_installed_is_refused_before_a_run_is_made(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text('[operation]\ncompute = "slurm"\n')
+    command = [sys.executable, "-m", "rods.console", "up", "runs/one", "--config", "run.toml"]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert told.returncode == 2
+    assert "operation.compute = 'slurm'" in told.stderr and "threads, " in told.stderr and "processes" in told.stderr
+    assert not (tmp_path / "runs").exists()
