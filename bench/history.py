@@ -4,9 +4,9 @@ Claim: a variant that has left leaves at most 1.5 kB. Anchor: the same live task
 Command: `python -m bench.history`.
 
 The logs are written as trainer and daemon write them: every epoch injects a cohort, retires the oldest one as mastered,
-and observes every active task once. Some of the first variants are retired as too hard instead and stay revivable. Then
-the trainer's side opens and merges, and the daemon's side opens; each in a process of its own, once to see what it
-holds, once to see how long it takes.
+and observes every active task once. Every pick has one candidate that failed and one variant. Some of the first
+variants are retired as too hard instead and stay revivable. Then the trainer's side opens and merges, and the daemon's
+side opens; each in a process of its own, once to see what it holds, once to see how long it takes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rods.buffers.daemon_log import DaemonLog
 from rods.buffers.log.record_bytes import Record, line, record
 from rods.buffers.run.creation import create_run
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import OBSERVATIONS, POOL, SEEDS, expanded_segment
+from rods.buffers.run.runfolder import OBSERVATIONS, POOL, REJECTED, SEEDS, expanded_segment
 from rods.buffers.trainer_log import TrainerLog
 from rods.canonical import keyed_random
 from rods.config import Operation, parse_config
@@ -174,7 +174,8 @@ class History:
         originals = desk.generate(1, ORIGINALS, 0)
         create_run(path, parse_config({"training": {"batch_tasks": BATCH}}, where="bench"), originals)
         self.path, self.originals = path, [task.id for task in originals]
-        self.observations, self.pool, self.seeds = (_Log(path / name) for name in (OBSERVATIONS, POOL, SEEDS))
+        self.logs = [_Log(path / name) for name in (OBSERVATIONS, POOL, SEEDS, REJECTED)]
+        self.observations, self.pool, self.seeds, self.rejected = self.logs
         self.rng = keyed_random(0, "bench history")
         self.templates = [task for task, _ in itertools.islice(desk.fresh_tasks(3, "bench history"), 100)]
         self.cohorts: deque[list[str]] = deque()
@@ -186,7 +187,7 @@ class History:
         for epoch in range(variants // COHORT + 1):
             self._merge(epoch)
             self._expand(epoch)
-        for log in (self.observations, self.pool, self.seeds):
+        for log in self.logs:
             log.file.close()
 
     def _merge(self, epoch: int) -> None:
@@ -244,8 +245,13 @@ class History:
             provenance = {"generation": 1, "seed": seed, "root": seed, "plan": ["recipe"] * 8, "attempts": 1}
             task = dataclasses.replace(template, script=script, provenance=provenance, id="")
             pick = {"pick": self._pick(number), "step": number}
-            self.seeds.put("picked", **pick, task=seed, epoch=epoch, rank=0, type="base", score=1.0, why={})
-            self.seeds.close_group(self.seeds.seq, "considered", step=number, picks=1)
+            self.seeds.put(
+                "picked", **pick, task=seed, epoch=epoch, rank=0, type="base", score=1.0, why={"generation": 0}
+            )
+            self.seeds.close_group(self.seeds.seq, "considered", step=number, epoch=epoch, picks=1)
+            failed = {"pick": pick["pick"], "index": 0, "attempt": 1, "stage": "judge", "error": "grounding"}
+            self.rejected.put("rejected", **failed, evidence="turn 0: a value is not said", raw="x" * 600, time=0.0)
+            self.rejected.cut()
             seq = log.put("expanded", **pick, index=0, rank=0, task=task.as_json(), time=0.0)
             ended = {"accepted": [task.id], "discarded": 0, "dropped_stale": None, "why": None}
             self.seeds.put("finished", **pick, task=seed, **ended, time=0.0)

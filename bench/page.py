@@ -1,12 +1,12 @@
 """The page over a long run: the first look, the history behind it, and a live tick.
 
-Claim: with 1,000,000 groups and 100,000 variants a first look of all says where the run stands in 2 s, with its whole
-history read the page holds 300 MB, a report and the task with most groups take 2 s then, and a tick 5 ms and 5 kB,
-whatever the history. Anchor: a tenth of the past.
+Claim: with 1,000,000 groups and 100,000 variants `rods status` and a first look of all say where the run stands in 2 s,
+with its whole history read the page holds 300 MB, a report and the task with most groups take 2 s then, and a tick 5 ms
+and 5 kB, whatever the history. Anchor: a tenth of the past.
 Command: `python -m bench.page`.
 
-Each opening is a process of its own, of a run whose trainer has kept its snapshots. A tick is one more step of 32
-groups: reading it, and all that the views of the run and of the boundary ask for then.
+Each opening is a process of its own, of a run whose trainer and daemon have kept their snapshots. A tick is one more
+step of 32 groups: reading it, and all that the views of the run and of the boundary ask for then.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import orjson
 from bench.figures import Figure, run
 from bench.history import BATCH, RUNS, History
 from bench.many_variants import resident
+from rods.buffers.daemon_log import DaemonTotals
 from rods.buffers.log.record_bytes import record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.run import Run
@@ -32,6 +33,7 @@ from rods.buffers.trainer_log import TrainerLog
 from rods.console.__main__ import collect_rarely
 from rods.console.dash.server import Registry
 from rods.console.events import PROCESSES, TAIL
+from rods.console.progress import Progress
 from rods.observations import Group, Rollout
 
 PASSES = 2.5  # groups of an active task an epoch
@@ -41,6 +43,7 @@ RUN = "latest"
 
 @dataclass(frozen=True)
 class Opened:
+    status: float  # seconds of CPU time of `rods status`, what it imports left out
     seconds: float  # of CPU time, until the figures stand there
     history: float  # of CPU time, until the history does
     held: float  # MB, then
@@ -62,11 +65,13 @@ def measure(quick: bool) -> list[Figure]:
             history = History(Path(folder) / "run", PASSES)
             history.write(variants)
             TrainerLog(Run.open(history.path)).close()
+            DaemonTotals(history.path, keep=True).poll()
             _say(history.path)
             opened[variants] = _apart(history.path)
     few, last = opened[many // 10], opened[many]
     told = f"{many:,} variants and {last.groups:,} groups"
     return [
+        Figure(f"`rods status` of {told}", last.status, "s", "a tenth", few.status, reach=2.0, higher=False),
         Figure(f"first look at {told}", last.seconds, "s", "a tenth", few.seconds, reach=2.0, higher=False),
         Figure("its history", last.history, "s", "a tenth", few.history),
         Figure("memory then", last.held, "MB", "a tenth", few.held, reach=300.0, higher=False),
@@ -95,6 +100,9 @@ def _apart(path: Path) -> Opened:
 
 def _opened(path: Path) -> Opened:
     collect_rarely()
+    began = time.process_time()
+    Progress(path).poll()
+    status = time.process_time() - began
     began = time.process_time()
     registry = Registry([path])
     registry.answer(RUN, "status", {})
@@ -131,7 +139,7 @@ def _opened(path: Path) -> Opened:
         answering += time.process_time()
         steps, dots = answers["steps"]["cursor"], answers["groups"]["cursor"]
     ticks = 1e3 * reading / TICKS, 1e3 * answering / TICKS, size / 1e3 / TICKS
-    return Opened(seconds, read, held, asking, looking, after, groups, *ticks)
+    return Opened(status, seconds, read, held, asking, looking, after, groups, *ticks)
 
 
 def _observe(path: Path, step: int, epoch: int, tasks: list[str]) -> None:

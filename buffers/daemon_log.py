@@ -8,15 +8,14 @@ those who write to a log at the same moment share one sync.
 import asyncio
 import dataclasses
 import time
-from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from rods.buffers.checkpoints import check_daemons
 from rods.buffers.folds.seeds import Seeds
 from rods.buffers.folds.seeds import Unfinished as Unfinished  # what it hands to the daemon
+from rods.buffers.folds.totals import DaemonTotals as DaemonTotals
 from rods.buffers.log.disk import sync_file
 from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import Record, quarantine, record
@@ -24,7 +23,7 @@ from rods.buffers.log.writer import GroupCommit, LogWriter
 from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, expanded_segment
-from rods.errors import RefusedError
+from rods.errors import RefusedError, RodsError
 from rods.tasks import AnyTask
 
 PROCESS = "daemon"
@@ -55,6 +54,8 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
                 with quarantine():
                     self.state = Seeds(run.path, strict=True)
                     self.state.poll()  # from here on it learns what is written by applying it
+                self._totals: DaemonTotals | None = None
+                self._counted = -1  # the parts that were closed when they were last counted
                 check_daemons(run, self.state.last_considered)
                 self._finish_complete()
             self._picks = GroupCommit(lambda: self._seeds)
@@ -73,6 +74,16 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         """Notes the epoch of a step record that the daemon has read: the next variant goes into that part, or stays in
         a later one."""
         self._epoch = max(self._epoch, epoch)
+
+    def keep_totals(self) -> None:
+        """Counts what stands in the log of picks and in that of failures, and keeps it, so that nobody has to read
+        their closed parts: at first, and once another part was closed. Meant for a thread."""
+        if self._counted == (closed := self._seeds.parts + self._rejected.parts):
+            return
+        self._counted = closed
+        with suppress(RodsError, OSError):  # damage is the concern of who reads what was damaged
+            self._totals = self._totals or DaemonTotals(self.run.path, keep=True)
+            self._totals.poll()
 
     async def picked(self, step: int, epoch: int, picks: Sequence[Mapping[str, Any]]) -> None:
         """Records that `step` was considered, and its picks in order (perhaps none). A pick needs `task`; `type`,
@@ -169,43 +180,3 @@ def _finished(
     where = {"pick": pick.pick, "step": pick.step, "task": pick.task}
     ended = {"accepted": list(accepted), "discarded": discarded, "dropped_stale": dropped_stale, "why": why}
     return record("finished", **where, **ended, time=round(time.time(), 3))
-
-
-@dataclass(slots=True)
-class DaemonTotals:
-    """The fold of seeds.jsonl and rejected.jsonl into counts. `barren`: finished picks since the last one that gave a
-    variant; `failed`: attempts since then, by "stage: error"; `example`: the latest evidence of each. `failures`: how
-    many candidates failed alike, and the seq of the latest in rejected.jsonl."""
-
-    picks: Counter[str] = field(default_factory=Counter)  # by the type of the seed
-    considered: int = 0  # the last step
-    outcomes: Counter[str] = field(default_factory=Counter)  # of finished picks: accepted, discarded or dropped_stale
-    discards: Counter[str] = field(default_factory=Counter)  # why picks gave no variant: the reason of the last attempt
-    accepted: int = 0
-    failures: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)  # by stage and error
-    barren: int = 0
-    failed: Counter[str] = field(default_factory=Counter)
-    example: dict[str, Any] = field(default_factory=dict)
-
-    def apply(self, record: Record) -> None:
-        kind = record["kind"]
-        if kind == "picked":
-            self.picks[record["type"]] += 1
-        elif kind == "considered":
-            self.considered = max(self.considered, record["step"])
-        elif kind == "finished":
-            accepted, stale = record["accepted"], record["dropped_stale"]
-            self.outcomes["dropped_stale" if stale else "accepted" if accepted else "discarded"] += 1
-            self.accepted += len(accepted)
-            if record.get("why") and not accepted:
-                self.discards[record["why"]] += 1
-            if not stale:
-                self.barren = 0 if accepted else self.barren + 1
-            if accepted:
-                self.failed.clear()
-        elif kind == "rejected":
-            alike = record["stage"], record["error"]
-            self.failures[alike] = self.failures.get(alike, (0, 0))[0] + 1, record["seq"]
-            failure = f"{record['stage']}: {record['error']}"
-            self.failed[failure] += 1
-            self.example[failure] = record["evidence"]

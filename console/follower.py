@@ -68,7 +68,7 @@ class Follower(Progress):
 
     def _begin(self) -> None:
         """Everything as before the first look."""
-        super().__init__(self.path)
+        super().__init__(self.path, every_record=True)
         self.ids: list[str] = []  # of tasks, by their number in the columns
         self.numbers: dict[str, int] = {}
         counts = dict.fromkeys((*ZONES, *DYNAMICS, "drawn"), "i4")
@@ -169,7 +169,7 @@ class Follower(Progress):
         with self.fresh():
             if self._trouble is not None:
                 raise self._trouble
-            tails = (*self.state.tails(), self._seeds, self._rejected)
+            tails = (*self.state.tails(), *self.totals.tails.values())
             read = {"attempt": self.state.attempt} | {log: tail.seq for log, tail in zip(READ, tails, strict=True)}
             read["usage"] = sum(log.seq for log in self._usages.values())
             if not self.complete:

@@ -21,7 +21,7 @@ from rods.buffers.log.record_bytes import Record, believed, group_of
 from rods.buffers.run.heartbeat import judge, read_heartbeat
 from rods.buffers.run.locks import owner
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
+from rods.buffers.run.runfolder import OBSERVATIONS, SEEDS
 from rods.buffers.state import ClosedStep, RunState
 from rods.config import Config
 from rods.extension import aims_of, extensions
@@ -203,15 +203,15 @@ class Progress:
     """Follows one run. `step` is the last live step of the last poll, `shown` the versions of the interface; of the
     last steps `recent` has reward, labels and dynamics, `last_updates` what the updates have shown."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises UserError where `path` is no run folder."""
+    def __init__(self, path: Path, *, every_record: bool = False) -> None:
+        """`every_record`: whether `see_daemon` is to be told of those behind snapshots, too. Raises UserError where
+        `path` is no run folder."""
         self.run = Run.open(path)
         self.shown = InterfaceVersions(self.run.config)
         self.state = RunState(self.run, every_step=self.shown.evolves, recent=RECENT)
-        self._seeds, self._rejected = self.state.follow(SEEDS), self.state.follow(REJECTED)
         self.recent: deque[tuple[float | None, Counter[str], Dynamics]] = deque(maxlen=RECENT)
         self.last_updates: dict[int, Update] = {}  # by step
-        self.totals = DaemonTotals()
+        self.totals = DaemonTotals(self.run.path, every_record=every_record)
         self.zones: dict[str, int] = {}
         self.by_type: dict[str, Counter[str | None]] = {}
         self._clock: deque[tuple[float, int]] = deque(maxlen=40)
@@ -332,7 +332,7 @@ class Progress:
 
     def daemon_news(self) -> News:
         """What the daemon has written since the last look, in pieces, and what takes them."""
-        return chain(*(pieces(log.records(), self._take) for log in (self._seeds, self._rejected)))
+        return chain(*(pieces(log.records(), self._take) for log in self.totals.tails.values()))
 
     def _take(self, records: list[Record]) -> None:
         for record in records:

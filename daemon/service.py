@@ -156,6 +156,7 @@ class Service:
         first, said = True, False
         while True:
             await asyncio.to_thread(self.log.check)
+            await asyncio.to_thread(self.log.keep_totals)
             async with self.reading:
                 self.owed = len(self.log.state.unfinished) * self.config.pipeline.variants_per_seed
                 await self._read_on()

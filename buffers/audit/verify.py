@@ -16,6 +16,7 @@ from rods.buffers.audit.rederivation import Findings, Rederivation
 from rods.buffers.checkpoints import truncations
 from rods.buffers.folds.observations import ClosedStep, Observations
 from rods.buffers.folds.pool import initial
+from rods.buffers.folds.totals import DaemonTotals
 from rods.buffers.log.authentic import VARIABLE, authenticating, forged
 from rods.buffers.log.parts import last_of, segments
 from rods.buffers.log.record_bytes import KEYS, KINDS, LOST, Record, group_of, record_id
@@ -207,7 +208,12 @@ def _check_records(path: Path, findings: Findings) -> None:
 
 
 def _check_snapshot(run: Run, findings: Findings) -> None:
-    """The fold behind the latest snapshot comes to what the fold of everything does."""
+    """The folds behind the latest snapshots come to what the folds of everything do."""
+    counted = [DaemonTotals(run.path, every_record=every) for every in (False, True)]
+    for totals in counted:
+        totals.poll()
+    if counted[0].state() != counted[1].state():
+        findings.problem(runfolder.SNAPSHOTS, "that of seeds or rejected is not what their closed parts say")
     behind = Observations(run, strict=True, every_step=False)
     if not behind.snapshot:
         return

@@ -49,6 +49,7 @@ class LogWriter:
         self._descriptor, self._broken = -1, False
         self.size = self._open_live()
         self.durable = 0  # bytes of the live part that an fdatasync covers
+        self.parts = 0  # that this writer has closed
         try:
             if new:
                 sync_folder(path.parent)
@@ -120,6 +121,7 @@ class LogWriter:
             self.path.rename(closed)
         self._open_live()
         self.size = self.durable = 0
+        self.parts += 1
         sync_folder(self.path.parent)
         return closed
 
