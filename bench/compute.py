@@ -87,11 +87,12 @@ def _timed(made_for: Run, count: int, kill: Callable[[], str] | None = None) -> 
 
 
 async def _written(made_for: Run, count: int, kill: Callable[[], str] | None) -> tuple[Written, float, float]:
-    compute = compute_of(made_for)
+    held_out = held_out_index(made_for.tasks)
+    compute = compute_of(made_for, held_out)
     seeds = [task for task in made_for.tasks if task.split == "train"]
     environment = made_for.environments.load("desk")
     threads, written = Inline(), Written()
-    pipeline = Pipeline(made_for.config, held_out_index(made_for.tasks), threads, compute=compute)
+    pipeline = Pipeline(made_for.config, held_out, threads, compute=compute)
     author = ProceduralAuthor.of(environment, threads)
 
     async def write(number: int, key: str) -> None:

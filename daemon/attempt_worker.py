@@ -7,11 +7,11 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from rods.buffers.run.run import Run
 from rods.config import Config
 from rods.daemon.attempts import Attempted, Order
 from rods.daemon.authors.base import Asking
 from rods.daemon.pipeline import Pipeline
+from rods.environments.loading import Environments
 from rods.gates.similarity import SimilarityIndex
 
 T = TypeVar("T")
@@ -33,17 +33,18 @@ class Inline(Executor):
 class AttemptWorker:
     """Makes attempts for the daemon of a run, in a process of its own, one at a time."""
 
-    def __init__(self, path: Path, config: Config) -> None:
+    def __init__(self, path: Path, config: Config, held_out: SimilarityIndex) -> None:
+        """`path`: of the run's folder, where generated worlds are."""
         if most := config.operation.compute_memory_bytes:
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
-        self.run = Run.open(path, config)
+        self._environments = Environments(config.operation.sandbox, path)
         self._loop = asyncio.new_event_loop()
         self._asking = Asking(config, Inline(), by_model=False, writing=lambda pick, index: None)
-        self._pipeline = Pipeline(config, SimilarityIndex(self.run.guarded), self._asking.threads)
+        self._pipeline = Pipeline(config, held_out, self._asking.threads)
 
     def attempt(self, order: Order[Any]) -> Attempted[Any]:
         """What comes of it; whatever goes wrong is a Rejection, as in the daemon itself."""
-        return self._loop.run_until_complete(self._pipeline.attempt(order, self._asking, self.run.environments))
+        return self._loop.run_until_complete(self._pipeline.attempt(order, self._asking, self._environments))
 
     def close(self) -> None:
-        self.run.environments.close()
+        self._environments.close()

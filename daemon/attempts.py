@@ -1,7 +1,7 @@
 """One attempt at one variant as a value that another process can be given, and as the value that comes back.
 
-An attempt of an author that only computes follows from its run, its seed, and what went wrong before; so it may be made
-in any process that can read the run folder, and twice: the daemon accepts one answer for each order, by awaiting it.
+An attempt of an author that only computes follows from its configuration, its seed, and what went wrong before; so it
+may be made in any process that has the worlds, and twice: the daemon accepts one answer for each order, by awaiting it.
 Workers write nothing, hold no key of an endpoint, and admit nothing.
 """
 
@@ -17,6 +17,7 @@ from rods.daemon.candidates import Rejection, VariantJob
 from rods.errors import InfrastructureError
 from rods.extension import extensions
 from rods.functions import named_function
+from rods.gates.similarity import SimilarityIndex
 from rods.logs import log
 
 if TYPE_CHECKING:
@@ -129,11 +130,11 @@ class Compute:
             place.end()
 
 
-def compute_of(run: "Run") -> Compute | None:
-    """Where attempts for a run's daemon are made by its `operation.compute`; None: in threads of its own. Raises
-    UserError for a cluster that does not answer."""
+def compute_of(run: "Run", held_out: SimilarityIndex) -> Compute | None:
+    """Where attempts for a run's daemon are made by its `operation.compute`, none of which may match `held_out`; None:
+    in threads of its own. Raises UserError for a cluster that does not answer."""
     name = run.config.operation.compute
     places = next((extension.computes[name] for extension in extensions() if name in extension.computes), None)
     if places is None:
         return None
-    return Compute(run.config.operation, named_function(places, where="operation.compute")(run))
+    return Compute(run.config.operation, named_function(places, where="operation.compute")(run, held_out))

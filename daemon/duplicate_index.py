@@ -15,9 +15,7 @@ class DuplicateIndex:
     """Originals, indexed once, and what has been generated, indexed anew at every epoch so that it stays small."""
 
     def __init__(self, originals: Iterable[AnyTask], *, staging: bool) -> None:
-        self._originals = SimilarityIndex()
-        for task in originals:
-            self._originals.add(task)
+        self._originals = SimilarityIndex(originals)
         self._staging = staging
         self._begin((), (), ())
 
@@ -40,10 +38,8 @@ class DuplicateIndex:
         return other
 
     def _begin(self, generated: Iterable[AnyTask], admitted: Iterable[AnyTask], written: Iterable[AnyTask]) -> None:
-        self._generated = SimilarityIndex()
         self._admitted, self._written = {task.id: task for task in admitted}, list(written)
-        for task in (*generated, *self._admitted.values(), *self._written):
-            self._generated.add(task)
+        self._generated = SimilarityIndex((*generated, *self._admitted.values(), *self._written))
 
     def add(self, task: AnyTask) -> None:
         """`task` is a neighbour until the next merge."""

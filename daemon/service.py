@@ -104,10 +104,10 @@ class Service:
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
         outside = run.players.outside  # a witness then waits for whom it asks, one thread each
-        self.compute = compute_of(run)
+        held_out = SimilarityIndex(run.guarded)
+        self.compute = compute_of(run, held_out)
         self.workers = self.writers.employed(run.config.operation.workers, self.compute)
         self.players = Lanes(self.workers, "rods-players") if outside else None
-        held_out = SimilarityIndex(run.guarded)
         self.pipeline = Pipeline(run.config, held_out, threads, self.writers.kinds, self.players, self.compute)
         self.generated: list[AnyTask] = []  # the variants of the pool
         given = (run, self.writers, threads, lambda: [*run.tasks, *self.generated])

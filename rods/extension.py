@@ -165,7 +165,7 @@ class Extension:
     #: where it is found by its ending. Tasks from anywhere may name them: none runs code that the name leads to
     environments: ClassVar[Mapping[str, str]] = {}
     licences: ClassVar[Mapping[str, str]] = {}  # of these environments' data, by name, for data cards
-    #: values of `operation.compute` -> `module:function` that has the places for a run (rods.daemon.attempts.Place)
+    #: values of `operation.compute` -> `module:function` of run and held-out index that has the places
     computes: ClassVar[Mapping[str, str]] = {}
     #: values of `policy.warm_start` of nano -> the module with their `demonstrations`, `RECIPE`, `PIECES` and `ENTRIES`
     warm_starts: ClassVar[Mapping[str, str]] = {}

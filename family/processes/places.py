@@ -14,20 +14,21 @@ from rods.buffers.run.run import Run
 from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
 from rods.daemon.attempts import Attempted, LostWorker, Order
+from rods.gates.similarity import SimilarityIndex
 
 _SPAWN = multiprocessing.get_context("spawn")
 
 
-def places(run: Run) -> Sequence["Process"]:
+def places(run: Run, held_out: SimilarityIndex) -> Sequence["Process"]:
     """As many as `operation.compute_places`; 0: one a core that this process may use."""
-    return [Process(run) for _ in range(run.config.operation.compute_places or len(os.sched_getaffinity(0)))]
+    return [Process(run, held_out) for _ in range(run.config.operation.compute_places or len(os.sched_getaffinity(0)))]
 
 
 class Process:
     """A place for one worker (rods.daemon.attempts.Place)."""
 
-    def __init__(self, run: Run) -> None:
-        self._given = run.path, run.config
+    def __init__(self, run: Run, held_out: SimilarityIndex) -> None:
+        self._given = run.path, run.config, held_out
         self.process: SpawnProcess | None = None
         self._pipe: Connection | None = None
 
@@ -76,10 +77,10 @@ class Process:
         return f"process {self.process.pid} ended with code {self.process.exitcode}"
 
 
-def _work(pipe: Connection, path: Path, config: Config) -> None:
+def _work(pipe: Connection, path: Path, config: Config, held_out: SimilarityIndex) -> None:
     """A worker's life: an order, an answer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the daemon's
-    worker = AttemptWorker(path, config)
+    worker = AttemptWorker(path, config, held_out)
     pipe.send("ready")
     try:
         while True:

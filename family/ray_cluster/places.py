@@ -1,5 +1,5 @@
-"""Workers as actors of Ray. They read the run folder, which has to lie on a file system that all nodes see under one
-path, and end with the daemon that started them."""
+"""Workers as actors of Ray, which end with the daemon that started them. They are given what they need, the index of
+held-out tasks once a node; only generated worlds they read, in the run folder."""
 
 import logging
 import os
@@ -16,11 +16,13 @@ from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
 from rods.daemon.attempts import Attempted, LostWorker, Order
 from rods.errors import UserError
+from rods.gates.similarity import SimilarityIndex
 
+Given = tuple[Path, Config, SimilarityIndex]
 REACHED = 5.0  # seconds for the head to take a connection
 
 
-def places(run: Run) -> Sequence["Actor"]:
+def places(run: Run, held_out: SimilarityIndex) -> Sequence["Actor"]:
     """As many as `operation.compute_places`; 0: one a core of the cluster as it is now. More than there are cores wait
     for an autoscaler. Raises UserError where no cluster answers."""
     operation = run.config.operation
@@ -36,7 +38,7 @@ def places(run: Run) -> Sequence["Actor"]:
         remedy = "start its head with `ray start --head`, and name the address that it prints"
         what = f"no cluster of Ray at {address or 'this machine'}: {error}"
         raise UserError(what, where="operation.ray.address", remedy=remedy) from error
-    given = ray.put((run.path.absolute(), run.config))  # sent once a node
+    given = ray.put((run.path.absolute(), run.config, held_out))  # sent once a node, whose workers share its arrays
     return [Actor(given, operation.compute_memory_bytes) for _ in range(operation.compute_places or _cores())]
 
 
@@ -48,7 +50,7 @@ def _cores() -> int:
 class Actor:
     """A place for one worker (rods.daemon.attempts.Place)."""
 
-    def __init__(self, given: "ray.ObjectRef[tuple[Path, Config]]", memory: int) -> None:
+    def __init__(self, given: "ray.ObjectRef[Given]", memory: int) -> None:
         self._given, self._memory = given, memory
         self._actor: Any = None
 
@@ -80,7 +82,7 @@ def _line(error: Exception) -> str:
 
 
 class _Worker:
-    def __init__(self, given: tuple[Path, Config]) -> None:
+    def __init__(self, given: Given) -> None:
         self._worker = AttemptWorker(*given)
 
     def ready(self) -> None:

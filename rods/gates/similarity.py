@@ -4,7 +4,8 @@ against pool and staging, `contamination` against held-out tasks, `repeats` amon
 A query under 8 words has no 8-gram: it matches only an equal query (after normalisation) with equal calls in its turn,
 or an equal goal. What a played user says later is not known, so only its first query is compared. The index answers
 exactly: a query of n grams shares at least ⌈n/2⌉ of them with whatever it matches, so any ⌊n/2⌋ + 1 of its grams lead
-to every match; the rarest are asked, which keeps common phrases cheap."""
+to every match; the rarest are asked, which keeps common phrases cheap. Hashes are the same in every process of one
+version of Python, so that an index can be sent to another one."""
 
 from __future__ import annotations
 
@@ -12,8 +13,13 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import chain, combinations
 from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rods.canonical import canonical
 from rods.conversations import Rubric
@@ -45,35 +51,100 @@ class Match:
         return f"its query of turn {self.turn} nearly repeats one of task {self.other}"
 
 
+class _Packed:
+    """Many tasks in sorted arrays, which take a tenth of what tables of Python do. Tasks are numbered by id."""
+
+    def __init__(self, tasks: Iterable[AnyTask]) -> None:
+        numbers: dict[str, int] = {}
+        keys, key_owners, grams, gram_queries = array("q"), array("I"), array("q"), array("I")
+        lengths, query_owners = array("I"), array("I")
+        for task in tasks:
+            if numbers.setdefault(task.id, number := len(numbers)) != number:
+                continue
+            exact, long = _keys(task)
+            keys.extend(exact)
+            key_owners.extend([number] * len(exact))
+            for query in long:
+                grams.extend(query)
+                gram_queries.extend([len(lengths)] * len(query))
+                lengths.append(len(query))
+                query_owners.append(number)
+        ids = np.array([id.encode() for id in numbers], np.bytes_)
+        order = np.argsort(ids)
+        renumbered = np.empty(len(ids), np.uint32)
+        renumbered[order] = np.arange(len(ids), dtype=np.uint32)
+        self._ids = ids[order]
+        self._keys, self._key_owners = _sorted(keys, renumbered[np.asarray(key_owners, np.uint32)])
+        self._grams, self._gram_queries = _sorted(grams, np.asarray(gram_queries, np.uint32))
+        self._lengths = np.asarray(lengths, np.uint32)  # of long queries, in grams
+        self._query_owners = renumbered[np.asarray(query_owners, np.uint32)]
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, id: str) -> bool:
+        at = int(self._ids.searchsorted(id.encode()))
+        return at < len(self._ids) and self._id(at) == id
+
+    def _id(self, number: int) -> str:
+        return str(self._ids[number].decode())
+
+    def exact(self, key: int) -> list[str]:
+        """The tasks that have this key."""
+        first, last = self._keys.searchsorted(key), self._keys.searchsorted(key, "right")
+        return [self._id(number) for number in self._key_owners[first:last]]
+
+    def alike(self, own: array[int]) -> list[str]:
+        """The tasks with a long query that is near to this one."""
+        hashes = np.frombuffer(own, np.int64)
+        first, last = self._grams.searchsorted(hashes), self._grams.searchsorted(hashes, "right")
+        asked = sorted((self._gram_queries[begin:end] for begin, end in zip(first, last, strict=True)), key=len)
+        rarest = [queries for queries in asked[: len(own) // 2 + 1] if len(queries)]
+        if not rarest:
+            return []
+        candidates = np.unique(np.concatenate(rarest))
+        shared = np.zeros(len(candidates), np.int64)
+        for queries in asked:
+            if len(queries):
+                at = np.minimum(queries.searchsorted(candidates), len(queries) - 1)
+                shared += queries[at] == candidates
+        near = shared >= THRESHOLD * (len(own) + self._lengths[candidates] - shared)
+        return [self._id(number) for number in self._query_owners[candidates[near]]]
+
+
+def _sorted(keys: array[int], owners: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Both in the order of the keys; owners of one key in the order in which they came."""
+    values = np.array(keys, np.int64)
+    order = np.argsort(values, kind="stable")
+    return values[order], owners[order]
+
+
 class SimilarityIndex:
     """Tasks, findable by similarity. `add`, `remove` and `find` cost what the task's own texts cost, not what the index
-    holds, unless very many tasks share long phrases. Answers depend on what it holds, not on the order of adding."""
+    holds, unless very many tasks share long phrases. Answers depend on what it holds, not on the order of adding. Those
+    given at the start take half a kilobyte each, those added later six."""
 
     def __init__(self, tasks: Iterable[AnyTask] = ()) -> None:
+        self._packed, self._gone = _Packed(tasks), set[str]()  # of those
         self._known: dict[str, tuple[set[int], list[int]]] = {}  # by task: its keys in `_exact`, its long queries
         self._exact: _Table[str] = {}  # hash of a ground truth, a state, or a short query with its calls → tasks
         self._long: dict[int, tuple[str, array[int]]] = {}  # a long query: its task, its gram hashes
         self._grams: _Table[int] = {}  # gram hash → the long queries that have it
         self._queries = 0  # long ones so far
-        for task in tasks:
-            self.add(task)
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._known) + len(self._packed) - len(self._gone)
 
     def __contains__(self, id: str) -> bool:
-        return id in self._known
+        return id in self._known or (id in self._packed and id not in self._gone)
 
     def add(self, task: AnyTask) -> None:
         """Adds `task`; adding it again changes nothing."""
-        if task.id in self._known:
+        if task.id in self:
             return
-        keys = {key for key in (_truth(task), _state(task)) if key is not None}
+        keys, queries = _keys(task)
         long = []
-        for _, query in _queries(task):
-            if isinstance(query, int):
-                keys.add(query)
-                continue
+        for query in queries:
             long.append(self._queries)
             self._long[self._queries] = task.id, query
             for gram in query:
@@ -85,6 +156,8 @@ class SimilarityIndex:
 
     def remove(self, id: str) -> None:
         """Forgets the task called `id`; does nothing when it is not there."""
+        if id not in self._known and id in self:
+            self._gone.add(id)
         keys, long = self._known.pop(id, ((), ()))
         for key in keys:
             _leave(self._exact, key, id)
@@ -101,10 +174,18 @@ class SimilarityIndex:
         exact: tuple[tuple[Rule, int | None], ...] = (("ground_truth", _truth(task)), ("state", _state(task)))
         for rule, key in exact:
             if key is not None:
-                yield from _named(rule, task, _owners(self._exact, key))
+                yield from self._named(rule, task, self._equal(key))
         for turn, query in _queries(task):
-            owners = _owners(self._exact, query) if isinstance(query, int) else self._alike(query)
-            yield from _named("query", task, owners, turn)
+            owners = self._equal(query) if isinstance(query, int) else self._alike(query)
+            yield from self._named("query", task, owners, turn)
+
+    def _named(self, rule: Rule, task: AnyTask, owners: Iterable[str], turn: int | None = None) -> Iterator[Match]:
+        for other in sorted(set(owners)):
+            if other != task.id and other in self:
+                yield Match(rule, other, turn)
+
+    def _equal(self, key: int) -> Iterable[str]:
+        return chain(_owners(self._exact, key), self._packed.exact(key))
 
     def _alike(self, grams: array[int]) -> Iterator[str]:
         rarest = sorted((_owners(self._grams, gram) for gram in grams), key=len)
@@ -113,6 +194,7 @@ class SimilarityIndex:
             owner, others = self._long[candidate]
             if _near(grams, others):
                 yield owner
+        yield from self._packed.alike(grams)
 
 
 def duplicates(task: AnyTask, pool: SimilarityIndex) -> list[Reason]:
@@ -142,10 +224,12 @@ def overlaps(tasks: Sequence[AnyTask]) -> list[tuple[str, Match]]:
     return [(task.id, match) for task in training for match in index.matches(task)]
 
 
-def _named(rule: Rule, task: AnyTask, owners: Iterable[str], turn: int | None = None) -> Iterator[Match]:
-    for other in sorted(set(owners)):
-        if other != task.id:
-            yield Match(rule, other, turn)
+def _keys(task: AnyTask) -> tuple[set[int], list[array[int]]]:
+    """The hashes of its ground truth, state, and short queries with calls; the gram hashes of its long queries."""
+    queries = [query for _, query in _queries(task)]
+    short = (query for query in queries if isinstance(query, int))
+    keys = {key for key in (_truth(task), _state(task), *short) if key is not None}
+    return keys, [query for query in queries if not isinstance(query, int)]
 
 
 def _enter(table: _Table[Owner], key: int, owner: Owner) -> None:
@@ -224,7 +308,8 @@ def _queries(task: AnyTask) -> Iterator[tuple[int, int | array[int]]]:
             wanted = [call.as_json() for call in task.calls[turn]] if isinstance(task, Task) else task.as_json()["goal"]
             yield turn, _hash("query", [words, wanted])
         else:
-            yield turn, array("q", set(map(hash, zip(*(words[start:] for start in range(GRAM)), strict=False))))
+            hashes = [*map(_word, words)]  # numbers, whose tuples have the same hash everywhere
+            yield turn, array("q", set(map(hash, zip(*(hashes[start:] for start in range(GRAM)), strict=False))))
 
 
 def _words(text: str) -> list[str]:
@@ -233,8 +318,17 @@ def _words(text: str) -> list[str]:
 
 
 def _hash(kind: str, value: Any) -> int:
-    """64 bits of the canonical bytes. They never leave the process, so Python's own keyed hash will do."""
-    return hash((kind, canonical(value)))
+    """64 bits of the canonical bytes."""
+    return _digest(kind.encode() + b" " + canonical(value))
+
+
+def _digest(data: bytes) -> int:
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little", signed=True)
+
+
+@lru_cache(maxsize=1 << 14)
+def _word(word: str) -> int:
+    return _digest(word.encode(errors="surrogatepass"))
 
 
 RETURN_WORDS = _words(RETURN_SENTENCE)

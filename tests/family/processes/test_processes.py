@@ -16,6 +16,7 @@ import pytest
 
 from rods.buffers.run.heartbeat import read_heartbeat
 from rods.family.processes.places import Process
+from rods.gates.similarity import SimilarityIndex
 from tests.daemon.comparing import finish, lockstep_run, written
 from tests.daemon.runs import Daemon, Trainer, idle, make_run, seeds, until, variants
 
@@ -84,7 +85,7 @@ def test_workers_end_with_a_daemon_that_is_killed(tmp_path: Path) -> None:
 def test_a_worker_has_the_memory_that_is_named(tmp_path: Path) -> None:
     most = 3 << 30
     run = make_run(tmp_path / "run", {"operation": {"compute": "processes", "compute_memory_bytes": most}})
-    place = Process(run)
+    place = Process(run, SimilarityIndex())
     asyncio.run(place.renew())
     try:
         assert place.process is not None

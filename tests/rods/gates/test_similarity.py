@@ -1,7 +1,11 @@
 """The index answers exactly as the rule says, and tasks match for no other reason."""
 
 import itertools
+import os
+import pickle
 import random
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -139,6 +143,18 @@ def reference_match(a, b):
     )
 
 
+def test_an_index_answers_in_another_process_whose_hashes_have_another_seed():
+    index = SimilarityIndex([task([LONG, "Do it now."], state={"n": 1})])
+    asked = [task(["x", LONG]), task(["x"], state={"n": 1}), task(["free to use"])]
+    code = (
+        "import pickle, sys; index, asked = pickle.load(sys.stdin.buffer); "
+        "sys.stdout.buffer.write(pickle.dumps([index.find(task) for task in asked]))"
+    )
+    given, env = pickle.dumps((index, asked)), {**os.environ, "PYTHONHASHSEED": "7"}
+    told = subprocess.run([sys.executable, "-c", code], input=given, env=env, stdout=subprocess.PIPE, check=True).stdout
+    assert pickle.loads(told) == [index.find(each) for each in asked] and index.find(asked[0]) and index.find(asked[1])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("random_seed", range(3))
 def test_the_index_agrees_with_comparing_every_pair(random_seed):
@@ -155,14 +171,23 @@ def test_the_index_agrees_with_comparing_every_pair(random_seed):
     tasks = [
         task([text(rng.choice(bases)) for _ in range(2)], [(Call("count", {"amount": n}),), ()]) for n in range(160)
     ]
-    index = SimilarityIndex()
+    index, given = SimilarityIndex(), SimilarityIndex(tasks[:80])
     hits = 0
     for number, each in enumerate(tasks):
         expected = {known.id for known in tasks[:number] if reference_match(each, known)}
         assert {match.other for match in index.matches(each)} == expected
         hits += bool(expected)
         index.add(each)
+        given.add(each)
     assert hits > 20
+    for each in tasks:
+        assert [*given.matches(each)] == [*index.matches(each)] and each.id in given
+    for each in tasks[::3]:
+        index.remove(each.id)
+        given.remove(each.id)
+    for each in tasks:
+        assert [*given.matches(each)] == [*index.matches(each)]
+        assert len(given) == len(index) and (each.id in given) == (each.id in index)
 
 
 def test_gates_tell_which_task_and_why():
