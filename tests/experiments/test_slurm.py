@@ -15,7 +15,9 @@ import pytest
 import torch
 
 from rods.buffers.audit.verify import verify
+from rods.buffers.log.tail import read
 from rods.buffers.run.heartbeat import read_heartbeat
+from rods.buffers.run.runfolder import EXPANDED
 from rods.config import Endpoint, addresses
 from rods.console.main import run as rods
 from rods.errors import EXIT_OK
@@ -144,6 +146,47 @@ def test_a_warned_daemon_leaves_and_is_requeued(slurm: dict[str, str], tmp_path:
     job.communicate(timeout=60)
     assert job.returncode == 0
     assert (tmp_path / "scontrol.txt").read_text() == "requeue 4711\n"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_daemon_on_three_nodes_computes_on_a_cluster_of_its_own_and_goes_on_there_when_it_is_requeued(
+    slurm: dict[str, str], tmp_path: Path
+) -> None:
+    """Nodes of Ray on the loopback, in three processes: `srun` starts the command once a node."""
+    pytest.importorskip("ray")
+    lines = 'while [ "$1" != "$RAY" ]; do shift; done\n"$@" & one=$!\n"$@" & two=$!\n'
+    lines += "trap 'kill $one $two' TERM\nwait $one $two\nwait $one $two"
+    (tmp_path / "bin" / "srun").write_text(f"#!/bin/bash\n{lines}\n")
+    (tmp_path / "bin" / "srun").chmod(0o755)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    job = {"SLURM_JOB_NUM_NODES": "3", "SLURM_CPUS_PER_TASK": "1", "HOST": "127.0.0.1", "PORT": port}
+    changes = {"training.steps": 40, "operation.compute": "ray", "operation.compute_places": 2}
+    config = write_config(tmp_path / "ray.toml", changes)
+    slurm = {**slurm, **job, "RAY": str(Path(sys.executable).with_name("ray")), "CONFIG": str(config)}
+    run = tmp_path / "run"
+    assert rods(["trainer", "new", str(run), "--config", str(config)]) == 0
+    wrote = 0
+    for steps in ("20", "0"):  # 0: to the end
+        daemon = start("daemon.sbatch", slurm)
+        until(daemon, run, "daemon", {"idle", "no seeds", "working"})
+        limited = write_config(tmp_path / f"{steps}.toml", changes | {"operation.step_limit": int(steps)})
+        trainer = start("trainer.sbatch", {**slurm, "SLURM_JOB_NUM_NODES": "1", "CONFIG": str(limited)})
+        trainer.communicate(timeout=100)
+        deadline = time.monotonic() + 200
+        while len(list(read(run / EXPANDED))) <= wrote:
+            assert daemon.poll() is None and time.monotonic() < deadline
+            time.sleep(0.1)
+        wrote = len(list(read(run / EXPANDED)))
+        assert (read_heartbeat(run, "daemon") or {})["compute"]["places"] == 2
+        daemon.send_signal(signal.SIGUSR1)
+        daemon.communicate(timeout=100)
+        assert daemon.returncode == 0
+        with pytest.raises(OSError):  # the cluster has gone with its job
+            socket.create_connection(("127.0.0.1", int(port)), 1.0).close()
+    assert (tmp_path / "scontrol.txt").read_text() == "requeue 4711\n" * 3  # the trainer's, at its limit, among them
+    assert rods(["verify", str(run), "--replay"]) == 0
 
 
 def test_bad_input_ends_the_job(slurm: dict[str, str], tmp_path: Path) -> None:
