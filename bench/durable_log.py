@@ -91,7 +91,7 @@ def _record(number: int) -> Record:
     return {**TEMPLATE, "index": number}
 
 
-TEMPLATE = record("rejected", pick="1-t", index=10**6, attempt=0, stage="bench", error="", raw="")
+TEMPLATE = record("rejected", pick="1-t", index=10**6, attempt=0, stage="bench", error="", evidence="", raw="")
 TEMPLATE["raw"] = "x" * (BYTES - len(line(10**5, TEMPLATE)))
 
 

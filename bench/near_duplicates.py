@@ -1,7 +1,7 @@
 """The index of near duplicates (rods.gates.similarity) as the tasks grow by tens: building it, its memory, asking it.
 
 Claim: a task takes at most 800 bytes, and asking costs at most three times as much with ten times the tasks. Anchor: a
-tenth of the tasks. Command: `python -m bench.near_duplicates`; `--tasks 1000000` for so many, a tenth and a hundredth.
+tenth of the tasks. Command: `python -m bench.near_duplicates`; `--size 1000000` for so many, a tenth and a hundredth.
 
 Tasks are of desk, in words of their own but for the first ten of a turn, half at most, which a hundredth of all tasks
 share. Each size is a process of its own. Asked about are 1,000 new tasks, none of which is a near duplicate, and 1,000
@@ -36,9 +36,9 @@ class Built:
     finding: float  # the same for a near duplicate
 
 
-def measure(quick: bool, tasks: str = "") -> list[Figure]:
+def measure(quick: bool, size: str = "") -> list[Figure]:
     """CPU time and resident memory."""
-    most = int(tasks) if tasks else 10_000 if quick else 100_000
+    most = int(size) if size else 10_000 if quick else 100_000
     sizes = (most // 100, most // 10, most)
     built = {size: _apart(size) for size in sizes}
     figures = []
@@ -59,8 +59,8 @@ def _apart(size: int) -> Built:
         return pool.apply(_built, (size,))
 
 
-def _tasks(numbers: range, own: str = "") -> Iterator[Task]:
-    """`own`: what distinguishes them from those of the same numbers."""
+def tasks(numbers: range, own: str = "") -> Iterator[Task]:
+    """Tasks by number. `own`: what distinguishes them from those of the same numbers."""
     templates = [task for task, _ in itertools.islice(desk.fresh_tasks(3, "bench near duplicates"), 100)]
     for number in numbers:
         template = templates[number % len(templates)]
@@ -74,16 +74,16 @@ def _tasks(numbers: range, own: str = "") -> Iterator[Task]:
 
 
 def _built(size: int) -> Built:
-    new, known = list(_tasks(range(ASKED), "new")), list(_tasks(range(min(ASKED, size))))
+    new, known = list(tasks(range(ASKED), "new")), list(tasks(range(min(ASKED, size))))
     assert len({task.id for task in (*new, *known)}) == len(new) + len(known)
     gc.collect()
     before = resident()
     making = time.process_time()
-    for _ in _tasks(range(size)):
+    for _ in tasks(range(size)):
         pass
     making = time.process_time() - making
     spent = -time.process_time()
-    index = SimilarityIndex(_tasks(range(size)))
+    index = SimilarityIndex(tasks(range(size)))
     spent += time.process_time() - making
     gc.collect()
     held = resident() - before
@@ -100,4 +100,4 @@ def _built(size: int) -> Built:
 
 
 if __name__ == "__main__":
-    run(measure, tasks="the most tasks")
+    run(measure, size="the most tasks")
