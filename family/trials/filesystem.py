@@ -21,6 +21,7 @@ VOLATILE = frozenset({"tmpfs", "ramfs"})
 ENOUGH = 1_000_000_000  # bytes free
 SLOW = 0.05  # seconds a sync
 SYNCS = 15
+APART = 2.0  # seconds
 
 
 def check_folder(folder: Path) -> list[Finding]:
@@ -31,7 +32,8 @@ def check_folder(folder: Path) -> list[Finding]:
         known = disk_error(error, folder)
         return [Finding("writing", False, known.what if isinstance(known, UserError) else str(known))]
     with place as inside:
-        return [_kind(folder), _locks(Path(inside)), _renames(Path(inside)), _syncs(Path(inside)), _room(folder)]
+        tried = [probe(Path(inside)) for probe in (_locks, _renames, _times, _syncs)]
+        return [_kind(folder), *tried, _room(folder)]
 
 
 def _kind(folder: Path) -> Finding:
@@ -63,10 +65,12 @@ def _locks(inside: Path) -> Finding:
 
 
 def _renames(inside: Path) -> Finding:
-    """A replaced file shows the new content under its name, and the old one to who has it open."""
+    """A replaced file shows the new content under its name, and the old one to who has it open; a renamed one keeps its
+    inode, by which readers of a log know its parts again."""
     path, fresh = inside / "file", inside / "file.tmp"
     path.write_bytes(b"old")
     fresh.write_bytes(b"new")
+    inode = fresh.stat().st_ino
     with path.open("rb") as reader:
         fresh.replace(path)
         try:
@@ -74,9 +78,24 @@ def _renames(inside: Path) -> Finding:
         except Exception as error:  # noqa: BLE001 — the probe's question
             return Finding("renames", False, f"a folder cannot be synced ({error})", "use another file system")
         kept, now = reader.read(), path.read_bytes()
-    if (kept, now) == (b"old", b"new"):
-        return Finding("renames", True, "replace a file in one piece")
+    if (kept, now) == (b"old", b"new") and path.stat().st_ino == inode:
+        return Finding("renames", True, "replace a file in one piece, and keep its inode")
     return Finding("renames", False, f"show {now!r} and, to an open reader, {kept!r}", "use another file system")
+
+
+def _times(inside: Path) -> Finding:
+    """How far apart two changes of a file have to be for its time of change to tell, by which snapshots know the
+    parts of a log again; and how far the clock that stamps files is from this machine's."""
+    path, began = inside / "changed", time.monotonic()
+    path.write_bytes(b"1")
+    first, ahead = path.stat().st_mtime_ns, path.stat().st_mtime - time.time()
+    while path.stat().st_mtime_ns == first:
+        if time.monotonic() - began > APART:
+            text = f"two changes of a file within {APART:.0f} s have the same one"
+            return Finding("times of change", None, text, "delete snapshots/ after a log was repaired or restored")
+        path.write_bytes(b"2")
+    text = f"they tell apart what is {1000 * (time.monotonic() - began):.1f} ms apart"
+    return Finding("times of change", True, f"{text}; the clock of the files is {ahead:+.1f} s from this machine's")
 
 
 def _syncs(inside: Path) -> Finding:
