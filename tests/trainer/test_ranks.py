@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,9 @@ def launch(run: Path, config: Path, drawn: Path, given: Path, processes: int = 2
     )
 
 
-def ranks_of(run: Path, config: Path, processes: int = 2) -> tuple[set[int], str]:
+def ranks_of(
+    run: Path, config: Path, processes: int = 2, meanwhile: Callable[[list[forked.Process]], None] = lambda _: None
+) -> tuple[set[int], str]:
     """Their exit codes, and what they said: processes with what `accelerate launch` tells them, without its own start
     and theirs."""
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -69,6 +72,7 @@ def ranks_of(run: Path, config: Path, processes: int = 2) -> tuple[set[int], str
             env = {**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"}
             child = forked.Process("rods.trainer", arguments, IMPORTS, (nothing, said, said), env=env)
             started.append(stack.enter_context(child))
+        meanwhile(started)
         codes = {child.wait(600) for child in started}
         said.seek(0)
         return codes, said.read()
@@ -165,6 +169,27 @@ def test_variants_reach_all_processes(tmp_path: Path) -> None:
     assert variants and visited == order[: len(visited)]
     assert variants & set(visited)
     assert verify(path).ok
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_process_that_is_lost_ends_the_others_and_the_same_command_goes_on(tmp_path: Path, lost: int) -> None:
+    """Each could be on a machine of its own: they share the folder, and what goes through torch.distributed."""
+    config, path = write_config(tmp_path / "c.toml", SMALL | {"training.checkpoint_steps": 1}), tmp_path / "run"
+
+    def lose(started: list[forked.Process]) -> None:
+        while not path.exists() or not list((path / "checkpoints").glob("step_00000001.*")):
+            assert started[0].poll() is None
+            time.sleep(0.05)
+        started[lost].kill()
+
+    codes, said = ranks_of(path, config, meanwhile=lose)
+    assert -signal.SIGKILL in codes and len(codes) == 2 and EXIT_OK not in codes, said[-3000:]
+    assert verify(path).ok
+    codes, said = ranks_of(path, config)
+    assert codes == {EXIT_OK}, said[-3000:]
+    assert [step for step, *_ in live_steps(path)] == [1, 2, 3] and verify(path).ok
 
 
 def test_processes_that_disagree_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
