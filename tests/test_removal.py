@@ -48,6 +48,8 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ("aiming", "[aiming]\non = true\n", NEW, "run.toml: aiming: unknown key"),
     ("probe", "[probe]\nenabled = true\n", NEW, "run.toml: probe: unknown key"),
     ("allocation", "[allocation]\nenabled = true\n", NEW, "run.toml: allocation: unknown key"),
+    ("processes", 'compute = "processes"\n', NEW, "operation.compute = 'processes' is nothing that is installed"),
+    ("ray_cluster", 'compute = "ray"\n', NEW, "operation.compute = 'ray' is nothing that is installed"),
     ("skills", "[skills]\nenabled = true\n", NEW, "run.toml: skills: unknown key"),
     ("skills", "", ("inspect", "run", "--skills"), "--skills"),
     ("simulation", "", ("env", "check", "documents/"), "nothing that is installed reads such a description"),

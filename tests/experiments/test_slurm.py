@@ -148,6 +148,7 @@ def test_a_warned_daemon_leaves_and_is_requeued(slurm: dict[str, str], tmp_path:
     assert (tmp_path / "scontrol.txt").read_text() == "requeue 4711\n"
 
 
+@pytest.mark.needs("ray_cluster")
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_daemon_on_three_nodes_computes_on_a_cluster_of_its_own_and_goes_on_there_when_it_is_requeued(
