@@ -154,7 +154,8 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
     def merge(self, epoch: int, stage: int, waiting: Callable[[], None] | None = None, play: Play = None) -> Epoch:
         """Opens `epoch` in curriculum stage `stage` (from 1): decides and records the merge, or returns the recorded
         one. In lockstep it first waits for the daemon and calls `waiting` meanwhile, about ten times a second; raises
-        DeadlineError after `operation.deadline_seconds`. `play`: for variants that a merge wants to have played."""
+        DeadlineError where that has not got on for `operation.deadline_seconds`. `play`: for variants that a merge
+        wants to have played."""
         if not self._started:
             raise RefusedError("no attempt was started", where=str(self.run.path), remedy="call start() first")
         with self.held():

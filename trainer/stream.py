@@ -9,7 +9,8 @@
 
 A batch depends on nothing but what is on record and on the sizes asked for since: the same step drawn again, after a
 kill too, has the same tasks. Nothing waits for the daemon; what it has staged joins the pool in the merge that `draw`
-makes where an epoch is over. Only with `sync = "lockstep"` does that merge wait, for `operation.deadline_seconds`.
+makes where an epoch is over. Only with `sync = "lockstep"` does that merge wait, as long as the daemon gets on, and for
+`operation.deadline_seconds` where it does not.
 
 One process has the stream, and one thread: of several ranks the first, which broadcasts what it draws and gathers what
 they earned (docs/trainers.md). Nothing here needs torch.

@@ -154,23 +154,20 @@ class Merger:
 
     def _await_daemon(self, step: int, waiting: Callable[[], None] | None, *, filling: bool) -> None:
         """Until the daemon's watermark has reached `step`, or in `sync=free` until it has done all that it picked at
-        `step`. `filling`: a static pool is being written, which takes its time: the deadline begins anew whenever the
-        daemon gets on."""
-        limit = self.run.config.operation.deadline_seconds
-        deadline, work = time.monotonic() + limit, None
+        `step` (`filling`: a static pool is being written). The deadline begins anew whenever the daemon gets on."""
+        limit, work, deadline = self.run.config.operation.deadline_seconds, object(), 0.0
         while True:
             self._seeds.poll()
             if self._seeds.watermark >= step if self.run.config.sync == "lockstep" else self._seeds.done(step):
                 return
-            if filling and work != (beat := read_heartbeat(self.run.path, "daemon")).get("work"):
-                deadline, work = time.monotonic() + limit, beat.get("work")
+            if work != (done := read_heartbeat(self.run.path, "daemon").get("work")):
+                deadline, work = time.monotonic() + limit, done
             if time.monotonic() > deadline:
-                done = f"the daemon has finished step {self._seeds.watermark}, not step {step}, after"
-                if filling:
-                    done = "the static pool is not written, and the daemon has not got on for"
+                what = f"the daemon has finished step {self._seeds.watermark}, not step {step}"
+                what = "the static pool is not written" if filling else what
                 raise DeadlineError(
-                    f"{self.run.path}: {done} {limit:g} s (operation.deadline_seconds) → start `rods-daemon "
-                    f"{self.run.path}` and try again"
+                    f"{self.run.path}: {what}, and it has not got on for {limit:g} s (operation.deadline_seconds) → "
+                    f"start `rods-daemon {self.run.path}` and try again"
                 )
             if waiting is not None:
                 waiting()

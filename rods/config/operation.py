@@ -87,7 +87,9 @@ class Operation(Section):
     compute_seconds: float = Field(600.0, gt=0)  # one that has not answered by then is ended, and another one asked
     compute_memory_bytes: int = Field(0, ge=0)  # address space of each; 0: no limit
     poll_seconds: float = Field(0.2, gt=0)  # between looks at the other process's files
-    deadline_seconds: float = Field(600.0, gt=0)  # how long the trainer waits for the daemon (lockstep, static pool)
+    # how long the trainer waits for the daemon (lockstep, static pool) since its heartbeat last said that it got on: a
+    # record, a request, a tool tried
+    deadline_seconds: float = Field(600.0, gt=0)
     grace_seconds: float = Field(0.0, ge=0)  # after a signal to stop, a step is interrupted; 0: it is taken to its end
     idle_exit_seconds: float = Field(0.0, ge=0)  # daemon: leave after so long without a living trainer; 0: stay
     # a checkpoint is also due so long after the latest, or after 20 times as long as that one took; 0: by steps alone

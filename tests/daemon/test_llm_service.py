@@ -340,6 +340,20 @@ def test_in_lockstep_the_pool_is_the_same_bytes_whichever_seed_is_written_first(
 
 
 @pytest.mark.slow
+def test_a_daemon_that_gets_on_is_waited_for_longer_than_the_deadline(tmp_path: Path, stub: Stub) -> None:
+    limit, latency = 6.0, 0.5
+    stub.use(Script(answer=ROLES, latency=latency))
+    changes = {"sync": "lockstep", "operation": {"workers": 1, "deadline_seconds": limit}}
+    run = llm_run(tmp_path / "run", stub, changes | {"selection": {"seeds_per_step": 1}})
+    with Trainer(run) as trainer, Daemon(run.path):
+        until(lambda: beat(run.path).get("state"))
+        trainer.play(4)  # the fourth is of an epoch that waits for all three before it
+        assert trainer.epoch.number == 1
+    assert len(calls(run.path)) * latency > limit, "answered one after another"
+    assert variants(run.path)
+
+
+@pytest.mark.slow
 def test_as_many_seeds_are_written_at_once_as_there_are_workers(tmp_path: Path, stub: Stub) -> None:
     stub.use(Script(answer=ROLES, latency=0.5))
     run = llm_run(tmp_path / "run", stub, {"operation": {"workers": 3}})
