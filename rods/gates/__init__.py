@@ -49,7 +49,7 @@ def check(environment: Environment, task: Task, root: Profile, gates: Gates, hel
     lacking = ["its ground truth does not run here, so it has no profile"]
     unlike = lacking if shape is None else isomorphic(root, shape, gates)
     asked += [
-        ("repeats", repeats(task) if gates.repeats else []),
+        ("repeats", repeats(task, results) if gates.repeats else []),
         ("profile", list(map(Reason, unlike)) if gates.profile else []),
         ("contamination", contamination(task, held_out) if gates.contamination else []),
     ]

@@ -29,6 +29,7 @@ PLACES = {"first": 0, "second": 1, "third": 2, "last": -1}
 WORD = re.compile(r"[^\W_]+(?:['’]s?)?")
 PARTS, SENTENCE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+"), re.compile(r"(?<=[.!?]) ")
 IDENTIFIES = frozenset(("id", "ids", "number", "no", "code", "key", "ref", "reference", "token", "index"))
+NUMBERS = frozenset(map(stem, IDENTIFIES)) - {"no"}
 NEAR = 3  # words after an article among which its noun stands
 
 
@@ -124,8 +125,9 @@ class Referent:
         placed = any(met.count > 1 and met.place == place % met.count for met in self.own for place in places)
         return placed or any(said.contains_any_form(leaf) for leaf in self.telling.values())
 
-    def fault(self, said: Text, turn: int, named: Set[str], *, understood: bool) -> str:
-        """Why the words `said` in `turn` do not determine it; "" where they do. `named` are nouns of whatever was met.
+    def fault(self, said: Text, turn: int, named: Set[str], beside: Sequence[Any], *, understood: bool) -> str:
+        """Why the words `said` in `turn` do not determine it; "" where they do. `named` are nouns of whatever was met,
+        `beside` the values that the call has beside it: "the flight 537" is no other flight.
         What the phrase book explains (`understood`) refers by itself, though not to one of several."""
         picked, nouns = self.picked(said), nouns_of([self.name, *(mention.name for mention in self.own)])
         alone = understood and any(mention.count == 1 for mention in self.own)
@@ -136,8 +138,13 @@ class Referent:
         if self.amount:
             return "" if _refers(said, nouns | AMOUNTS, None) else "nobody says how much"
         refers: bool | None = None
-        for sentence in map(Text.of, SENTENCE.split(said.folded)):
-            now = _refers(sentence, nouns, named - nouns)  # "a flight to Oslo" is a definite one
+        others = set(named - nouns)  # "a flight to Oslo" is a definite one
+        others |= set() if self.identifies else NUMBERS  # "its number" is none of a stand
+        apart = said.folded
+        for value in filter(said.contains_exact, beside):
+            apart = re.sub(rf"\bthe \w+ {re.escape(str(value).casefold())}(?!\w)", "", apart)
+        for sentence in map(Text.of, SENTENCE.split(apart)):
+            now = _refers(sentence, nouns, others)
             refers = refers if now is None else now or (self.identifies and self.picked(sentence))
         looked_up = refers is None and self.identifies and (picked or self.latest == turn)
         return "" if refers or looked_up else "the words do not refer to it"
@@ -180,11 +187,12 @@ def referents(environment: Environment, task: Task, results: Results) -> list[Re
                 if parameter is not None and (parameter.default == argument or argument in documented(parameter)):
                     continue
                 wanted = {key_of(leaf) for _, leaf in leaves(argument)}
+                beside = [leaf for _, leaf in leaves(dict(call.arguments)) if key_of(leaf) not in wanted]
                 for _, value in leaves(argument):
                     if told(value, said) or (isinstance(value, str) and len(list(stems(value))) >= LONG):
                         continue
                     meant = referent(name, value, wanted, met, keys)
-                    if meant is not None and (why := meant.fault(said, turn, named, understood=understood)):
+                    if meant is not None and (why := meant.fault(said, turn, named, beside, understood=understood)):
                         hint = f' ("{meant.words}" would)' if meant.words and not meant.amount else ""
                         reasons.append(Reason(f"{call.name}: {name}={value!r}: {why}{hint}", turn, index))
             met += mentions(turn, call, results[turn][index])
@@ -195,13 +203,15 @@ def referents(environment: Environment, task: Task, results: Results) -> list[Re
 
 def _refers(said: Text, nouns: Set[str], others: Set[str] | None) -> bool | None:
     """Whether the last phrase with one of `nouns` is definite ("the flight", "all her points") or not ("a flight");
-    None where there is none. A pronoun refers too, unless a noun of `others` stands behind it, or they are None."""
-    words, refers = WORD.findall(THAT.sub("those", said.folded)), None
+    None where there is none. A pronoun refers too, unless a noun of `others` stands behind it, or before it as
+    something new ("a bike and its …"), or they are None."""
+    words, refers, new = WORD.findall(THAT.sub("those", said.folded)), None, False
     for place, word in enumerate(words):
         behind = set(map(stem, words[place + 1 : place + 1 + NEAR]))
         named, points = not behind.isdisjoint(nouns), word in POINTS
         definite = named and (word in DEFINITE or word.endswith(POSSESSIVE))
-        if definite or (points and (named or (others is not None and behind.isdisjoint(others)))):
+        new |= others is not None and word in INDEFINITE and not named and not behind.isdisjoint(others)
+        if definite or (points and (named or (others is not None and not new and behind.isdisjoint(others)))):
             refers = True
         elif named and word in INDEFINITE:
             refers = False

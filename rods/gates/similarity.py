@@ -13,6 +13,7 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain, combinations
@@ -24,11 +25,13 @@ from numpy.typing import NDArray
 from rods.canonical import canonical
 from rods.conversations import Rubric
 from rods.environments import registry
+from rods.environments.base import Results
 from rods.gates.records import Reason
 from rods.tasks import HELD_OUT_SPLITS, RETURN_SENTENCE, AnyTask, OpenTask, Task
 
 GRAM = 8  # words
 THRESHOLD = 0.5
+COMPARED = 200  # words of a turn that are looked for in another one, in a row
 Rule = Literal["ground_truth", "state", "query"]
 WORD = re.compile(r"\w+")
 Owner = TypeVar("Owner", int, str)
@@ -282,13 +285,27 @@ def _holds(value: Any) -> bool:
     return value is not None and value != []
 
 
-def repeats(task: Task) -> list[Reason]:
-    """Turns that ask again for what an earlier one had, by the words of a near duplicate and with equal calls."""
-    reasons, calls = [], task.calls
-    for (before, other), (turn, query) in combinations((item for item in _queries(task) if calls[item[0]]), 2):
-        if calls[turn] == calls[before] and _near(query, other):
+def repeats(task: Task, results: Results | None = None) -> list[Reason]:
+    """Turns that ask again for what an earlier one had: by the words of a near duplicate, with equal calls; or half of
+    a turn's words stand there in a row, with these calls among others and, where `results` are known, with these."""
+    reasons, had = [], [[canonical(call.as_json()) for call in calls] for calls in task.calls]
+    answers = None if results is None else [[result.text for result in turn] for turn in results]
+    for (before, other), (turn, query) in combinations((item for item in _queries(task) if had[item[0]]), 2):
+        first, then = (
+            list(zip(had[at], had[at] if answers is None else answers[at], strict=True)) for at in (before, turn)
+        )
+        same = had[turn] == had[before] and _near(query, other)
+        if same or (
+            all(pair in first for pair in then) and _in_a_row(*(_words(task.texts[at]) for at in (turn, before)))
+        ):
             reasons.append(Reason(f"asks again, in the words of turn {before}, for the calls that it had", turn))
     return reasons
+
+
+def _in_a_row(words: Sequence[str], others: Sequence[str]) -> bool:
+    # of texts without an end only the beginnings: the search takes as long as both lengths multiplied
+    longest = SequenceMatcher(None, words[:COMPARED], others[:COMPARED], autojunk=False).find_longest_match()
+    return longest.size >= THRESHOLD * len(words)
 
 
 def _near(own: int | array[int], others: int | array[int]) -> bool:

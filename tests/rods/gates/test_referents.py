@@ -112,6 +112,26 @@ def test_an_indefinite_phrase_or_the_noun_of_another_thing_does_not_refer() -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "clear"),
+    [
+        ("Which flights leave that city?", True),
+        ("Which flights leave it?", True),
+        ("Which flights leave there, by its number?", False),  # a city has none
+        ("Tell me of a booking and of its flights.", False),  # the booking's
+    ],
+)
+def test_its_number_is_none_of_what_has_no_number_and_what_is_new_is_meant_rather(text: str, clear: bool) -> None:
+    seen = ("What is RA101?", (SEE,))  # from Oslo to Lisbon
+    assert (told(seen, (text, (FIND,))) == []) is clear
+
+
+def test_the_thing_that_a_value_is_said_behind_is_no_other_one() -> None:
+    shown = ("Show me RA118.", (OTHER,))
+    assert told(shown, ("Move booking 537 to the flight.", (REBOOK,))) == []
+    assert "do not refer to it" in told(shown, ("Move the flight 537 as we said.", (REBOOK,)))[0]
+
+
 def with_phrase_book() -> Any:
     """The airline, with recipes of which one gives a flight out of a list."""
     search = RecipeStep("find_flights", {"origin": FromUser("city", "city")})

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rods.calls import Call
+from rods.environments.base import Result
 from rods.gates.records import Reason
 from rods.gates.similarity import Match, SimilarityIndex, contamination, duplicates, held_out_index, overlaps, repeats
 from rods.tasks import RETURN_SENTENCE, EnvironmentRef, Task
@@ -46,6 +47,14 @@ def test_a_turn_repeats_another_by_its_words_and_its_calls():
         assert repeats(task([text, "y", same], [(again,), (other,), (other,)])) == [], "in the same words, for another"
         assert repeats(task([text, "y", same], [(), (other,), ()])) == [], "twice in vain"
     assert repeats(task([LONG, "y", "Is it still there?"], [(again,), (other,), (again,)])) == [], "in other words"
+    both, short = (
+        "Please count what the folder called x has and then y.",
+        "Please count what the folder called x has, I mean x.",
+    )
+    asked = task([both, short], [(again, other), (again,)])
+    (told,) = repeats(asked, [(Result("1", 1), Result("2", 2)), (Result("1", 1),)])
+    assert told.turn == 1 and "in the words of turn 0" in told.text, "a part of what was asked"
+    assert repeats(asked, [(Result("1", 1), Result("2", 2)), (Result("3", 3),)]) == [], "it has another answer now"
     returns = (LONG, LONG, RETURN_SENTENCE)
     assert repeats(task(returns, [(other,), (), (again,)])) == [], "what is asked in vain is asked anew"
 
