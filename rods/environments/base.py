@@ -21,6 +21,7 @@ class Features:
     fork: bool = True  #: its instances answer `fork`
     state_visible: bool = True  #: its instances answer `same_state`
     waits: bool = False  #: calls wait for another process: episodes are advanced in threads, together
+    reads: frozenset[str] = frozenset()  #: tools that are declared to change nothing
 
 
 @dataclass(frozen=True, slots=True)

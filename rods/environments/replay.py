@@ -61,7 +61,10 @@ class Replayed:
         declared = {"reads": sorted(self.reads), "probes": asked, "minted": dict(minted or {})}
         self.hash = content_id({"inner": inner.hash, **declared, "behaviour": BEHAVIOUR})
         able = inner.features.deterministic
-        self.features = replace(inner.features, snapshot=able, fork=able, state_visible=self.probes is not None)
+        idle = frozenset[str]() if self.minted else self.reads  # or a read may be the first to show what was made up
+        self.features = replace(
+            inner.features, snapshot=able, fork=able, state_visible=self.probes is not None, reads=idle
+        )
 
     def parameters(self) -> Mapping[str, Any]:
         return parameters(self.inner)

@@ -36,7 +36,18 @@ WORDS_OF_A_NAME = 4  # a longer text in the state is no name
 PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 MAKING = {"add", "create", "make", "new", "register", "touch", "mkdir", "insert", "draft"}  # what is named is new
 WRITING = {"write", "post", "send", "book", "open", "place"}  # the same for its name, title or subject
-FREE = {"text", "body", "message", "content", "comment", "query", "reason", "answer"}  # said in one's own words
+FREE = {
+    "text",
+    "body",
+    "message",
+    "content",
+    "comment",
+    "query",
+    "reason",
+    "answer",
+    "problem",
+    "remark",
+}  # said in one's own words
 WORD = re.compile(r"\w+")
 QUOTED = re.compile(r"""["'`]([\w /.-]{1,30})["'`]""")  # in a description: often an option
 PADDED_MAPS, PADDING = 4, 8  # collections that padding fills up, and entries for each
@@ -159,10 +170,11 @@ def returned_values(
     calls: Sequence[tuple[Call, Result]],
 ) -> list[Any]:
     """The values for a parameter that calls returned beyond their own arguments; of a list, every element. Of those
-    that its name does not speak of (`fitting`) only texts that do not occur everywhere, none for what is invented."""
+    that its name does not speak of (`fitting`) only texts that do not occur everywhere, none for what is invented, nor
+    for what a tool makes: a new bike's model is no stand that was seen."""
     told = set[bytes]().union(*(contents(result.value) for _, result in calls))
     told -= set[bytes]().union(*(contents(dict(call.arguments)) for call, _ in calls))
-    further = () if _is_invented(tool, parameter) else fitting
+    further = () if _is_invented(tool, parameter) or MAKING & _parts(tool.name) else fitting
     telling = [value for value in further if isinstance(value, (str, list)) and not is_small(value)]
     values = [value for value in (*listed, *telling) if value is not LEFT_OUT and value != []]
     return [value for value in values if told.issuperset(map(canonical, value if isinstance(value, list) else [value]))]

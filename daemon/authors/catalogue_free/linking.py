@@ -128,7 +128,9 @@ def pairs(prober: Prober, producers: Sequence[str], consumers: Sequence[str]) ->
     for producer in prober.each("functions that feed others", producers):
         if working := prober.at(producer, Scene(prober.state, {}, {}, {})).working:
             after = Scene(prober.state, {}, {}, {}, working[:1])
-            yield from ((producer, consumer) for consumer in consumers if prober.at(consumer, after, [0]).fed)
+            yield from (
+                (producer, consumer) for consumer in consumers if prober.at(consumer, after, [0], fed_only=True).fed
+            )
 
 
 def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Draft) -> Draft:

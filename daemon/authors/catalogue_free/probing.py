@@ -13,13 +13,15 @@ from rods.canonical import canonical
 from rods.composing.bind import Choice, Chooser, random_chooser
 from rods.composing.catalogue import LEFT_OUT, Catalogue, Scene
 from rods.daemon.authors.catalogue_free import fitting_values, returned_values
-from rods.environments.base import Environment, Result
+from rods.environments.base import Environment, Instance, Result, kept
 from rods.errors import InfrastructureError
 from rods.gates.referents import is_amount, keys_of
 
 PROBES = (40, 400)  # calls that are tried for one place: of the values listed, then of all that fit
 SLOW_PROBES = (8, 8)  # where each waits for another process
 FOUND = 4  # after so many that work no other is looked for
+SLOW_FOUND = 2
+STATES = 256  # of an environment, whose trials are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,12 @@ class Probed:
     refusal: str = ""
 
 
+@kept
+def _known(environment: Environment) -> dict[bytes, dict[bytes, Probed]]:
+    """The trials of an environment, by state."""
+    return {}
+
+
 @dataclass(slots=True)
 class Prober:
     """Tries calls from one state on. `feeding`: which calls, counted through, should feed a place of the plan. Where
@@ -42,9 +50,17 @@ class Prober:
     state: Mapping[str, Any]
     feeding: Mapping[Position, Sequence[int]] = field(default_factory=dict)
     tell: Callable[[str], None] = lambda line: None
-    known: dict[bytes, Probed] = field(default_factory=dict)
+    known: dict[bytes, Probed] = field(init=False)
     doing: str = "values"  # what it tries calls for
     calls: int = 0  # so far
+    spare: tuple[bytes, Instance] | None = None  # a world, and the calls that it stands behind
+
+    def __post_init__(self) -> None:
+        """Where worlds wait for another process, what was found out from a state holds for whoever comes back to it."""
+        states: dict[bytes, dict[bytes, Probed]] = _known(self.environment) if self.environment.features.waits else {}
+        self.known = states.setdefault(canonical(self.state), {})
+        while len(states) > STATES:
+            states.pop(next(iter(states)), None)
 
     def each(self, what: str, items: Sequence[Any]) -> Iterator[Any]:
         """The items, of which each is said to be what is tried from then on."""
@@ -56,10 +72,13 @@ class Prober:
         """What the world takes at the place of a choice."""
         return self.at(choice.recipe.name, choice.scene, self.feeding.get((choice.turn, choice.place), ()))
 
-    def at(self, tool: str, scene: Scene, feeders: Sequence[int] = ()) -> Probed:
+    def at(self, tool: str, scene: Scene, feeders: Sequence[int] = (), *, fed_only: bool = False) -> Probed:
         """What the world takes of `tool` after the calls of the scene; with a value that one of `feeders`, numbers of
-        such calls, returned, where that works. Raises InfrastructureError when the machinery broke."""
+        such calls, returned, where that works, and nothing else where it is asked about `fed_only`. Raises
+        InfrastructureError when the machinery broke."""
         key = canonical([tool, list(feeders), [call.as_json() for call, _ in scene.calls]])
+        if fed_only and key not in self.known:
+            key += b" fed only"
         if key not in self.known:
             if self.environment.features.waits:
                 self.tell(f"tries calls in fresh worlds: {self.doing}, {tool}; {self.calls} calls so far")
@@ -78,8 +97,12 @@ class Prober:
                 fed[each.name] = [value for value in returned if not is_amount(each.name, value, keys)]
             rng, tried = random.Random(tool), Probed()
             for slot in (slot for slot, values in fed.items() if values and not tried.working):
-                tried = self._tried(tool, scene, listed | {slot: fed[slot]}, wide | {slot: fed[slot]}, rng)
-            self.known[key] = replace(tried, fed=True) if tried.working else self._tried(tool, scene, listed, wide, rng)
+                now = {slot: fed[slot]}
+                tried = self._tried(tool, scene, listed | now, wide | now, rng, 1 if fed_only else None)
+            if not fed_only and not tried.working:
+                self.known[key] = self._tried(tool, scene, listed, wide, rng)
+            else:
+                self.known[key] = replace(tried, fed=bool(tried.working))
         return self.known[key]
 
     def chooser(self, rng: random.Random) -> Chooser:
@@ -103,10 +126,15 @@ class Prober:
         listed: Mapping[str, Sequence[Any]],
         wide: Mapping[str, Sequence[Any]],
         rng: random.Random,
+        enough: int | None = None,
     ) -> Probed:
-        """Of the values listed, and where none of these works, of all that fit."""
-        working, instance, refusal, seen = list[tuple[Call, Result]](), None, "", set[bytes]()
-        probes = SLOW_PROBES if self.environment.features.waits else PROBES
+        """Of the values listed, and where none of these works, of all that fit; until `enough` of them work."""
+        working, refusal, seen, reads = list[tuple[Call, Result]](), "", set[bytes](), self.environment.features.reads
+        before = [call for call, _ in scene.calls if call.name not in reads]
+        lived, waits = canonical([call.as_json() for call in before]), self.environment.features.waits
+        probes = SLOW_PROBES if waits else PROBES
+        enough = enough or (SLOW_FOUND if waits else FOUND)
+        self.spare = self.spare if waits else None  # what another tool refused may have changed it: rather a new one
         for offered, most in zip((listed, wide), probes, strict=True):
             for _ in range(0 if working else most):
                 arguments = {  # half of the optional ones are left out
@@ -118,19 +146,20 @@ class Prober:
                 if (written := canonical(call.as_json())) in seen:
                     continue
                 seen.add(written)
-                if instance is None:
-                    instance = self.environment.reset(self.state)
-                    for before, _ in scene.calls:
-                        instance.call(before)
+                if self.spare is None or self.spare[0] != lived:
+                    self.spare = lived, self.environment.reset(self.state)
+                    for earlier in before:
+                        self.spare[1].call(earlier)
                 self.calls += 1
-                result = instance.call(call)
+                result = self.spare[1].call(call)
                 if result.error == "infrastructure":
                     raise InfrastructureError(f"while trying {call}: {result.text}")
                 if result.error is not None:
                     refusal = result.text
                     continue
                 working.append((call, result))
-                instance = None  # it has changed, perhaps
-                if len(working) == FOUND:
+                if tool not in reads:
+                    self.spare = None  # it has changed, perhaps
+                if len(working) == enough:
                     break
         return Probed(working, refusal=refusal)

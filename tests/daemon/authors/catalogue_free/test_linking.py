@@ -79,6 +79,14 @@ async def test_before_a_plan_is_asked_for_it_is_said_what_is_tried_where_worlds_
     assert int(lines[-1].split("; ")[1].split()[0]) > 0 and told[-1][0] == "", "and that it is over"
 
 
+def test_where_worlds_wait_what_was_found_from_a_state_is_not_tried_again() -> None:
+    environment = load(bare_environment.Slow.name)
+    given = assignment(replace(seed("base"), environment=reference(environment), id=""), environment)
+    tools, (first, again) = list(environment.tools()), (prober(given), prober(given))
+    found = [linking.refused(each, tools) for each in (first, again)]
+    assert found[0] == found[1] and first.calls > 0 == again.calls
+
+
 @pytest.mark.parametrize("type", TASK_TYPES)
 def test_nothing_is_offered_first_that_the_world_refuses_at_the_start(type: TaskType) -> None:
     given = assignment(bare_environment.moved(seed(type)), load(bare_environment.NAME))
