@@ -86,7 +86,15 @@ class Prober:
             parameters = document.parameters
             domains = {each.name: self.catalogue.domains[f"{tool}.{each.name}"] for each in parameters}
             listed = {name: list(domain(scene)) for name, domain in domains.items()}
-            wide = {each.name: [*listed[each.name], *fitting_values(each, scene)] for each in parameters}
+            own = {
+                *(tools := self.environment.tools()),
+                *(each.name for one in tools.values() for each in one.parameters),
+            }
+            fitting = {each.name: fitting_values(each, scene) for each in parameters}  # the state may be of calls
+            wide = {
+                name: [*listed[name], *(value for value in values if isinstance(value, list) or value not in own)]
+                for name, values in fitting.items()
+            }
             keys = keys_of([scene.state, *(value_of(result) for _, result in scene.calls)])
             made, fed = [scene.calls[number] for number in feeders], dict[str, list[Any]]()
             for each in parameters if feeders else ():
