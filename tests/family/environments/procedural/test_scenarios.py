@@ -79,7 +79,9 @@ def test_worlds_of_a_held_out_topic_are_held_out_wherever_they_stand(grown, tmp_
     assert 2 in alike and len(alike) == 2 and max(alike) < WORLDS - LAST  # besides those that are the last
     names = [addressed.keep(assembled(skeleton), tmp_path) for skeleton in skeletons]
     splits = {task.environment.name: task.split for task in open_tasks(grown)}
-    assert splits == {name: "test" if number in alike or number >= WORLDS - LAST else "train" for number, name in enumerate(names)}
+    assert splits == {
+        name: "test" if number in alike or number >= WORLDS - LAST else "train" for number, name in enumerate(names)
+    }
     with pytest.raises(UserError, match="no topic is called zoo") as refused:
         generate_worlds(tmp_path / "none", worlds=1, held_out_topics=("clinic", "zoo"))
     assert "clinic" in refused.value.remedy and not (tmp_path / "none").exists()
