@@ -183,9 +183,8 @@ def run_beside_daemon(folder: Path) -> Iterator[Callable[..., Job]]:
     with (folder / "daemon.txt").open("wb") as said:
         daemon = subprocess.Popen([sys.executable, "-m", "rods.daemon", str(folder / "run")], stderr=said)
         try:
-            yield lambda steps, **more: Job(
-                **{"run": str(folder / "run"), "own": str(folder / "own"), **more}, steps=steps
-            )
+            given = {"run": str(folder / "run"), "own": str(folder / "own")}
+            yield lambda steps, **more: Job(**{**given, **more}, steps=steps)
         finally:
             daemon.terminate()
             daemon.wait()

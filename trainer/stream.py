@@ -16,6 +16,7 @@ One process has the stream, and one thread: of several ranks the first, which br
 they earned (docs/trainers.md). Nothing here needs torch.
 """
 
+import atexit
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
@@ -76,6 +77,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
             self._sizes: dict[int, int] = {}  # step, drawn and not closed → its tasks, in order of steps
             self._epoch: Epoch | None = None
             self._opened(max(self.log.state.epoch, 0))
+            atexit.register(self.close)  # trainers of others end without a word to what gives them tasks
         except BaseException:
             self.log.close()
             raise
@@ -176,7 +178,8 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         self.trackers.log(numbers, self.step)
 
     def close(self) -> None:
-        """Gives the run back; another stream may be opened."""
+        """Gives the run back; another stream may be opened. A program that ends by itself does so, too."""
+        atexit.unregister(self.close)
         with closing(self.log), self.trackers:
             self.log.write_tracker(force=True)
 

@@ -263,6 +263,14 @@ def test_all_ways_of_being_the_trainer_make_one_pool(tmp_path: Path, monkeypatch
     assert len(told[0][0]) == STEPS and any(record["kind"] == "injected" for record in told[0][1])
 
 
+def test_a_program_that_ends_without_closing_its_stream_gives_the_run_back(tmp_path: Path) -> None:
+    path = fresh(tmp_path)
+    code = f"import rods; stream = rods.open_stream({str(path)!r}); stream.draw(1)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    shown = subprocess.run([*RODS, "status", str(path)], capture_output=True, text=True, check=True).stdout
+    assert "trainer  stopped" in shown
+
+
 def test_a_stream_needs_no_torch() -> None:
     code = "import sys, rods; rods.open_stream; print([m for m in ('torch', 'transformers') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

@@ -32,9 +32,8 @@ class ToolLoop:
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """What the tool answers, or why it cannot be called; where the tool is `ANSWER`, what the user says next, empty
         where that was all."""
-        return self.reply(
-            str(arguments.get("text")) if name == ANSWER.name else Hermes().write([Call(name, arguments)])
-        )
+        said = str(arguments.get("text")) if name == ANSWER.name else Hermes().write([Call(name, arguments)])
+        return self.reply(said)
 
     def reply(self, text: str) -> str:
         """The same for a reply in plain words. One that only looks like a call is no answer."""

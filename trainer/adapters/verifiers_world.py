@@ -83,9 +83,8 @@ class WorldTools(vf.Toolset[WorldToolsConfig]):  # type: ignore[misc]
                 return self.loop.call(tool.name, arguments)
 
             document = {"description": tool.description, "parameters": tool.schema()["parameters"]}
-            return Offered(
-                fn=call, name=tool.name, **document, fn_metadata=FuncMetadata(arg_model=Anything), is_async=True
-            )
+            unchecked = FuncMetadata(arg_model=Anything)
+            return Offered(fn=call, name=tool.name, **document, fn_metadata=unchecked, is_async=True)
 
         mcp._tool_manager._tools.update({tool.name: offered(tool) for tool in self.tools})
 
