@@ -6,11 +6,13 @@ collects its batch s belongs to step s of the run, which is closed once prime-rl
 are given up. Nothing waits: while groups of an epoch are under way, its last step goes on from the front of the order,
 and is closed without what is under way of that. A start draws what is on record again, for those who count draws."""
 
+import atexit
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar
+from weakref import finalize
 
 import orjson
 import verifiers.v1 as vf
@@ -64,6 +66,7 @@ class Draws:
         paths = config.traces.glob("step_*/train/*/traces.jsonl") if self.stepwise else [config.traces]
         self.begun = {path: path.stat().st_size for path in paths if path.exists()}
         self.read: dict[Path, int] = {}  # bytes
+        self.close = atexit.register(finalize(self.stream, self._close))  # once
 
     def __iter__(self) -> Iterator[DrawnTask]:
         for step in range(1, self.stream.step + 1):
@@ -83,7 +86,7 @@ class Draws:
             self.number += 1
             yield drawn
 
-    def close(self) -> None:
+    def _close(self) -> None:
         try:
             self.fold()
         finally:
@@ -108,11 +111,8 @@ class Draws:
         told = [(drawn, self.told.pop(draw, [])) for draw, drawn in places]
         if not any(rollouts for _, rollouts in told):
             told[0][1].extend([(None, None)] * self.config.group_size)  # all got lost: one group says so
-        kind = {"kind": "value", "range": list(self.config.reward_range)}
-        groups: list[dict[str, Any]] = []
-        for drawn, rollouts in told:
-            rows = [{"end": "infrastructure"} if reward is None else {"reward": reward} for reward, _ in rollouts]
-            groups += [{"task": drawn.task.id, "place": drawn.place, "reward": kind, "rollouts": rows}] if rows else []
+        earned = [(drawn, [reward for reward, _ in rollouts]) for drawn, rollouts in told if rollouts]
+        groups = [drawn.group(rewards, self.config.reward_range) for drawn, rewards in earned]
         policy = [version for _, rollouts in told for _, version in rollouts if version is not None]
         self.stream.observe(step, groups, min([*policy, step - 1]) if policy else None)
 

@@ -6,6 +6,9 @@ its sampler, which counts draws and repeats them, and where it writes what, are 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from rods.buffers.audit.verify import verify
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.trainer.conformance import CONFIG, Job
+from tests.parts import ROOT
 from tests.trainer.forked_trainers import Forked
 
 vf: Any = pytest.importorskip("verifiers.v1", reason="needs verifiers in an environment of its own: make verifiers")
@@ -92,6 +96,25 @@ class TestVerifiers(Forked):
     imports = IMPORTS
     trainer = "tests.trainer.adapters.test_verifiers_stream:train_flat"
     late = False  # these traces do not say by which weights they were made
+
+
+ENDS = """
+from itertools import islice
+from pathlib import Path
+from tests.trainer.adapters.test_verifiers_stream import append, taskset
+draws = iter(taskset("run", Path("traces.jsonl"), run_config=Path("run.toml")))
+for task in islice(draws, 4):
+    append(Path("traces.jsonl"), task, [0.5, 1.0, None, 0.0])
+"""
+
+
+def test_a_program_that_ends_by_itself_has_its_last_step_on_record(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(CONFIG.replace('sync = "lockstep"', ""))
+    program = [sys.executable, "-c", ENDS]
+    done = subprocess.run(program, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, b"")
+    (step,) = RunState(Run.open(tmp_path / "run")).steps()
+    assert [len(group.rollouts) for group in step.groups] == [4] * 4 and verify(tmp_path / "run").ok
 
 
 def test_a_trainer_that_draws_ahead_never_waits_and_counts_each_task_of_an_epoch(tmp_path: Path) -> None:
