@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PYTHON TORCH_INDEX
 unexport PYTHONDONTWRITEBYTECODE # containers set it; each process would compile all of torch and transformers anew
 
-.PHONY: help demo test test-slow test-all test-cpus lint docs bench faults llm-server llm-smoke mcp-servers openenv trackers verifiers
+.PHONY: help demo test test-slow test-all test-cpus lint docs bench faults llm-server llm-smoke mcp-servers openenv trackers verifiers verl tinker
 help:
 	@echo "make demo   train a small policy with the daemon beside it; ends with a report (needs Python 3.11-3.14)"
 	@echo "make test   run the tests but for the slow ones, in minutes; says how many those are"
@@ -21,7 +21,9 @@ help:
 	@echo "make mcp-servers  fetch MCP servers that others wrote (200 MB, needs npm) and test against them"
 	@echo "make openenv  fetch OpenEnv's package (475 MB) and test against it, both ways"
 	@echo "make trackers  fetch wandb, trackio, mlflow and tensorboard and read back what a killed run told them"
-	@echo "make verifiers  set up verifiers in an environment of its own (600 MB) and test its adapter there"
+	@echo "make verifiers  set up verifiers in an environment of its own (800 MB) and test its adapter there"
+	@echo "make verl    the same for verl (2 GB)"
+	@echo "make tinker  the same for the Tinker cookbook (2 GB) and a server for its API (2 GB): thirty steps of a policy, too"
 
 demo:
 	@sh console/setup.sh demo
@@ -84,10 +86,24 @@ trackers:
 	  wandb trackio mlflow-skinny sqlalchemy alembic tensorboard)" RODS_TRACKERS=1 OMP_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest --timeout=3600 tests/trainer/test_trackers.py
 
+# Adapters, each held to the contract in an environment with the library that it is for.
+ENVIRONMENT = sh bench/fixtures/environment.sh $(BIN)/python
+ADAPTER_TESTS = -m pytest --timeout=3600 tests/trainer/adapters/test_one_truth.py tests/trainer/adapters/test_
+
 verifiers:
 	@sh console/setup.sh dev
-	@OMP_NUM_THREADS=1 "$$(sh bench/fixtures/verifiers.sh $(BIN)/python)" -m pytest --timeout=3600 \
-	  tests/trainer/adapters/test_verifiers_stream.py tests/trainer/adapters/test_verifiers_world.py
+	@OMP_NUM_THREADS=1 "$$($(ENVIRONMENT) verifiers -e . verifiers==0.4.0 uv)" \
+	  $(ADAPTER_TESTS)verifiers_stream.py tests/trainer/adapters/test_verifiers_world.py
+
+verl:
+	@sh console/setup.sh dev
+	@OMP_NUM_THREADS=1 "$$($(ENVIRONMENT) verl -e . torch verl==0.9.1)" $(ADAPTER_TESTS)verl_dataset.py
+
+tinker:
+	@sh console/setup.sh dev
+	@OMP_NUM_THREADS=1 PYTHON=$(BIN)/python \
+	  "$$($(ENVIRONMENT) cookbook -e . torch tinker-cookbook==0.5.0 tinker==0.24.1)" \
+	  $(ADAPTER_TESTS)tinker_dataset.py tests/trainer/adapters/test_tinker_run.py
 
 llm-smoke:
 	@sh console/setup.sh dev

@@ -67,7 +67,7 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
         put_down(self.run.path, step).unlink(missing_ok=True)  # of a time that verl has forgotten
 
     def on_batch_end(self, batch: Any) -> None:
-        """verl calls it behind an update: the step that no other follows is closed, too."""
+        """What verl calls behind each update but its last one."""
         self._observe(self.step)
 
     def _observe(self, step: int) -> None:

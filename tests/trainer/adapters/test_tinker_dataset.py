@@ -1,9 +1,9 @@
-"""The Tinker cookbook's own rollouts take part in a run, in its order and from its checkpoints. experiments/tinker says
-which environment this wants, and trains a policy in it."""
+"""The Tinker cookbook's own rollouts take part in a run, in its order and from its checkpoints. `make tinker` installs
+the cookbook in an environment of its own, and runs this there."""
 
 from __future__ import annotations
 
-import os
+from importlib.util import find_spec
 
 import pytest
 
@@ -13,7 +13,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.needs("adapters"),
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(not os.environ.get("RODS_TINKER"), reason="experiments/tinker/README.md"),
+    pytest.mark.skipif(find_spec("tinker_cookbook") is None, reason="needs the Tinker cookbook: make tinker"),
 ]
 IMPORTS = ("rods.trainer.conformance", "tests.trainer.adapters.tinker_given")
 

@@ -1,10 +1,11 @@
-"""verl's own data set and its way to a user's functions take part in a run, where verl is installed.
-verl's trainer itself needs GPUs; what it asks of a data set is here, in its order, from its checkpoints."""
+"""verl's own data set and its way to a user's functions take part in a run: `make verl` installs verl in an environment
+of its own, and runs this there. verl's trainer itself needs GPUs; what it asks of a data set is here, in its order,
+from its checkpoints."""
 
 from __future__ import annotations
 
 import itertools
-import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.needs("adapters"),
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(not os.environ.get("RODS_VERL"), reason="needs verl: docs/trainers.md"),
+    pytest.mark.skipif(find_spec("verl") is None, reason="needs verl in an environment of its own: make verl"),
 ]
 IMPORTS = ("rods.trainer.conformance", "rods.trainer.adapters.verl_dataset", "tests.trainer.adapters.test_verl_dataset")
 USER = """
