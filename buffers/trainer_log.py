@@ -92,7 +92,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         if made == mark:
             return False
         if made is not None:
-            remedy = f"to do it again, start an attempt from step {step - 1}"
+            remedy = f"to do it again, start an attempt from step {step - 1} (from_step={step - 1})"
             raise self._refused(f"step {step} was recorded with other contents", remedy)
         if step != self.state.last_step + 1:
             what = f"step {step} does not follow step {self.state.last_step}"

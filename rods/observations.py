@@ -106,7 +106,8 @@ def turns(record: Any) -> tuple[int, int]:
         raise ValueError(f"a rollout is {record!r}; it must be an object")
     for name in ("resolved", "expected"):
         if type(record.get(name)) is not int:  # a bool is an int to isinstance
-            raise ValueError(f"{name} is {record.get(name)!r}; it must be a whole number of turns")
+            instead = "" if name in record else ", unless the group has a `reward`"
+            raise ValueError(f"{name} is {record.get(name)!r}; it must be a whole number of turns{instead}")
     resolved, expected = record["resolved"], record["expected"]
     if not 0 <= resolved <= expected or expected < 1:
         raise ValueError(f"resolved {resolved} of {expected} turns is impossible")

@@ -33,7 +33,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL
 from rods.buffers.state import RunState, read_state
 from rods.canonical import keyed_random
-from rods.errors import EXIT_OK
+from rods.errors import EXIT_OK, UserError
 from rods.functions import named_function
 from rods.trainer.stream import TaskStream, open_stream
 
@@ -65,12 +65,14 @@ class Job:
     kill: int = NEVER
     victim: int = 0  # the process that is killed then; 0: the one that makes the call
 
-    def rewards(self, step: int, place: int, task: str) -> list[float] | None:
-        """What the four rollouts of a place's task (its id) earn, from 0 to 1; None where they got lost, and no group
-        is to be reported."""
+    def rewards(self, step: int, place: int, task_id: str) -> list[float] | None:
+        """What the four rollouts of a place's task earn, from 0 to 1; None where they got lost, and no group is to be
+        reported. Raises UserError for a task in place of its id."""
+        if not isinstance(task_id, str):
+            raise UserError(f"a task is named by {task_id!r:.80}", where="rewards", remedy="give its id: drawn.task.id")
         if (step, place) in self.lost:
             return None
-        chance = keyed_random(0, "conformance", step, place, task)
+        chance = keyed_random(0, "conformance", step, place, task_id)
         return [chance.randrange(5) / 4 for _ in range(4)]
 
 

@@ -1,7 +1,7 @@
 """A run as two calls, for any trainer: `draw` says which tasks a step's batch has, `observe` takes what they earned.
 
     with open_stream("runs/mine", config="run.toml") as stream:
-        for step in range(stream.step + 1, steps + 1):
+        for step in range(stream.step + 1, stream.steps + 1):
             batch = stream.draw(step)
             …                                   # roll out each task
             stream.observe(step, groups)        # on the disk before the update that it leads to
@@ -29,6 +29,7 @@ from rods.buffers.run.creation import open_or_create
 from rods.buffers.run.run import Run
 from rods.buffers.trainer_log import TrainerLog
 from rods.errors import RefusedError, UserError
+from rods.logs import log
 from rods.observations import Group, Role
 from rods.rules import order
 from rods.rules.curriculum import scheduled
@@ -88,6 +89,11 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         return self.log.state.last_step
 
     @property
+    def steps(self) -> int:
+        """How many steps the run has (`training.steps`); behind them the daemon writes no more variants."""
+        return self.config.training.steps
+
+    @property
     def interface(self) -> Mapping[str, str] | None:
         """What the groups of the next step to be closed have to name, `interface` and `lineage`; None where what is
         shown does not follow the policy."""
@@ -118,6 +124,8 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         if step == following:
             self._begin(step)
             self._sizes[step] = size
+            if step == self.steps + 1:
+                log.warning("the run is over, no more variants are written", steps=self.steps, key="training.steps")
         elif size > self._size(step):
             if step not in self._sizes or step < following - 1:
                 what = f"{self._size(step)} tasks were drawn for step {step}, not {size}"
@@ -146,6 +154,8 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         free: dict[str, list[DrawnTask]] = {}
         for one in drawn:
             free.setdefault(one.task.id, []).append(one)
+        if isinstance(groups, Mapping):
+            raise UserError("groups is one mapping", where=f"step {step}", remedy="give a list of groups")
         placed: dict[int, tuple[Record, str]] = {}
         for index, given in enumerate(groups):
             where = f"step {step}, group {index}"

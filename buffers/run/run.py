@@ -101,7 +101,11 @@ class Run:
         """Opens a run folder. With `config` this start's operation is taken from there and its identity must be the
         recorded one; RefusedError shows the differences."""
         if not runfolder.exists(path):
-            raise UserError("is not a run folder", where=str(path), remedy=f"`rods up {path} --config FILE` makes one")
+            raise UserError(
+                "is not a run folder",
+                where=str(path),
+                remedy=f"`rods up {path} --config FILE` makes one, in Python config=FILE",
+            )
         manifest = _manifest(path)
         identity = {key: value for key, value in manifest["identity"].items() if key != "protocol"}
         recorded = parse_config(identity, where=str(path / runfolder.MANIFEST))

@@ -13,14 +13,16 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rods.analysis.flows import Flow
 from rods.analysis.profile import Node, Position, Profile, chains, profile
-from rods.daemon.authors.base import Assignment
 from rods.environments.base import Environment
 from rods.family.aiming.settings import Aiming, Operator
 from rods.tasks import Task, TaskType
+
+if TYPE_CHECKING:  # it brings numpy, which who looks at a run does not wait for
+    from rods.daemon.authors.base import Assignment
 
 TABLES: Mapping[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 RELATIONS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -77,7 +79,7 @@ def applicable(rules: Aiming, seed: Mapping[str, Any]) -> list[Operator]:
     ]
 
 
-def led(operator: Operator, rules: Aiming, given: Assignment[Task], rng: random.Random) -> Assignment[Task] | None:
+def led(operator: Operator, rules: Aiming, given: "Assignment[Task]", rng: random.Random) -> "Assignment[Task] | None":
     """The assignment, whose profile is the seed's, with the profile that the operator leads to, and after `cut` with
     what is left of the seed. None: it leads nowhere, as where `cut` meets an environment that shows no state."""
     if operator not in applicable(rules, measured(shape := given.profile)):

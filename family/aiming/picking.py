@@ -3,16 +3,18 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rods.canonical import keyed_random, rounded
 from rods.composing.records import ComposeError
-from rods.daemon.authors.base import Assignment
 from rods.family.aiming.operators import TABLES, applicable, led, measures
 from rods.family.aiming.settings import Aiming
 from rods.rules.selection import Pick, TaskFacts
 from rods.rules.zones import zone_of
 from rods.tasks import AnyTask, Task
+
+if TYPE_CHECKING:  # it brings numpy, which who looks at a run does not wait for
+    from rods.daemon.authors.base import Assignment
 
 SIDEWAYS: Mapping[str, Any] = {"direction": "sideways"}
 
@@ -62,7 +64,7 @@ class Directions:
         others = [pick for pick in chosen if pick not in easier][: most - len(easier)]
         return sorted([*easier, *others], key=lambda pick: (-pick.score, pick.task))
 
-    def target(self, given: Assignment[Task], aim: Mapping[str, Any]) -> Assignment[Task]:
+    def target(self, given: "Assignment[Task]", aim: Mapping[str, Any]) -> "Assignment[Task]":
         """The assignment with the target of one of the pick's operators: each of its variants begins with the next one,
         and so does each attempt. Raises
         ComposeError("no_pattern") where none leads from the seed to a variant that may be written."""

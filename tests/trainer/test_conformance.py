@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from pathlib import Path
 
 import pytest
 
-from rods.trainer.conformance import Conformance
+from rods.errors import UserError
+from rods.trainer.conformance import Conformance, Job
+from tests.parts import ROOT
 from tests.trainer.forked_trainers import Forked
 
 pytestmark = pytest.mark.slow
@@ -23,10 +27,28 @@ class TestAStreamItself(Given):
     pass
 
 
-def test_a_trainer_is_started_as_a_program_of_its_own(tmp_path: Path) -> None:
-    suite = Conformance()
-    suite.trainer = Given.trainer  # type: ignore[misc]
-    suite.test_lost_groups_are_left_out(tmp_path)
+def test_the_trainer_of_the_page_is_right_as_a_program_of_its_own(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "trainers.md").read_text()
+    said = re.search(r"^    def train\(job\):\n(?:(?: {8}.*)?\n)+", page, re.MULTILINE)
+    assert said is not None
+    file, suite = tmp_path / "mine.py", Conformance()
+    file.write_text(f"from pathlib import Path\nfrom rods import open_stream\n{textwrap.dedent(said[0])}")
+    suite.trainer = f"{file}:train"  # type: ignore[misc]
+    for number, test in enumerate(
+        (
+            suite.test_lost_groups_are_left_out,
+            suite.test_a_trainer_that_goes_back_says_so,
+            suite.test_a_trainer_that_lost_its_own_files_repeats_what_it_did,
+            suite.test_late_groups_say_how_old_their_weights_are,
+        )
+    ):
+        (own := tmp_path / str(number)).mkdir()
+        test(own)
+
+
+def test_a_task_in_place_of_its_id_is_told() -> None:
+    with pytest.raises(UserError, match=r"give its id: drawn\.task\.id"):
+        Job("run", "own", 1).rewards(1, 0, {"id": "a"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -282,11 +285,21 @@ def test_the_loop_of_the_page_is_a_whole_one(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "trainers.md").read_text()
     loop = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0]
     assert len(loop.partition("with ")[2].splitlines()) <= 15
-    subprocess.run([*RODS, "init", str(tmp_path / "library")], check=True)
     folder = tmp_path / "library"
-    subprocess.run([*RODS, "trainer", "new", "runs/loop", "--config", "run.toml"], cwd=folder, check=True)
+    subprocess.run([*RODS, "init", str(folder)], check=True)
+    config = (folder / "run.toml").read_text()
+    simulated = re.search(r"^\[policy\]\n.*?\n\n", config, re.MULTILINE | re.DOTALL)
+    external = re.search(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert simulated is not None and external is not None
+    config = config.replace(simulated[0], external[1] + "\n").replace("steps = 60", "steps = 24")
+    (folder / "run.toml").write_text(config)
     daemon = subprocess.Popen([sys.executable, "-m", "rods.daemon", "runs/loop"], cwd=folder, stderr=subprocess.DEVNULL)
     try:
+        killed, own = subprocess.Popen([sys.executable, "-c", loop], cwd=folder), folder / "checkpoint.json"
+        while killed.poll() is None and not (own.exists() and json.loads(own.read_text())[0] >= 7):
+            time.sleep(0.01)
+        killed.kill()
+        assert killed.wait() == -signal.SIGKILL
         subprocess.run([sys.executable, "-c", loop], cwd=folder, check=True, timeout=240)
     finally:
         daemon.terminate()
@@ -294,3 +307,26 @@ def test_the_loop_of_the_page_is_a_whole_one(tmp_path: Path) -> None:
     subprocess.run([*RODS, "verify", "runs/loop"], cwd=folder, check=True)
     state = read_state(Run.open(folder / "runs" / "loop"))
     assert state.last_step == 24 and len(state.pool.injected) > 0
+    shown = subprocess.run([*RODS, "status"], cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert "external policy two replies" in shown
+
+
+def test_steps_beyond_the_end_are_recorded_and_warned_about_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with open_stream(fresh(tmp_path)) as stream:
+        for step in range(1, stream.steps + 3):
+            stream.observe(step, groups(stream.draw(step)))
+        assert stream.step == stream.steps + 2
+    assert "".join(capfd.readouterr()).count("the run is over") == 1
+
+
+def test_a_group_in_place_of_the_list_and_a_reward_of_no_kind_are_told_what_to_do(tmp_path: Path) -> None:
+    with open_stream(fresh(tmp_path)) as stream:
+        batch = stream.draw(1)
+        with pytest.raises(UserError, match="groups is one mapping → give a list of groups"):
+            stream.observe(1, groups(batch)[0])  # type: ignore[arg-type]
+        with pytest.raises(UserError, match=r"resolved is None; .*, unless the group has a `reward`"):
+            stream.observe(1, [{"task": batch[0].task.id, "rollouts": [{"reward": 0.4}]}])
+    with pytest.raises(UserError, match="in Python config=FILE"):
+        open_stream(tmp_path / "none")
