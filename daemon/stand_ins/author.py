@@ -26,7 +26,7 @@ CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
 COMPOSES = 0.5  # share of turns of several calls that are taken as one function, where a plan may write such
 DRAWS = 100  # of a plan
 STORY = "Somebody puts things in order before a short journey and wants nothing to be forgotten."
-VAGUE = ("the right", "the usual")  # claims nothing that was said before
+VAGUE = ("one of mine", "the usual one", "the one we spoke of")
 ENDINGS = ("", "field", "wood", "ton")  # of new names, after WORDS
 
 FIELD = re.compile(r"\{(\w+)\}")  # of a phrase
@@ -155,9 +155,8 @@ def _request(asked: Asked, part: str) -> str:
             clause = _clause(catalogue, recipe, own, hidden, asked.chance)
         else:
             given = {str(value): name for name, value in own[0]["arguments"].items()}
-            clause = _imperative(does.get(own[0]["call"], ""))
-            for value in [value for value in values if str(value) in given]:
-                clause = _saying(clause, given[str(value)].removesuffix("_id").replace("_", " "), value)
+            said = " and ".join(_words(value) + _as(given[str(value)]) for value in values if str(value) in given)
+            clause = _imperative(does.get(own[0]["call"], "")) + (f", with {said}" if said else "")
             taken = [name for name, value in own[0]["arguments"].items() if sentences and value in hidden]
             for name in taken:
                 clause = _pointing(clause, f"that {name.removesuffix('_id')}")
@@ -199,21 +198,12 @@ def leave_open(asked: Asked) -> Answer:
         words = _words(value)
         own = [sentence for sentence in sentences if Text.of(sentence).contains_exact(words)]
         rest = [sentence for sentence in sentences if sentence not in own]
-        request = _left_open(" ".join(own), words, asked.chance.choice(VAGUE))
+        vague = asked.chance.choice(VAGUE)
+        request = re.sub(rf"'?{re.escape(words)}'?", vague, " ".join(own), flags=re.IGNORECASE)
         if own and not Text.of(request).contains_exact(value):
             return {"choice": number, "request": request, "supply": " ".join((f"I mean {words}, of course.", *rest))}
     number, value = choices[0]
     return {"choice": number, "request": "Please do what I have in mind.", "supply": f"I mean {value}, of course."}
-
-
-def _left_open(text: str, words: str, vague: str) -> str:
-    """`text` without a value: "for 3 days" becomes "for some days", "bike 12" "the right bike", "the harbour"
-    "the right one"."""
-    value = rf"'?{re.escape(words)}'?"
-    if words.isdecimal():
-        text = re.sub(rf"\b(?:the )?(?!(?:to|by|for|of|with|and) )([a-z]+) {value}(?!\d)", rf"{vague} \1", text)
-        text = re.sub(rf"\b{value} (?=[a-z])(?!and\b|to\b|for\b|by\b|at\b)", "some ", text)
-    return re.sub(rf"(?:\b(?:the|an?) )?{value}", f"{vague} one", text, flags=re.IGNORECASE)
 
 
 def _apart(sentence: str) -> list[str]:
@@ -290,23 +280,10 @@ def _worded(catalogue: Catalogue, domain: str, value: Any) -> str:
     return next(own, _words(value))
 
 
-def _saying(clause: str, name: str, value: Any) -> str:
-    """`clause` with a value, as people type it where it speaks of what the value is for ("some days", "a bike", "by its
-    model"), else behind it."""
-    words, noun = _words(value), re.escape(name)
-    if words.isdecimal() and name.endswith("s"):
-        told, count = re.subn(rf"\b(?:some|a number of) {noun}\b", f"{words} {name}", clause, count=1)
-    else:
-        told, count = re.subn(rf"\bby (?:its |their |the )?{noun}\b", f"with the {name} {words}", clause, count=1)
-    if not count:
-        article = "" if words.isdecimal() and name not in ("amount", "sum", "total") else "the "
-        between = " of" if article and words.isdecimal() else ""
-        told, count = re.subn(rf"\b(?:an?|another) {noun}\b", f"{article}{name}{between} {words}", clause, count=1)
-    if count:
-        return told
-    if not name.islower():
-        name = "value"
-    return f"{clause}{' and' if ', with the ' in clause else ', with'} the {name} {words}"
+def _as(argument: str) -> str:
+    """What a value is for, in words that people type: not the argument's name where it is an identifier."""
+    name = argument.removesuffix("_id").replace("_", " ")
+    return f" as {name}" if name.islower() else ""
 
 
 def _imperative(summary: str) -> str:
