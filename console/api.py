@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from rods import dialects
+from rods import dialects, logs
 from rods.buffers.run.creation import open_or_create
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
@@ -169,6 +169,7 @@ def open_training(
     UserError, and RefusedError where another trainer owns the run, or where its steps are refilled.
     """
     run = open_run(folder, config)
+    logs.offer("trainer", run.config.operation.log_level)
     check_unrefilled(run)
     request, main = StopRequest(), threading.current_thread() is threading.main_thread()
     own = TrainingRun(run, asked_to_stop or (lambda: request.asked))

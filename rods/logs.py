@@ -43,6 +43,15 @@ def configure(process: str, level: str = "info", *, folder: Path | None = None) 
     )
 
 
+def offer(process: str, level: str) -> None:
+    """As `configure` without a file, unless the program has configured structlog: what a library says does not belong
+    on the standard output of who uses it."""
+    import structlog
+
+    if not structlog.is_configured():
+        configure(process, level)
+
+
 class Logger:
     """structlog's logger, imported with the first event: it brings a terminal's formatting along (0.2 s)."""
 

@@ -132,6 +132,8 @@ def _rollout(given: Any, task: AnyTask, reward: Mapping[str, Any]) -> dict[str, 
         filled = {"end": "finished", "expected": MILLIONTHS, "reward": None, **given}
         counted = 0 if filled["reward"] is None else millionths(filled["reward"], *reward["range"])
         return {"resolved": counted, "binary": int(counted == MILLIONTHS), **filled}
+    if isinstance(given, dict) and given.get("end") == "infrastructure":
+        given = {"resolved": 0, "expected": task.expected, **given}  # it counts for nothing, whatever it came to
     resolved, expected = turns(given)
     if expected != task.expected:
         raise ValueError(f"{expected} turns are expected, but the task {task.id} has {task.expected}")

@@ -17,12 +17,13 @@ they earned (docs/trainers.md). Nothing here needs torch.
 """
 
 import atexit
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
+from rods import logs
 from rods.buffers.checkpoints import check_trainers
 from rods.buffers.merging.merger import Epoch
 from rods.buffers.run.creation import open_or_create
@@ -48,10 +49,13 @@ class DrawnTask:
     epoch: int
     place: int
 
-    def group(self, rewards: Sequence[float | None], reward_range: tuple[float, float] = (0.0, 1.0)) -> dict[str, Any]:
-        """What its rollouts earned, for `TaskStream.observe`: rewards of one's own, in a range; None is a rollout that
-        broke. No rewards at all are one that did."""
-        rollouts = [{"end": "infrastructure"} if each is None else {"reward": each} for each in rewards or (None,)]
+    def group(
+        self, rewards: Iterable[SupportsFloat | None], reward_range: tuple[float, float] = (0.0, 1.0)
+    ) -> dict[str, Any]:
+        """What its rollouts earned, for `TaskStream.observe`: rewards of one's own, in a range, in a list, an array or
+        a tensor; None is a rollout that broke. No rewards at all are one that did."""
+        earned = [None if each is None else float(each) for each in rewards] or [None]
+        rollouts = [{"end": "infrastructure"} if each is None else {"reward": each} for each in earned]
         kind = {"kind": "value", "range": list(reward_range)}
         return {"task": self.task.id, "place": self.place, "reward": kind, "rollouts": rollouts}
 
@@ -74,7 +78,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         self.log = TrainerLog(run)
         try:
             check_trainers(run, self.log.state)
-            self.log.start(from_step)
+            self._begin_attempt(from_step)
             self._sizes: dict[int, int] = {}  # step, drawn and not closed → its tasks, in order of steps
             self._epoch: Epoch | None = None
             self._opened(max(self.log.state.epoch, 0))
@@ -190,11 +194,24 @@ class TaskStream(AbstractContextManager["TaskStream"]):
     def close(self) -> None:
         """Gives the run back; another stream may be opened. A program that ends by itself does so, too."""
         atexit.unregister(self.close)
+        log.info("closed", step=self.step, steps=self.steps)
         with closing(self.log), self.trackers:
             self.log.write_tracker(force=True)
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _begin_attempt(self, from_step: int | None) -> None:
+        """Begins the attempt, and says what its user may not have meant."""
+        before, policy = self.step, self.config.policy.kind
+        attempt = self.log.start(from_step)
+        if policy != "external":
+            log.warning(f"status and reports call this policy {policy}", key='policy.kind = "external"')
+        begun = {"attempt": attempt, "step": self.step, "steps": self.steps}
+        if self.step < before:
+            log.warning("going back: the later steps no longer count", **begun, on_record=before, key="from_step")
+        else:
+            log.info("start", **begun)
 
     def _begin(self, step: int) -> None:
         """Opens the next epoch where `step`, which is next, does not belong to the open one."""
@@ -244,4 +261,6 @@ def open_stream(folder: Path | str, *, config: Path | str | None = None, from_st
     """The run in `folder`, made from the file `config` where there is none, as a stream of tasks with this process as
     its trainer. `from_step`: the step of the checkpoint that the trainer has restored, where later ones are on record.
     Raises UserError, and RefusedError as `TaskStream`."""
-    return TaskStream(open_or_create(Path(folder), None if config is None else Path(config)), from_step)
+    run = open_or_create(Path(folder), None if config is None else Path(config))
+    logs.offer("trainer", run.config.operation.log_level)
+    return TaskStream(run, from_step)

@@ -33,7 +33,6 @@ from rods.trainer.trackers import Trackers
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds, but for the first of a start
 TRIAL = 5  # of these so many: `rods plan` takes rates from them
-PATIENCE = 5.0  # seconds that a merge waits for the daemon before the log says so
 DEAREST = 20  # a checkpoint that time asks for comes no sooner than so many times as long as the last one took
 
 
@@ -67,7 +66,6 @@ class TrainingRun:
         self._due = math.inf  # when time asks for the next checkpoint
         self._turned = 0.0  # when the last rollouts began, or ended
         self._updating: float | None = None  # seconds that the last update took
-        self._waits_since: float | None = None  # when the merge began to wait for the daemon
         self._copies: list[Copies] = []
         self.tell("starting")
 
@@ -290,7 +288,6 @@ class TrainingRun:
 
     def _open(self, number: int, course: Course) -> None:
         """Merges into epoch `number`, or reads its record where it is committed."""
-        self._waits_since = None
         epoch = self.log.merge(number, course.stage, waiting=self._waiting, play=self._rehearse)
         if self._epoch is not None:
             self._cursor = 0
@@ -313,11 +310,6 @@ class TrainingRun:
         """Called while lockstep waits for the daemon, again and again. Raises TrainingStopped once the run was asked to
         stop."""
         self.tell("waiting for the daemon")
-        self._waits_since = time.monotonic() if self._waits_since is None else self._waits_since
-        if time.monotonic() - self._waits_since >= PATIENCE:
-            self._waits_since = math.inf  # said once a merge
-            limit, start = self.config.operation.deadline_seconds, f"rods-daemon {self.path}"
-            log.info("waiting for the daemon", step=self.step, at_most_seconds=limit, command=start)
         self.log.check()
         self._check_asked()
 

@@ -1,5 +1,6 @@
 """Carries out a merge: wait for the daemon (lockstep), lock, derive, make durable what will be named, record."""
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -24,12 +25,14 @@ from rods.buffers.state import RunState
 from rods.deadlines import ARRIVAL
 from rods.errors import DeadlineError, InfrastructureError, RefusedError
 from rods.extension import EpochNotes, contest_of, epoch_notes, opened_by
+from rods.logs import log
 from rods.rules import order
 from rods.rules.curriculum import stage_rules
 from rods.rules.tracker import Tracker
 
 Play = Callable[..., Any] | None  # what a policy plays (rods.extension.Contest.play)
 LOOK = 0.1  # seconds between looks at what the other process has written
+PATIENCE = 5.0  # seconds that a merge waits for the daemon before the log says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +157,10 @@ class Merger:
 
     def _await_daemon(self, step: int, waiting: Callable[[], None] | None, *, filling: bool) -> None:
         """Until the daemon's watermark has reached `step`, or in `sync=free` until it has done all that it picked at
-        `step` (`filling`: a static pool is being written). The deadline begins anew whenever the daemon gets on."""
+        `step` (`filling`: a static pool is being written). The deadline begins anew whenever the daemon gets on. The
+        log says once what is waited for."""
         limit, work, deadline = self.run.config.operation.deadline_seconds, object(), 0.0
+        said = time.monotonic() + PATIENCE
         while True:
             self._seeds.poll()
             if self._seeds.watermark >= step if self.run.config.sync == "lockstep" else self._seeds.done(step):
@@ -169,6 +174,10 @@ class Merger:
                     f"{self.run.path}: {what}, and it has not got on for {limit:g} s (operation.deadline_seconds) → "
                     f"start `rods-daemon {self.run.path}` and try again"
                 )
+            if time.monotonic() > said:
+                said = math.inf
+                start = f"rods-daemon {self.run.path}"
+                log.info("waiting for the daemon", step=step, at_most_seconds=limit, command=start)
             if waiting is not None:
                 waiting()
             time.sleep(LOOK)

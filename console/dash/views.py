@@ -51,7 +51,7 @@ def status(follower: Follower, query: Query) -> dict[str, Any]:
         environments = follower.run.environment_records(follower.admitted)[-VERSIONS:]
         spent = list(follower.spent.values())
     processes = {name: follower.process(name) for name in PROCESSES}
-    zones = follower.run.config.zones
+    zones, policy = follower.run.config.zones, follower.run.config.policy
     return {
         "run": str(follower.path),
         **values,
@@ -61,7 +61,8 @@ def status(follower: Follower, query: Query) -> dict[str, Any]:
         "pace": now.pace(),
         "bounds": [zones.boundary_low, zones.boundary_high],
         "versions": [{**asdict(version), "reason": version.reason} for version in versions],
-        "simulated": follower.run.config.policy.kind == "simulated",
+        "policy": policy.kind,
+        "model": policy.model,
         "costs": {name: sum(getattr(some, name) for some in spent) for name in SPENT},
         "environments": environments,
         "errors": errors,

@@ -67,7 +67,10 @@ def _stand(run: Path, follow: bool, as_json: bool) -> None:
         _follow(progress, as_json)
         return
     now = progress.poll()
+    policy = progress.run.config.policy
     facts: dict[str, Any] = {
+        "policy": policy.kind,
+        "model": policy.model,
         "environments": progress.run.environment_records(),
         "processes": {name: progress.process(name) for name in PROCESSES},
         "notes": progress.notes(),
@@ -77,6 +80,7 @@ def _stand(run: Path, follow: bool, as_json: bool) -> None:
         {"run": str(run), **now.standing(), **facts},
         f"{run}: step {now.step} of {now.steps}, epoch {now.epoch}, stage {now.stage}, start {now.attempt}",
         (f"  {line}" for name, process in facts["processes"].items() for line in _process_lines(name, process)),
+        f"  policy   {policy.kind} {policy.model}".rstrip(),
         f"  worlds   {_worlds(facts['environments'])}",
         (f"  {line}" for line in now.lines()),
         (f"  note     {note}" for note in facts["notes"]),

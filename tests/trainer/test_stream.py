@@ -11,10 +11,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import structlog
 
 import rods
 from rods.buffers.audit.verify import verify
+from rods.buffers.merging import merger
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState, read_state
 from rods.canonical import keyed_random
@@ -192,14 +195,19 @@ def test_late_groups_count_up_to_the_bound_of_staleness(tmp_path: Path) -> None:
     assert verify(path).ok
 
 
-def test_in_lockstep_an_epoch_waits_for_the_daemon_until_its_deadline(tmp_path: Path) -> None:
-    config = conformance.CONFIG.replace("deadline_seconds = 120", "deadline_seconds = 0.2")
-    with open_stream(fresh(tmp_path, config)) as stream:
+def test_in_lockstep_an_epoch_waits_for_the_daemon_and_says_so_until_its_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merger, "PATIENCE", 0.05)
+    config = conformance.CONFIG.replace("deadline_seconds = 120", "deadline_seconds = 0.5")
+    with structlog.testing.capture_logs() as told, open_stream(fresh(tmp_path, config)) as stream:
         for step in (1, 2):
             stream.observe(step, groups(stream.draw(step)))
         with pytest.raises(DeadlineError, match="start `rods-daemon"):
             stream.draw(3)
         assert stream.step == 2
+    waits = [each for each in told if each["event"] == "waiting for the daemon"]
+    assert [(each["step"], each["command"]) for each in waits] == [(2, f"rods-daemon {tmp_path / 'run'}")]
 
 
 def test_a_run_whose_epochs_nobody_can_foresee_is_refused_and_the_curriculum_has_an_end(tmp_path: Path) -> None:
@@ -264,6 +272,70 @@ def test_all_ways_of_being_the_trainer_make_one_pool(tmp_path: Path, monkeypatch
             told.append((steps, pool))
     assert told[0] == told[1] == told[2]
     assert len(told[0][0]) == STEPS and any(record["kind"] == "injected" for record in told[0][1])
+
+
+def test_a_rollout_that_broke_needs_no_turns_and_a_group_takes_an_array(tmp_path: Path) -> None:
+    with open_stream(fresh(tmp_path)) as stream:
+        first, *others = stream.draw(1)
+        broken = {**group(first, 1), "rollouts": [*group(first)["rollouts"], {"end": "infrastructure"}]}
+        array = others[0].group(np.array([0.25, 1.0], np.float32), (-1.0, 1.0))
+        stream.observe(1, [broken, array, others[1].group([None, 0.5]), others[2].group([])])
+        (step,) = RunState(stream.run).steps()
+        with pytest.raises(UserError, match="group 0: resolved is None"):
+            stream.observe(2, [{"task": stream.draw(2)[0].task.id, "rollouts": [{"end": "finished"}]}])
+    by_task = {each.task: [(one.end, one.reward) for one in each.rollouts] for each in step.groups}
+    progress = 1 / first.task.expected
+    assert by_task[first.task.id] == [("finished", progress), ("finished", 0.0), ("infrastructure", None)]
+    assert by_task[others[0].task.id] == [("finished", 0.25), ("finished", 1.0)]
+    assert by_task[others[1].task.id] == [("infrastructure", None), ("finished", 0.5)]
+    assert by_task[others[2].task.id] == [("infrastructure", None)]
+
+
+def said(captured: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """What was said on standard error; nothing was on standard output."""
+    out, err = captured.readouterr()
+    assert out == ""
+    return [json.loads(line) for line in err.splitlines()]
+
+
+def test_a_stream_says_where_it_begins_that_it_goes_back_and_where_it_ends(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    structlog.reset_defaults()
+    path = fresh(tmp_path, CONFIG)
+    with open_stream(path) as stream:
+        stream.observe(1, groups(stream.draw(1)))
+    capfd.readouterr()
+    with open_stream(path, from_step=0):
+        back = said(capfd)
+    closed = said(capfd)
+    about = {"step": 0, "steps": stream.steps}
+    assert [(each["level"], each["event"]) for each in back + closed] == [
+        ("warning", "going back: the later steps no longer count"), ("info", "closed")
+    ]  # fmt: skip
+    assert {**back[0], **about, "attempt": 3, "on_record": 1, "key": "from_step"} == back[0]
+    assert {**closed[0], **about} == closed[0]
+
+
+def test_a_run_that_names_another_policy_is_told_and_status_shows_whose_it_is(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    structlog.reset_defaults()
+    for kind, told in (("simulated", 1), ("external", 0)):
+        (tmp_path / kind).mkdir()
+        config = CONFIG.replace('"external"', f'"{kind}"')
+        path = fresh(tmp_path / kind, config)
+        warned = [each for each in said(capfd) if each["event"] == f"status and reports call this policy {kind}"]
+        assert [each["key"] for each in warned] == told * ['policy.kind = "external"']
+        shown = subprocess.run([*RODS, "status", str(path)], capture_output=True, text=True, check=True).stdout
+        assert re.search(rf"^  policy   {kind} .*conformance$", shown, re.MULTILINE)
+
+
+def test_what_a_stream_says_goes_where_its_program_has_sent_its_events(tmp_path: Path) -> None:
+    path = fresh(tmp_path)
+    with structlog.testing.capture_logs() as told, open_stream(path):
+        pass
+    assert [each["event"] for each in told][-2:] == ["start", "closed"]
 
 
 def test_a_program_that_ends_without_closing_its_stream_gives_the_run_back(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from rods.buffers.checkpoints import MANIFEST, Checkpoints
 from rods.buffers.lifecycle import fork
 from rods.buffers.log.tail import read
+from rods.buffers.merging import merger
 from rods.buffers.run.creation import create_run
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import operation
@@ -223,7 +224,7 @@ def test_a_checkpoint_is_due_by_time_but_no_dearer_than_a_share_of_it(
 def test_a_missed_lockstep_deadline_is_told_and_an_error_after_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(training_run, "PATIENCE", 0.05)
+    monkeypatch.setattr(merger, "PATIENCE", 0.05)
     made = make(tmp_path, sync="lockstep", operation={"deadline_seconds": 2.0})
     with TrainingRun(made) as run:
         policy = SimulatedPolicy(run.config)

@@ -151,7 +151,7 @@ function told(now) {
       ...spent(now.costs)),
     legend(ZONES.map((name) => [name])),
   ];
-  if (now.simulated) now.notes.unshift("Simulated policy: this run shows how the loop works and is no evidence that the method helps.");
+  if (now.policy === "simulated") now.notes.unshift("Simulated policy: this run shows how the loop works and is no evidence that the method helps.");
   parts.push(...now.notes.map((note) => el("p", { class: "note" }, shown(note))));
   return parts;
 }
