@@ -94,6 +94,26 @@ class Profile:
         return Counter((producer[0], node.turn) for node in self.nodes for producer in node.producers)
 
     @cached_property
+    def labels(self) -> list[Counter[Any]]:
+        """The multiset of node labels in each round, ROUNDS + 1 of them."""
+        labels: dict[Position, Any] = {node.position: node.group for node in self.nodes}
+        rounds = [Counter(labels.values())]
+        neighbours: dict[Position, list[tuple[str, bool, Position]]] = {position: [] for position in labels}
+        for node in self.nodes:
+            for producer in node.producers:
+                inside = producer[0] == node.turn
+                neighbours[node.position].append(("from", inside, producer))
+                neighbours[producer].append(("to", inside, node.position))
+        for _ in range(ROUNDS):
+            seen = {
+                position: sorted(((way, inside, labels[other]) for way, inside, other in near), key=repr)
+                for position, near in neighbours.items()
+            }
+            labels = {position: (label, *seen[position]) for position, label in labels.items()}
+            rounds.append(Counter(labels.values()))
+        return rounds
+
+    @cached_property
     def topology(self) -> Counter[Any]:
         """How often each API class is called, and how often a call of one class feeds one of another."""
         groups = {node.position: node.group for node in self.nodes}
@@ -148,7 +168,7 @@ def distance(a: Profile, b: Profile) -> float:
     seconds on ten calls."""
     counts = [dict(enumerate(1 + count for count in profile.calls_per_turn)) for profile in (a, b)]
     turns = _unlike(*counts)
-    rounds = [_unlike(labels_a, labels_b) for labels_a, labels_b in zip(_labels(a), _labels(b), strict=True)]
+    rounds = [_unlike(labels_a, labels_b) for labels_a, labels_b in zip(a.labels, b.labels, strict=True)]
     depth = abs(a.depth - b.depth) / max(a.depth, b.depth, 1)
     sources = _unlike(a.sources, b.sources)
     return rounded(TURNS * turns + GRAPH * sum(rounds) / len(rounds) + DEPTH * depth + SOURCES * sources)
@@ -193,25 +213,6 @@ def _told(links: Counter[tuple[int, int]]) -> str:
 
 def _unlike(a: Mapping[Any, int], b: Mapping[Any, int]) -> float:
     """1 − the Jaccard index of two multisets; 0 when both are empty."""
-    either = (Counter(a) | Counter(b)).total()
-    return 1 - (Counter(a) & Counter(b)).total() / either if either else 0.0
-
-
-def _labels(profile: Profile) -> list[Counter[Any]]:
-    """The multiset of node labels in each round, ROUNDS + 1 of them."""
-    labels: dict[Position, Any] = {node.position: node.group for node in profile.nodes}
-    rounds = [Counter(labels.values())]
-    neighbours: dict[Position, list[tuple[str, bool, Position]]] = {position: [] for position in labels}
-    for node in profile.nodes:
-        for producer in node.producers:
-            inside = producer[0] == node.turn
-            neighbours[node.position].append(("from", inside, producer))
-            neighbours[producer].append(("to", inside, node.position))
-    for _ in range(ROUNDS):
-        seen = {
-            position: sorted(((way, inside, labels[other]) for way, inside, other in near), key=repr)
-            for position, near in neighbours.items()
-        }
-        labels = {position: (label, *seen[position]) for position, label in labels.items()}
-        rounds.append(Counter(labels.values()))
-    return rounds
+    common = sum(min(count, b.get(label, 0)) for label, count in a.items())
+    either = sum(a.values()) + sum(b.values()) - common
+    return 1 - common / either if either else 0.0

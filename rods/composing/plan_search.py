@@ -1,12 +1,15 @@
 """The search behind planning: random fillings of a shape with recipes (`PlanSample`), and what they cost.
 
 `Table` keeps what a sequence of recipes gives: which things, from which call their values come and at which depth, and
-which calls feed which. It predicts, before anything runs, what `rods.analysis.profile` infers afterwards."""
+which calls feed which. It predicts, before anything runs, what `rods.analysis.profile` infers afterwards. Fillings of a
+shape begin alike again and again, so all of a plan share a tree of these tables (`Prefix`): what a sequence gives, and
+what may follow it with which weight, is found once."""
 
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from rods.analysis.profile import Position, edges_apart
 from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, Recipe
@@ -96,9 +99,28 @@ class Table:
         return any(depth and origin[0] == turn for depth, origin in self.things.values())
 
 
+@dataclass(slots=True, eq=False)
+class Prefix:
+    """The recipes that fillings of one shape began with, by turns, and what is known behind them: `weighed` has by turn
+    and room the recipes that may come, with their weights added up, `wired` what `PlanSample.wired` said by turn."""
+
+    table: Table = field(default_factory=Table)
+    after: dict[tuple[int, Recipe], "Prefix"] = field(default_factory=dict)
+    weighed: dict[tuple[int, int], tuple[Sequence[Recipe], Sequence[float]]] = field(default_factory=dict)
+    wired: dict[int, bool] = field(default_factory=dict)
+
+    def then(self, recipe: Recipe, turn: int) -> "Prefix":
+        """The sequence with `recipe` in `turn` behind it."""
+        if (known := self.after.get((turn, recipe))) is None:
+            known = self.after[turn, recipe] = Prefix(self.table.copy())
+            known.table.add(recipe, turn)
+        return known
+
+
 @dataclass(slots=True)
 class PlanSample:
-    """One random filling of a shape. `avoid` are functions to keep away from; `fair` as in `deniable`."""
+    """One random filling of a shape, behind `prefix`, which fillings share that differ in chance alone. `avoid` are
+    functions to keep away from; `fair` as in `deniable`."""
 
     catalogue: Catalogue
     groups: Mapping[str, str]  # the API class of each tool
@@ -109,7 +131,7 @@ class PlanSample:
     fair: bool = True
     preferences: Mapping[str, float] = field(default_factory=dict)  # weights of functions (Recipe.preferred)
     turns: list[Turn] = field(default_factory=list)
-    table: Table = field(default_factory=Table)
+    prefix: Prefix = field(default_factory=Prefix)
     seeks_depth: bool = False  # weighs down recipes that bring none
     spare: int = 0  # edges by which it may miss those of the shape
     first: tuple[int, Recipe] | None = None  # a turn, and the recipe that it begins with if it can
@@ -122,9 +144,9 @@ class PlanSample:
         if places:
             self.first = self.rng.choice(places)
         for turn, count in enumerate(counts):
-            before = self.table
+            before = self.prefix
             for _ in range(1 if self.shape.edges is None else AGAIN):
-                self.table = before.copy()
+                self.prefix = before
                 after_blank = turn > 0 and counts[turn - 1] == 0
                 chosen = self._turn(recipes, turn, count, after_blank=after_blank) if count else ()
                 if chosen is not None and self._wired(turn):
@@ -134,7 +156,17 @@ class PlanSample:
                 return False
         return self.shape.depth in (None, self.table.depth)
 
+    @property
+    def table(self) -> Table:
+        """What was chosen so far gives."""
+        return self.prefix.table
+
     def _wired(self, turn: int) -> bool:
+        if (wired := self.prefix.wired.get(turn)) is None:
+            wired = self.prefix.wired[turn] = self.wired(turn)
+        return wired
+
+    def wired(self, turn: int) -> bool:
         """Whether the edges so far are the wanted ones, but for `spare`, and what later turns take up is there."""
         if self.shape.edges is None:
             return True
@@ -144,23 +176,20 @@ class PlanSample:
         return edges_apart(due, self.table.edges) + lost <= self.spare
 
     def _turn(self, recipes: Sequence[Recipe], turn: int, count: int, *, after_blank: bool) -> Turn | None:
-        before = frozenset(self.table.used)
-        classes = Counter(self.shape.classes[turn]) if self.shape.classes is not None else None
+        before = frozenset(self.table.used) if after_blank else frozenset()
         chosen: list[Recipe] = []
         room = count
         while room > 0:
             begins = None if chosen or self.first is None or self.first[0] != turn else self.first[1]
             begun = begins is not None and begins.fits(self.table.things.keys())
-            recipe = begins if begun else self._pick(recipes, turn, room, chosen, classes)
+            recipe = begins if begun else self._pick(recipes, turn, room, chosen)
             if recipe is None and not chosen:
-                recipe = self._pick(recipes, turn, room + 1, chosen, classes)
+                recipe = self._pick(recipes, turn, room + 1, chosen)
             if recipe is None:
                 break
             chosen.append(recipe)
-            self.table.add(recipe, turn)
+            self.prefix = self.prefix.then(recipe, turn)
             room -= len(recipe.steps)
-            if classes is not None:
-                classes -= Counter(self.groups[tool] for tool in recipe.tools)
         if room > 1 or not chosen:  # a turn may have one call less or more than wanted
             return None
         if len(chosen) > 1 and sum(recipe.words + JOIN for recipe in chosen) > self.catalogue.book.longest:
@@ -168,18 +197,16 @@ class PlanSample:
         fits = not after_blank or deniable(self.catalogue, chosen, self.type, before, fair=self.fair)
         return tuple(chosen) if fits else None
 
-    def _pick(
-        self, recipes: Sequence[Recipe], turn: int, room: int, chosen: Sequence[Recipe], classes: Counter[str] | None
-    ) -> Recipe | None:
+    def _pick(self, recipes: Sequence[Recipe], turn: int, room: int, chosen: Sequence[Recipe]) -> Recipe | None:
         """A recipe of at most `room` calls, by weight. Where edges are wanted few recipes will do, so all are weighed;
         otherwise by rejection sampling, which weighs only what it draws."""
         choice, chance, given = self.rng.choice, self.rng.random, self.table.things.keys()
         if self.shape.edges is not None:
-            short = [recipe for recipe in recipes if len(recipe.steps) <= room and recipe not in chosen]
-            fitting = [recipe for recipe in short if recipe.fits(given)]
-            wired = self._wiring(fitting, turn)
-            weights = [likelier and likelier * self._weight(recipe, classes) for recipe, likelier in wired]
-            return self.rng.choices(fitting, weights)[0] if any(weights) else None
+            if (weighed := self.prefix.weighed.get((turn, room))) is None:
+                weighed = self.prefix.weighed[turn, room] = self._weighed(recipes, turn, room, chosen)
+            fitting, sums = weighed
+            return self.rng.choices(fitting, cum_weights=sums)[0] if fitting else None
+        classes = self._classes(turn, chosen)
         most = max((1.0, *self.preferences.values()))
         for _ in range(DRAWS):
             recipe = choice(recipes)
@@ -192,39 +219,58 @@ class PlanSample:
                 return recipe
         return None
 
+    def _weighed(
+        self, recipes: Sequence[Recipe], turn: int, room: int, chosen: Sequence[Recipe]
+    ) -> tuple[Sequence[Recipe], Sequence[float]]:
+        """The recipes of at most `room` calls that fit, and their weights added up; none where all weigh nothing."""
+        given, classes = self.table.things.keys(), self._classes(turn, chosen)
+        short = [recipe for recipe in recipes if len(recipe.steps) <= room and recipe not in chosen]
+        fitting = [recipe for recipe in short if recipe.fits(given)]
+        wired = self._wiring(fitting, turn)
+        weights = [likelier and likelier * self._weight(recipe, classes) for recipe, likelier in wired]
+        return (fitting, list(accumulate(weights))) if any(weights) else ((), ())
+
+    def _classes(self, turn: int, chosen: Sequence[Recipe]) -> Counter[str] | None:
+        """The calls by API class that `turn` lacks behind those `chosen`; None where any will do."""
+        if self.shape.classes is None:
+            return None
+        return Counter(self.shape.classes[turn]) - Counter(self.groups[tool] for each in chosen for tool in each.tools)
+
     def _wiring(self, recipes: Sequence[Recipe], turn: int) -> Iterator[tuple[Recipe, float]]:
         """Each recipe, and how much likelier it is for the edges that it brings or prepares; 0 with too many others."""
-        wanted = self.shape.edges or Counter()
-        missing = {a: count - self.table.edges[a, b] for (a, b), count in wanted.items() if b == turn}
-        owed = any(a == turn < b for a, b in wanted) and not self.table.holds(turn)
+        wanted, table = self.shape.edges or Counter(), self.table
+        missing = {a: count - table.edges[a, b] for (a, b), count in wanted.items() if b == turn}
+        owed = any(a == turn < b for a, b in wanted) and not table.holds(turn)
         for recipe in recipes:
             good = extra = 0
-            for origin, count in self.table.feeding(recipe, turn).items():
+            for origin, count in table.feeding(recipe, turn).items():
                 met = min(count, max(missing.get(origin, 0), 0))
                 good, extra = good + met, extra + count - met
             weight = float(WIRED**good * MISWIRED**extra) if extra <= self.spare else 0.0
             yield recipe, weight * GIVING if owed and recipe.gives_results else weight
 
     def _weight(self, recipe: Recipe, classes: Counter[str] | None) -> float:
-        weight = TAKE_UP if recipe.needs else 1.0
+        table, weight = self.table, TAKE_UP if recipe.needs else 1.0
         if self.preferences:
             weight *= recipe.preferred(self.preferences)
-        if any(recipe in turn for turn in self.turns):
-            weight *= self.catalogue.repeated
+        for turn in self.turns:
+            if recipe in turn:
+                weight *= self.catalogue.repeated
+                break
         for tool in recipe.tools:
             if tool in self.avoid:
                 weight *= AVOIDED
-            if tool in self.table.used:
+            if tool in table.used:
                 weight *= REPEATED
             if classes is not None and not classes[self.groups[tool]]:
                 weight *= FOREIGN
         if self.shape.depth is not None:
-            reach = max(self.table.depths(recipe), default=0) if recipe.needs else recipe.reach
+            reach = max(table.depths(recipe), default=0) if recipe.needs else recipe.reach
             if reach > self.shape.depth:
                 weight *= TOO_DEEP
-            elif reach > max(self.table.depth, 1):
+            elif reach > max(table.depth, 1):
                 weight *= DEEPER
-            elif self.seeks_depth and reach <= self.table.depth < self.shape.depth:
+            elif self.seeks_depth and reach <= table.depth < self.shape.depth:
                 weight *= SHALLOW
         return weight
 

@@ -14,7 +14,7 @@ from rods.analysis.flows import Flow
 from rods.analysis.profile import Node, Profile, distance, edges_apart, isomorphic
 from rods.canonical import rounded
 from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, Recipe, Source
-from rods.composing.plan_search import PlanSample, PlanShape, Turn, most_calls
+from rods.composing.plan_search import PlanSample, PlanShape, Prefix, Turn, most_calls
 from rods.composing.records import ComposeError, Plan
 from rods.config import Gates
 from rods.environments.base import Environment
@@ -100,12 +100,15 @@ def plan(
     fitting: list[tuple[float, int, list[Turn]]] = []
     deep: list[Recipe] = []
     missed: Counter[tuple[int, str]] = Counter()  # turn at fault (-1: the whole) and why, of each filling not taken
+    start = Prefix()
     if not recipes or max(shape.counts) - 1 > most_calls(catalogue, recipes):
         tries = 0
     for number in range(LONGER * tries):
         if len(fitting) >= ENOUGH if root is not None and number < tries else fitting and number >= tries:
             break
-        candidate = sample()
+        if number == tries:  # what was found so far was weighed otherwise
+            start = Prefix()
+        candidate = sample(prefix=start)
         if number >= tries:  # chance alone has not reached the depth, nor all edges: from now on it is sought
             deep = [recipe for recipe in recipes if recipe.reach == shape.depth]
             candidate.seeks_depth, candidate.spare = True, limits.profile_edges if limits is not None else 0
