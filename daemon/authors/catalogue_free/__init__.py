@@ -136,17 +136,23 @@ def _known(
     offered = [*_leaves(scene.state, ())]
     for call, result in scene.calls:
         offered += _leaves(value_of(result), (), tools[call.name].result)
-    checker = Checker(schema)
+    checker, own = Checker(schema), names_of(tools)
     parts = _parts(parameter.name)
     about = [parts, _parts(parameter.description) - {"name", "id", "number"}]
     if parts & NAMING:
         about += [_parts(tool.name), _parts(tool.group)]
     for number, wanted in enumerate(about):
         near = [leaf for place, leaf, key in offered if wanted & place and (key or number < 2) and checker.fits(leaf)]
+        near = [leaf for leaf in near if not isinstance(leaf, str) or leaf not in own]
         known = [leaf for leaf in near if not isinstance(leaf, str) or 0 < len(leaf.split()) <= WORDS_OF_A_NAME]
         if known:
             return [value for index, value in enumerate(known) if value not in known[:index]]
     return []
+
+
+def names_of(tools: Mapping[str, Tool]) -> set[str]:
+    """The names of tools and of arguments, which a state that is made of calls holds, and nobody says as values."""
+    return {*tools, *(each.name for tool in tools.values() for each in tool.parameters)}
 
 
 def fitting_values(parameter: Parameter, scene: Scene) -> list[Any]:
@@ -159,7 +165,7 @@ def fitting_values(parameter: Parameter, scene: Scene) -> list[Any]:
     held = [leaf for whole in known for _, leaf, _ in _leaves(whole, ()) if len(str(leaf).split()) <= WORDS_OF_A_NAME]
     told = (parameter.default, *QUOTED.findall(parameter.description))
     fitting = [value for value in (*told, *held) if value not in (None, "") and checker.fits(value)]
-    return [[value] if listed else value for value in dict.fromkeys(fitting)]
+    return [[value] if listed else value for value in {canonical(value): value for value in fitting}.values()]
 
 
 def returned_values(
