@@ -165,9 +165,11 @@ def _request(asked: Asked, part: str) -> str:
             for name in taken:
                 clause = _pointing(clause, f"that {name.removesuffix('_id')}")
         sentences.append(f"Please {clause[0].lower()}{clause[1:]}.")
-    text = " ".join(sentences)
     for words in pointed:
-        text = _pointing(text, words)
+        noun = rf"\b(?:an?|the|another|that|by)(?: \w+)?? {_noun(words)}\b"
+        at = max((number for number, sentence in enumerate(sentences) if re.search(noun, sentence)), default=-1)
+        sentences[at] = _pointing(sentences[at], words)
+    text = " ".join(sentences)
     unsaid = [_words(value) for value in values if not Text.of(text).contains_exact(value)]
     return text if not unsaid else f"{text} {LISTING}{'; and '.join(unsaid)}."
 
@@ -362,13 +364,18 @@ def _pointing(text: str, words: str) -> str:
     """`text` with `words`, such as "that flight", in place of "a flight", or behind it."""
     if words in text:
         return text
-    noun = words.split(" with ")[0].split(" ", 1)[1]
+    noun = _noun(words)
     if CHANGES.search(text) and re.search(rf"\bthe {noun}\b", text) and not re.search(rf"\ban? {noun}\b", text):
         return f"{text.removesuffix('.')} to {words}{'.' if text.endswith('.') else ''}"
     text, count = re.subn(rf"\b(?:an?|the|another|that)(?: \w+)?? {noun}\b(?! number)", lambda _: words, text, count=1)
     if not count:
         text, count = re.subn(rf"\bby {noun}\b", lambda _: f"by {words}", text, count=1)
     return text if count else f"{text.rstrip('.')}, I mean {words}{'.' if text.endswith('.') else ''}"
+
+
+def _noun(words: str) -> str:
+    """ "flight" of "that flight" and of "the flight with Oslo"."""
+    return words.split(" with ")[0].split(" ", 1)[1]
 
 
 def _words(value: Any) -> str:

@@ -35,6 +35,7 @@ EXAMPLES = 6
 WORDS_OF_A_NAME = 4  # a longer text in the state is no name
 PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 MAKING = {"add", "create", "make", "new", "register", "touch", "mkdir", "insert", "draft"}  # what is named is new
+CHANGING = {"change", "set", "update", "rename", "edit"}  # to what a user says
 WRITING = {"write", "post", "send", "book", "open", "place"}  # the same for its name, title or subject
 FREE = {
     "text",
@@ -150,6 +151,13 @@ def _known(
     return []
 
 
+def is_changed(tool: Tool, argument: str) -> bool:
+    """Whether a tool gives a thing this argument as its new value (`change_phone(customer, phone)`), which a user says:
+    that a result shows such a value is no reason to set it."""
+    verbs, first = _parts(tool.name), next(iter(tool.parameter_names), argument)
+    return argument != first and bool(CHANGING & verbs and _parts(argument) & verbs)
+
+
 def names_of(tools: Mapping[str, Tool]) -> set[str]:
     """The names of tools and of arguments, which a state that is made of calls holds, and nobody says as values."""
     return {*tools, *(each.name for tool in tools.values() for each in tool.parameters)}
@@ -178,6 +186,8 @@ def returned_values(
     """The values for a parameter that calls returned beyond their own arguments; of a list, every element. Of those
     that its name does not speak of (`fitting`) only texts that do not occur everywhere, none for what is invented, nor
     for what a tool makes: a new bike's model is no stand that was seen."""
+    if is_changed(tool, parameter.name):
+        return []
     told = set[bytes]().union(*(contents(result.value) for _, result in calls))
     told -= set[bytes]().union(*(contents(dict(call.arguments)) for call, _ in calls))
     further = () if _is_invented(tool, parameter) or MAKING & _parts(tool.name) else fitting

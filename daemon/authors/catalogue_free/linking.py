@@ -16,7 +16,7 @@ from rods.composing.bind import Choice, Chooser, realise, spoken
 from rods.composing.catalogue import Catalogue, Scene
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.daemon.authors.base import Assignment, with_calls
-from rods.daemon.authors.catalogue_free import is_single_tool
+from rods.daemon.authors.catalogue_free import is_changed, is_single_tool
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.environments.base import Parameter, reference
 from rods.gates.referents import Mention, is_amount, keys_of, mentions, referent
@@ -148,7 +148,11 @@ def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Dr
 
     def kept(flow: Flow, place: Position, name: str, value: Any) -> Flow:
         """What only the state knows, the user has to say: nothing else tells it. The user says as well what a call
-        happens to show that feeds nothing in the root, how much is meant, and what no words tell from its like."""
+        happens to show that feeds nothing in the root, how much is meant, the new value of a change, and what no words
+        tell from its like."""
+        tool = given.environment.tools()[calls[place[0]][place[1]].name]
+        if is_changed(tool, name):
+            return Flow("user")
         fed = flow.origin is not None and starts[flow.origin[0]] + flow.origin[1] in wanted.get(place, ())
         if fed and not is_amount(name, value, keys):
             each = [leaf for _, leaf in leaves(value)]

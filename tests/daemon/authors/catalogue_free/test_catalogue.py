@@ -100,3 +100,11 @@ def test_what_a_tool_makes_takes_no_text_that_a_result_shows_unless_it_is_called
     for name, taken in (("add_bike", ["swift"]), ("move_bike", ["swift", "harbour"])):
         tool = Tool(name, "Bikes", "Bikes.", (Parameter("model", {"type": "string"}),))
         assert set(returned_values(tool, tool.parameters[0], ["swift"], ["swift", "harbour"], shown)) == set(taken)
+
+
+def test_the_new_value_of_a_change_is_said_and_never_taken_from_a_result() -> None:
+    text = {"type": "string"}
+    tool = Tool("change_phone", "Desk", "Changes it.", (Parameter("phone_owner", text), Parameter("phone", text)))
+    shown = [(Call("see"), Result("", {"phone_owner": "Ada", "phone": "555-0142"}))]
+    owner, phone = (returned_values(tool, each, ["Ada", "555-0142"], [], shown) for each in tool.parameters)
+    assert "Ada" in owner and phone == []
