@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import count
 from typing import Any
 
 from rods.analysis.containment import Text, leaves
@@ -26,7 +27,6 @@ CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
 COMPOSES = 0.5  # share of turns of several calls that are taken as one function, where a plan may write such
 DRAWS = 100  # of a plan
 STORY = "Somebody puts things in order before a short journey and wants nothing to be forgotten."
-VAGUE = ("one of mine", "the usual one", "the one we spoke of")
 ENDINGS = ("", "field", "wood", "ton")  # of new names, after WORDS
 
 FIELD = re.compile(r"\{(\w+)\}")  # of a phrase
@@ -42,6 +42,7 @@ MUST_SAY = re.compile(r"^must say: (.*)$", re.MULTILINE)
 NEVER_SAY = re.compile(r"^never say: (.*)$", re.MULTILINE)
 REFER_TO = re.compile(r"^refer to: (.*)$", re.MULTILINE)
 SENTENCES = re.compile(r"(?<=[.!?]) (?=Please |What matters here )")
+CHANGES = re.compile(r"^(?:Please )?(?:change|set|update) [^.]+\.?$", re.IGNORECASE)  # to something
 LISTING = "What matters here is "
 NAMED = re.compile(r"[A-Z][^\W\d_]+|[^\W\d_]+(?:['’]?[^\W\d_]* [^\W\d_]+)+")  # a name, or several words
 
@@ -100,7 +101,7 @@ def values(asked: Asked) -> Answer:
 
 def world(asked: Asked) -> Answer:
     """The same world with other names: of what looks like one and stands nowhere else, the last word is new, unless
-    the request says that it may not stand there."""
+    the request says that it may not stand there. Where nothing is text of several words, with another number."""
     counts = Counter(leaf for _, leaf in leaves(asked.state, keys=True) if isinstance(leaf, str))
     names = [word + ending for ending in ENDINGS for word in asked.chance.sample(WORDS, len(WORDS))]
     fresh = iter([name for name in names if name not in counts])
@@ -120,7 +121,9 @@ def world(asked: Asked) -> Answer:
         return other if fits else part
 
     changes = {} if asked.again else _changes(asked.state, renamed(asked.state))
-    return {"state": changes or _other_text(asked.state, next(fresh, "amber"))}
+    return {
+        "state": changes or _other_text(asked.state, next(fresh, "amber")) or _other_number(asked.state, asked.chance)
+    }
 
 
 def patch(asked: Asked) -> Answer:
@@ -155,15 +158,18 @@ def _request(asked: Asked, part: str) -> str:
             clause = _clause(catalogue, recipe, own, hidden, asked.chance)
         else:
             given = {str(value): name for name, value in own[0]["arguments"].items()}
-            said = " and ".join(_words(value) + _as(given[str(value)]) for value in values if str(value) in given)
-            clause = _imperative(does.get(own[0]["call"], "")) + (f", with {said}" if said else "")
+            clause = _imperative(does.get(own[0]["call"], ""))
+            for value in [value for value in values if str(value) in given]:
+                clause = _saying(clause, given[str(value)].removesuffix("_id").replace("_", " "), value)
             taken = [name for name, value in own[0]["arguments"].items() if sentences and value in hidden]
             for name in taken:
                 clause = _pointing(clause, f"that {name.removesuffix('_id')}")
         sentences.append(f"Please {clause[0].lower()}{clause[1:]}.")
-    text = " ".join(sentences)
     for words in pointed:
-        text = _pointing(text, words)
+        noun = rf"\b(?:an?|the|another|that|by)(?: \w+)?? {_noun(words)}\b"
+        at = max((number for number, sentence in enumerate(sentences) if re.search(noun, sentence)), default=-1)
+        sentences[at] = _pointing(sentences[at], words)
+    text = " ".join(sentences)
     unsaid = [_words(value) for value in values if not Text.of(text).contains_exact(value)]
     return text if not unsaid else f"{text} {LISTING}{'; and '.join(unsaid)}."
 
@@ -198,12 +204,28 @@ def leave_open(asked: Asked) -> Answer:
         words = _words(value)
         own = [sentence for sentence in sentences if Text.of(sentence).contains_exact(words)]
         rest = [sentence for sentence in sentences if sentence not in own]
-        vague = asked.chance.choice(VAGUE)
-        request = re.sub(rf"'?{re.escape(words)}'?", vague, " ".join(own), flags=re.IGNORECASE)
+        request = _left_open(" ".join(own), words)
         if own and not Text.of(request).contains_exact(value):
             return {"choice": number, "request": request, "supply": " ".join((f"I mean {words}, of course.", *rest))}
     number, value = choices[0]
     return {"choice": number, "request": "Please do what I have in mind.", "supply": f"I mean {value}, of course."}
+
+
+def _left_open(text: str, words: str) -> str:
+    """`text` as a person says it who leaves a value out: "for some days", "a bike" for "bike 12", nothing for ", with
+    the fault brakes" and "to 555-0142", else "the right one"."""
+    value, link = rf"'?{re.escape(words)}'?(?!\w)", "to|by|for|of|with|and|at|from"
+    for said, instead in (
+        (rf"(?:,| and)? with (?:the|an) (?:[a-z]+ )+?(?:of )?{value}", ""),
+        (rf" of the [a-z]+ {value}| to {value}(?=[.,])", ""),
+        (rf"\b(an? [a-z]+) of {value}", r"\1"),
+        (rf"\b({link}) {value} (?!{link})([a-z]+?)s?\b", r"\1 some \2s"),
+        (rf"\ban? {value} (?=[a-z])", "a "),
+        (rf"\b(?:the ((?:[a-z]+ )?[a-z]+)|(?!(?:{link}|the)\b)([a-z]+)) {value}", r"a \1\2"),
+    ):
+        text = re.sub(said, instead, text)
+    text = re.sub(r"\ba (?=[aeiou])", "an ", re.sub("^([^,]*) and with ", r"\1, with ", text))
+    return re.sub(rf"(?:\b(?:the|an?) )?{value}", "the right one", text, flags=re.IGNORECASE)
 
 
 def _apart(sentence: str) -> list[str]:
@@ -223,6 +245,23 @@ def _other_text(state: dict[str, Any], word: str) -> dict[str, Any]:
     texts = [(path, value) for path, value in state_leaves(state) if isinstance(value, str) and " " in value]
     path, value = max(texts, key=lambda leaf: len(leaf[1]), default=((), ""))
     return nested(path, f"{value} {word}") if path else {}
+
+
+def _other_number(state: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+    """The change of one number, if there is one, to one near it: a state of calls often holds nothing else."""
+    places = [number for number, (_, leaf) in enumerate(leaves(state)) if type(leaf) is int]
+    place, at = chance.choice(places or [-1]), count()
+
+    def other(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {key: other(value) for key, value in part.items()}
+        if isinstance(part, list):
+            return [other(item) for item in part]
+        if next(at) != place:
+            return part
+        return chance.choice([near for near in range(part - 2, part + 4) if near > 0 and near != part] or [part])
+
+    return _changes(state, other(state))
 
 
 def _remedies(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -280,16 +319,40 @@ def _worded(catalogue: Catalogue, domain: str, value: Any) -> str:
     return next(own, _words(value))
 
 
-def _as(argument: str) -> str:
-    """What a value is for, in words that people type: not the argument's name where it is an identifier."""
-    name = argument.removesuffix("_id").replace("_", " ")
-    return f" as {name}" if name.islower() else ""
+def _saying(clause: str, name: str, value: Any) -> str:
+    """`clause` with a value, as people type it where it speaks of what the value is for ("some days", "a bike", "a kind
+    of bike", "by its model"), else behind it."""
+    words, noun = _words(value), re.escape(name)
+    if words.isdecimal() and name.endswith("s"):
+        counted = name[:-1] if words == "1" else name
+        told, found = re.subn(rf"\b(?:some|a number of) {noun}\b", f"{words} {counted}", clause, count=1)
+    elif name in ("kind", "type", "sort") and not words.isdecimal():
+        article = "an" if words[:1].lower() in "aeiou" else "a"
+        told, found = re.subn(rf"\ban? {noun} of (?=\w)", f"{article} {words} ", clause, count=1)
+    else:
+        told, found = re.subn(rf"\bby (?:its |their |the )?{noun}\b", f"with the {name} {words}", clause, count=1)
+    if not found:
+        amount, known = name in ("amount", "sum", "total"), any(letter.isdigit() for letter in words)
+        article = "an " if amount else "" if known else "the "
+        between = " of" if amount else ""
+        told, found = re.subn(
+            rf"\b(?:an?|another) (\w+ )??{noun}\b",
+            lambda at: f"{'the ' if at[1] and not amount else article}{at[1] or ''}{name}{between} {words}",
+            clause,
+            count=1,
+        )
+    if not found and CHANGES.search(clause) and re.search(rf"\b{noun}\b", clause):
+        return f"{clause} to {words}"
+    if found:
+        return told
+    behind = f"an {name} of {words}" if name in ("amount",) else f"the {name if name.islower() else 'value'} {words}"
+    return f"{clause}{' and' if ', with ' in clause else ','} with {behind}"
 
 
 def _imperative(summary: str) -> str:
     """What a tool's document says that it does, as one asks for it, and not what it answers: "Finds a book: its number"
     is "find a book", "Adds a book and gives its number" "add a book"."""
-    verb, _, rest = re.split(r"[:;.(]|,? and (?:gives|returns|shows)\b", summary)[0].strip().partition(" ")
+    verb, _, rest = re.split(r"[:;.(]|, so that\b|,? and (?:gives|returns|shows)\b", summary)[0].strip().partition(" ")
     for ending, instead in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("ss", "ss"), ("s", "")):
         if verb.endswith(ending):
             verb = verb.removesuffix(ending) + instead
@@ -301,9 +364,18 @@ def _pointing(text: str, words: str) -> str:
     """`text` with `words`, such as "that flight", in place of "a flight", or behind it."""
     if words in text:
         return text
-    noun = words.split(" with ")[0].split(" ", 1)[1]
-    text, count = re.subn(rf"\b(?:an?|the|another|that) {noun}\b", lambda _: words, text, count=1)
+    noun = _noun(words)
+    if CHANGES.search(text) and re.search(rf"\bthe {noun}\b", text) and not re.search(rf"\ban? {noun}\b", text):
+        return f"{text.removesuffix('.')} to {words}{'.' if text.endswith('.') else ''}"
+    text, count = re.subn(rf"\b(?:an?|the|another|that)(?: \w+)?? {noun}\b(?! number)", lambda _: words, text, count=1)
+    if not count:
+        text, count = re.subn(rf"\bby {noun}\b", lambda _: f"by {words}", text, count=1)
     return text if count else f"{text.rstrip('.')}, I mean {words}{'.' if text.endswith('.') else ''}"
+
+
+def _noun(words: str) -> str:
+    """ "flight" of "that flight" and of "the flight with Oslo"."""
+    return words.split(" with ")[0].split(" ", 1)[1]
 
 
 def _words(value: Any) -> str:

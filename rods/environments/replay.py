@@ -15,7 +15,7 @@ import hashlib
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -233,15 +233,21 @@ class ReplayedWorld:
             self._seen = self._using(self._probed)
         return self._seen
 
-    def _probed(self, live: _Live) -> bytes:
-        names = copy.deepcopy(live.names)  # what a probe is the first to show gets no name for good
-        answers = []
+    def shown(self) -> list[tuple[Call, Result]]:
+        """The probes, and what they answer now."""
+        return self._using(lambda live: list(self._answers(live, copy.deepcopy(live.names))))
+
+    def _answers(self, live: _Live, names: _Names) -> Iterator[tuple[Call, Result]]:
         for probe in self._environment.probes or ():
             for call in _each(probe, live.names.kinds):
                 result = live.call(call, names)
-                if result.error == "infrastructure":
+                if result.error in ("infrastructure", "unknown_tool"):  # or all states would be alike
                     raise InfrastructureError(f"the probe {call} could not be carried out: {result.text[:200]}")
-                answers.append([str(call), result.text, result.error])
+                yield call, result
+
+    def _probed(self, live: _Live) -> bytes:
+        names = copy.deepcopy(live.names)  # what a probe is the first to show gets no name for good
+        answers = [[str(call), result.text, result.error] for call, result in self._answers(live, names)]
         shown: Callable[[], Any] | None = getattr(live.instance, "look", None)
         return canonical([answers, _renamed(shown(), names._named) if shown is not None else None])
 

@@ -121,9 +121,10 @@ def toy_run(folder: Path) -> str:
         Task(
             reference(load(name)),
             "base",
-            (f"Count the {thing}, {number} of them, please.", "And what is the total of everything now?"),
-            ((Call("count", {"name": thing, "amount": number}),), (Call("total"),)),
-            ("count", "total"),
+            (f"Write a note called {thing} that says {number} are left.", "And which notes are there?"),
+            ((Call("write", {"title": thing, "body": f"{number} are left"}),), (Call("titles"),)),
+            ("write", "read", "titles", "label"),
+            state={"notes": {str(number): {"title": f"fresh {thing}", "body": "in the cellar"}}},
         )
         for number, thing in enumerate(things, 3)
     ]

@@ -35,6 +35,7 @@ EXAMPLES = 6
 WORDS_OF_A_NAME = 4  # a longer text in the state is no name
 PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 MAKING = {"add", "create", "make", "new", "register", "touch", "mkdir", "insert", "draft"}  # what is named is new
+CHANGING = {"change", "set", "update", "rename", "edit"}  # to what a user says
 WRITING = {"write", "post", "send", "book", "open", "place"}  # the same for its name, title or subject
 FREE = {
     "text",
@@ -136,17 +137,30 @@ def _known(
     offered = [*_leaves(scene.state, ())]
     for call, result in scene.calls:
         offered += _leaves(value_of(result), (), tools[call.name].result)
-    checker = Checker(schema)
+    checker, own = Checker(schema), names_of(tools)
     parts = _parts(parameter.name)
     about = [parts, _parts(parameter.description) - {"name", "id", "number"}]
     if parts & NAMING:
         about += [_parts(tool.name), _parts(tool.group)]
     for number, wanted in enumerate(about):
         near = [leaf for place, leaf, key in offered if wanted & place and (key or number < 2) and checker.fits(leaf)]
+        near = [leaf for leaf in near if not isinstance(leaf, str) or leaf not in own]
         known = [leaf for leaf in near if not isinstance(leaf, str) or 0 < len(leaf.split()) <= WORDS_OF_A_NAME]
         if known:
             return [value for index, value in enumerate(known) if value not in known[:index]]
     return []
+
+
+def is_changed(tool: Tool, argument: str) -> bool:
+    """Whether a tool gives a thing this argument as its new value (`change_phone(customer, phone)`), which a user says:
+    that a result shows such a value is no reason to set it."""
+    verbs, first = _parts(tool.name), next(iter(tool.parameter_names), argument)
+    return argument != first and bool(CHANGING & verbs and _parts(argument) & verbs)
+
+
+def names_of(tools: Mapping[str, Tool]) -> set[str]:
+    """The names of tools and of arguments, which a state that is made of calls holds, and nobody says as values."""
+    return {*tools, *(each.name for tool in tools.values() for each in tool.parameters)}
 
 
 def fitting_values(parameter: Parameter, scene: Scene) -> list[Any]:
@@ -159,7 +173,7 @@ def fitting_values(parameter: Parameter, scene: Scene) -> list[Any]:
     held = [leaf for whole in known for _, leaf, _ in _leaves(whole, ()) if len(str(leaf).split()) <= WORDS_OF_A_NAME]
     told = (parameter.default, *QUOTED.findall(parameter.description))
     fitting = [value for value in (*told, *held) if value not in (None, "") and checker.fits(value)]
-    return [[value] if listed else value for value in dict.fromkeys(fitting)]
+    return [[value] if listed else value for value in {canonical(value): value for value in fitting}.values()]
 
 
 def returned_values(
@@ -172,6 +186,8 @@ def returned_values(
     """The values for a parameter that calls returned beyond their own arguments; of a list, every element. Of those
     that its name does not speak of (`fitting`) only texts that do not occur everywhere, none for what is invented, nor
     for what a tool makes: a new bike's model is no stand that was seen."""
+    if is_changed(tool, parameter.name):
+        return []
     told = set[bytes]().union(*(contents(result.value) for _, result in calls))
     told -= set[bytes]().union(*(contents(dict(call.arguments)) for call, _ in calls))
     further = () if _is_invented(tool, parameter) or MAKING & _parts(tool.name) else fitting

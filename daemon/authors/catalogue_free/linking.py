@@ -9,16 +9,17 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
+from rods.analysis.containment import key_of, leaves
 from rods.analysis.flows import Flow, infer, value_of
 from rods.analysis.profile import Position, chains
 from rods.composing.bind import Choice, Chooser, realise, spoken
 from rods.composing.catalogue import Catalogue, Scene
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.daemon.authors.base import Assignment, with_calls
-from rods.daemon.authors.catalogue_free import is_single_tool
+from rods.daemon.authors.catalogue_free import is_changed, is_single_tool
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.environments.base import Parameter, reference
-from rods.gates.referents import is_amount, keys_of
+from rods.gates.referents import Mention, is_amount, keys_of, mentions, referent
 from rods.tasks import Task
 
 TRIALS = 4
@@ -147,12 +148,20 @@ def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Dr
 
     def kept(flow: Flow, place: Position, name: str, value: Any) -> Flow:
         """What only the state knows, the user has to say: nothing else tells it. The user says as well what a call
-        happens to show that feeds nothing in the root, and how much is meant."""
+        happens to show that feeds nothing in the root, how much is meant, the new value of a change, and what no words
+        tell from its like."""
+        tool = given.environment.tools()[calls[place[0]][place[1]].name]
+        if is_changed(tool, name):
+            return Flow("user")
         fed = flow.origin is not None and starts[flow.origin[0]] + flow.origin[1] in wanted.get(place, ())
         if fed and not is_amount(name, value, keys):
-            return flow
+            each = [leaf for _, leaf in leaves(value)]
+            meant = (referent(name, leaf, set(map(key_of, each)), met, keys) for leaf in each)
+            if all(one is None or one.words for one in meant):
+                return flow
         return Flow("user") if flow.source in ("state", "result") else flow
 
+    met = list[Mention]()
     said, flows = [""] * len(calls), list[list[dict[str, Flow]]]()
     for turn, made in enumerate(calls):  # what is said in one is known in the later ones
         task = Task(reference(given.environment), "base", tuple(said), calls, used, state=draft.state)
@@ -163,6 +172,7 @@ def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Dr
             own = {name: kept(flow, (turn, place), name, call.arguments[name]) for name, flow in inferred.items()}
             of_user += [spoken(call.arguments[name]) for name, flow in own.items() if flow.source == "user"]
             flows[turn].append(own)
+            met += mentions(turn, call, results[turn][place])
         said[turn] = "; ".join(of_user)
     draft = with_calls(draft, lambda turn, place, bound: replace(bound, flows=flows[turn][place]))
     if (reached := depth(draft)) != given.profile.depth:

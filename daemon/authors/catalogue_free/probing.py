@@ -12,8 +12,9 @@ from rods.calls import Call
 from rods.canonical import canonical
 from rods.composing.bind import Choice, Chooser, random_chooser
 from rods.composing.catalogue import LEFT_OUT, Catalogue, Scene
-from rods.daemon.authors.catalogue_free import fitting_values, returned_values
+from rods.daemon.authors.catalogue_free import fitting_values, names_of, returned_values
 from rods.environments.base import Environment, Instance, Result, kept
+from rods.environments.replay import ReplayedWorld
 from rods.errors import InfrastructureError
 from rods.gates.referents import is_amount, keys_of
 
@@ -53,6 +54,7 @@ class Prober:
     known: dict[bytes, Probed] = field(init=False)
     doing: str = "values"  # what it tries calls for
     calls: int = 0  # so far
+    shown: Mapping[str, Any] | None = None  # by the probes, once they were asked
     spare: tuple[bytes, Instance] | None = None  # a world, and the calls that it stands behind
 
     def __post_init__(self) -> None:
@@ -85,17 +87,15 @@ class Prober:
             document = self.environment.tools()[tool]
             parameters = document.parameters
             domains = {each.name: self.catalogue.domains[f"{tool}.{each.name}"] for each in parameters}
-            listed = {name: list(domain(scene)) for name, domain in domains.items()}
-            own = {
-                *(tools := self.environment.tools()),
-                *(each.name for one in tools.values() for each in one.parameters),
-            }
-            fitting = {each.name: fitting_values(each, scene) for each in parameters}  # the state may be of calls
+            seen = replace(scene, state={**self._shown(), **scene.state})
+            listed = {name: list(domain(seen)) for name, domain in domains.items()}
+            own = names_of(self.environment.tools())
+            fitting = {each.name: fitting_values(each, seen) for each in parameters}
             wide = {
                 name: [*listed[name], *(value for value in values if isinstance(value, list) or value not in own)]
                 for name, values in fitting.items()
             }
-            keys = keys_of([scene.state, *(value_of(result) for _, result in scene.calls)])
+            keys = keys_of([seen.state, *(value_of(result) for _, result in scene.calls)])
             made, fed = [scene.calls[number] for number in feeders], dict[str, list[Any]]()
             for each in parameters if feeders else ():
                 invented = domains[each.name](Scene({}, {}, {}, {}))
@@ -112,6 +112,14 @@ class Prober:
             else:
                 self.known[key] = replace(tried, fed=bool(tried.working))
         return self.known[key]
+
+    def _shown(self) -> Mapping[str, Any]:
+        """What declared probes show of the state before any call: one that is made of calls says little itself."""
+        if self.shown is None:
+            world = self.environment.reset(self.state)
+            asked = world.shown() if isinstance(world, ReplayedWorld) else []
+            self.shown = {str(call): value_of(result) for call, result in asked if result.error is None}
+        return self.shown
 
     def chooser(self, rng: random.Random) -> Chooser:
         """Takes at each place the arguments of one call that works there, and any values where none does."""

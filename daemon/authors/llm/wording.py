@@ -231,15 +231,19 @@ def looked_up(calls: Sequence[BoundCall]) -> list[Any]:
     return [by_text[key] for key in sorted(by_text)]
 
 
-def references(draft: Draft, turn: int) -> list[str]:
+def references(tools: Mapping[str, Tool], draft: Draft, turn: int) -> list[str]:
     """How the words of `turn` may refer to what was met before and its calls take up, each once; nothing of what is
-    looked up in this very turn and stands alone."""
+    looked up in this very turn and stands alone, or has to be said."""
+    said = {canonical(value.value) for value in user_values(tools, draft.turns[turn])}
     met, told, keys = list[Mention](), dict[str, None](), keys_of(draft.state)
     for number, calls in enumerate(draft.turns[: turn + 1]):
         for bound in calls:
             for argument, flow in bound.flows.items() if number == turn else ():
                 values = [leaf for _, leaf in leaves(bound.call.arguments[argument])]
-                for value in values if flow.source in ("result", "earlier") else ():
+                open_ones = (
+                    flow.source in ("result", "earlier") and canonical(bound.call.arguments[argument]) not in said
+                )
+                for value in values if open_ones else ():
                     meant = referent(argument, value, set(map(key_of, values)), met, keys)
                     if meant is not None and (meant.latest < turn or meant.rival is not None) and meant.words:
                         told[meant.words] = None
@@ -256,7 +260,7 @@ def with_values(tools: Mapping[str, Tool], short: Draft, draft: Draft, turn: int
     hidden = ", ".join(map(showing.compact, looked_up(calls)))
     lines = [showing.turn_lines(calls), f"must say: {values or '(nothing in particular)'}"]
     lines += [f"never say: {hidden}"] if hidden else []
-    pointed = ", ".join(map(showing.compact, references(draft, turn)))
+    pointed = ", ".join(map(showing.compact, references(tools, draft, turn)))
     return "\n".join([*lines, *([f"refer to: {pointed}"] if pointed else [])])
 
 

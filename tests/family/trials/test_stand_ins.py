@@ -12,12 +12,14 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 
 import pytest
 
 from rods import prompts
 from rods.console.main import run
+from rods.daemon.stand_ins import author
 from rods.daemon.stand_ins.model import StandIn, roles
 from rods.family.trials.doctor import COLOUR, COUNT
 
@@ -90,6 +92,38 @@ def test_a_world_without_a_catalogue_gets_other_names_and_keeps_its_references()
     assert book["title"].startswith("Blue ") and book["title"] != "Blue Lanterns" and book.keys() == {"title"}
     assert member["name"] == "Ada" and member["city"] != "Oslo" and member["tags"] == {"level": "gold"}
     assert StandIn().answer(request) == answer
+
+
+def test_a_state_without_texts_gets_another_number() -> None:
+    state = {"calls": [{"name": "lend", "arguments": {"book": 7, "days": 3}}]}
+    said = prompts.load("initial_state").render_sections(story="s", plan="p", state=json.dumps(state), allowed="")
+    question = {"role": "user", "content": f"{said['user']}\n\n{said['tagged']}"}
+    answer = StandIn().answer({"messages": [{"role": "system", "content": said["system"]}, question]})
+    (call,) = json.loads(answer.partition("<state>")[2].partition("</state>")[0])["calls"]
+    assert call["name"] == "lend" and call["arguments"].keys() == {"book", "days"}
+    assert (call["arguments"]["book"] != 7) + (call["arguments"]["days"] != 3) == 1
+
+
+@pytest.mark.parametrize(
+    ("document", "arguments", "said", "left_open"),
+    [
+        ("Closes a repair ticket, so that it rests", {"ticket": "T11"}, "the repair ticket T11", "a repair ticket"),
+        ("Rents a bike for some days", {"bike": 251, "days": 1}, "bike 251 for 1 day", "a bike for 1 day"),
+        ("Rents it for some days", {"days": 3}, "it for 3 days", "it for some days"),
+        ("Shows what a kind of bike costs", {"kind": "electric"}, "what an electric bike costs", "what a bike costs"),
+        ("Changes the phone of Ada", {"phone": "555-0142"}, "the phone of Ada to 555-0142", "the phone of Ada"),
+        ("Takes what Ada owes", {"amount": 10}, "what Ada owes, with an amount of 10", "what Ada owes"),
+    ],
+)
+def test_values_are_said_where_the_document_speaks_of_them_and_left_out_without_a_placeholder(
+    document: str, arguments: dict[str, Any], said: str, left_open: str
+) -> None:
+    clause = author._imperative(document)
+    for name, value in arguments.items():
+        clause = author._saying(clause, name, value)
+    verb, _, rest = clause.partition(" ")
+    assert rest == said
+    assert author._left_open(f"{clause}.", str(next(iter(arguments.values())))) == f"{verb} {left_open}."
 
 
 def test_of_the_functions_of_a_plan_one_takes_what_another_s_name_speaks_of() -> None:

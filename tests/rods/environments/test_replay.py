@@ -269,3 +269,12 @@ def test_a_minted_number_stays_a_number() -> None:
     assert first == other.call(Call("open", {"owner": "Ann"})) and orjson.loads(first.text) == first.value
     assert first.value["told"] == f"basket {first.value['id']}"
     assert one.call(Call("show", {"basket": first.value["id"]})).value == {"asked": True}
+
+
+def test_what_probes_show_can_be_read_and_a_probe_that_no_tool_answers_is_no_state() -> None:
+    world = baskets().reset({"calls": [{"name": "open", "arguments": {"owner": "Ada"}}]})
+    ((probe, result),) = world.shown()
+    assert probe.name == "show" and result.value["owner"] == "Ada" and result.value["id"].startswith("basket-")
+    hidden = Replayed(Baskets(), probes=[Call("show_all")]).reset(None)
+    with pytest.raises(InfrastructureError, match=r"the probe show_all\(\) could not be carried out: no such tool"):
+        hidden.same_state(hidden.fork())

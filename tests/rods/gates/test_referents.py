@@ -23,9 +23,11 @@ from rods.composing.catalogue import (
     Words,
 )
 from rods.config import Gates
+from rods.environments.base import Result
 from rods.faults import verdict_of_gate
 from rods.gates import check, referents
 from rods.gates.ground_truth import run
+from rods.gates.referents import mentions, referent
 from rods.gates.similarity import SimilarityIndex
 from tests.daemon.authors.catalogue_free import airline_environment as airline
 
@@ -66,6 +68,20 @@ def test_values_that_stand_in_an_earlier_result_and_that_nobody_asks_for_are_ref
 )
 def test_words_that_say_a_value_or_refer_to_the_one_that_was_shown_determine_it(text: str) -> None:
     assert told(ASKED, (text, (REDEEM,))) == []
+
+
+def test_one_of_several_is_referred_to_by_a_name_beside_it_and_by_no_bare_number_or_status() -> None:
+    shown = [
+        {"customer": 502, "name": "Theo Brandt", "status": "open", "owes": 12},
+        {"customer": 504, "name": "Lena Fuchs"},
+    ]
+    for left, words in (("", "the customer with Theo Brandt"), ("name", "")):
+        rows = [{key: value for key, value in row.items() if key != left} for row in shown]
+        met = mentions(0, Call("show"), Result("", {"customers": rows}))
+        meant = referent("customer", 502, {502}, met, set())
+        assert meant is not None and meant.rival == 504 and meant.words == words
+    met = mentions(0, Call("show"), Result("", {"customers": {"502": {"owes": 12}}}))
+    assert (meant := referent("number", 502, {502}, met, {502})) is not None and meant.words == "that customer"
 
 
 def test_a_look_up_of_the_same_turn_needs_no_word_but_how_much_is_meant_does() -> None:

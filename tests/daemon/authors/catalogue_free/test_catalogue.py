@@ -10,7 +10,7 @@ from rods.calls import Call
 from rods.composing.bind import random_chooser, realise
 from rods.composing.catalogue import LEFT_OUT, Scene
 from rods.composing.records import Plan, PlannedTurn
-from rods.daemon.authors.catalogue_free import catalogue_with_tools, is_single_tool
+from rods.daemon.authors.catalogue_free import catalogue_with_tools, fitting_values, is_single_tool, returned_values
 from rods.environments.base import Parameter, Result, Tool
 from tests.environments import load
 from tests.rods.toy_environment import TOOLS, Toy, World
@@ -88,3 +88,23 @@ def test_padding_adds_entries_that_the_environment_accepts() -> None:
     load(TOY).reset(longer)
     assert len(longer["notes"]) > 6 and all(key.isdecimal() for key in longer["notes"])
     assert STATE["notes"].items() <= longer["notes"].items() and "visits_2" not in longer["counters"]
+
+
+def test_a_default_that_is_an_object_is_a_value_like_others() -> None:
+    box = Parameter("box", {"type": "object"}, required=False, default={"x": 0, "y": [1]})
+    assert fitting_values(box, Scene(STATE, {}, {}, {})) == [{"x": 0, "y": [1]}]
+
+
+def test_what_a_tool_makes_takes_no_text_that_a_result_shows_unless_it_is_called_alike() -> None:
+    shown = [(Call("see"), Result("", {"stand": "harbour", "model": "swift"}))]
+    for name, taken in (("add_bike", ["swift"]), ("move_bike", ["swift", "harbour"])):
+        tool = Tool(name, "Bikes", "Bikes.", (Parameter("model", {"type": "string"}),))
+        assert set(returned_values(tool, tool.parameters[0], ["swift"], ["swift", "harbour"], shown)) == set(taken)
+
+
+def test_the_new_value_of_a_change_is_said_and_never_taken_from_a_result() -> None:
+    text = {"type": "string"}
+    tool = Tool("change_phone", "Desk", "Changes it.", (Parameter("phone_owner", text), Parameter("phone", text)))
+    shown = [(Call("see"), Result("", {"phone_owner": "Ada", "phone": "555-0142"}))]
+    owner, phone = (returned_values(tool, each, ["Ada", "555-0142"], [], shown) for each in tool.parameters)
+    assert "Ada" in owner and phone == []

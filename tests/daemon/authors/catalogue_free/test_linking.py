@@ -10,12 +10,15 @@ import pytest
 
 from bench.fixtures.llm_stub import Stub
 from rods.analysis.profile import profile
+from rods.calls import Call
+from rods.composing.catalogue import Scene
 from rods.composing.records import ComposeError
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm.planning import pattern
 from rods.environments.base import reference
+from rods.environments.replay import Replayed
 from rods.tasks import TASK_TYPES, Task, TaskType
 from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.catalogue_free.test_own_environment import TOY, root
@@ -23,6 +26,7 @@ from tests.daemon.authors.llm.early import early, planned
 from tests.daemon.authors.llm.world import assignment
 from tests.daemon.pipelines import seed
 from tests.environments import load
+from tests.rods.toy_environment import MODEST, Toy, World
 
 NAME = f"{TOY}:environment"
 
@@ -138,3 +142,17 @@ async def test_the_depth_of_a_draft_is_that_of_its_profile(stub: Stub) -> None:
         draft = await who.author.execute(assignment(), plan, await who.author.initial_state(assignment(), plan))
     assert linking.depth(draft) == 2
     assert profile(load("desk"), variant).depth == assignment().profile.depth  # type: ignore[arg-type]
+
+
+def test_of_a_state_that_is_made_of_calls_values_are_what_probes_show_and_no_names_of_tools() -> None:
+    """Notes that can only be called: what note 101 is, no state says."""
+    state = {"calls": [{"name": "write", "arguments": {"title": "plan", "body": "tea"}}, {"name": "total"}]}
+
+    def working(tool: str, **probes: Any) -> list[dict[str, Any]]:
+        world = Replayed(Toy("modest", World, features=MODEST), reads=["titles"], **probes)
+        found = Prober(world, catalogue_with_tools(world), state).at(tool, Scene(state, {}, {}, {})).working
+        return [dict(call.arguments) for call, _ in found]
+
+    assert working("read", probes=[Call("titles")]) == [{"note_id": 101}] and working("read") == []
+    counted = {arguments["name"] for arguments in working("count")}
+    assert counted and not counted & {"write", "total", "title", "body"}
