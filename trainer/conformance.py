@@ -206,8 +206,8 @@ def recorded(job: Job) -> Any:
             wanted = [one for one in earned if one[-1] is not None]
             groups = [(group.task, group.role, [each.reward for each in group.rollouts]) for group in closed.groups]
             lacking, wrong = ([one for one in a if one not in b] for a, b in ((wanted, groups), (groups, wanted)))
-            what = f"lacks {lacking} of what was drawn and earned, and has {wrong} instead" if lacking or wrong else ""
-            assert groups == wanted, f"step {closed.step} {what or 'has its groups in another order, or twice'}"
+            what = f"it lacks {lacking} and has {wrong} instead" if lacking or wrong else "another order, or one twice"
+            assert groups == wanted, f"step {closed.step}: its groups are not what was drawn and earned: {what}"
             age = closed.step - 1 - closed.record["policy_step"]
             assert age == min(job.lag, closed.step - 1), f"step {closed.step}: policy_step is {age} updates behind"
         pool = [{**record, **dict.fromkeys(CARRIED)} for record in stream.log.state.decisions()]
