@@ -20,7 +20,7 @@ async def answers(client: Client, number: int, request: Request | None = None) -
 @pytest.mark.parametrize("fault", MACHINERY)
 async def test_a_failing_machine_is_asked_again_until_every_call_is_answered(stub: Stub, fault: str) -> None:
     stub.use(Script(faults={fault: 0.3}, random_seed=5))
-    async with Client([endpoint(stub, concurrency=16, read_seconds=0.5)]) as client:
+    async with Client([endpoint(stub, concurrency=16, read_seconds=1.5)]) as client:
         found = await answers(client, 40)
     counts = stub.counts()
     assert all(one.whole and len(one.text) == 1000 for one in found)
