@@ -53,8 +53,12 @@ class DrawnTask:
         self, rewards: Iterable[SupportsFloat | None], reward_range: tuple[float, float] = (0.0, 1.0)
     ) -> dict[str, Any]:
         """What its rollouts earned, for `TaskStream.observe`: rewards of one's own, in a range, in a list, an array or
-        a tensor; None is a rollout that broke. No rewards at all are one that did."""
-        earned = [None if each is None else float(each) for each in rewards] or [None]
+        a tensor; None is a rollout that broke. No rewards at all are one that did. Raises UserError for others."""
+        try:
+            earned = [None if each is None else float(each) for each in rewards] or [None]
+        except (TypeError, ValueError) as error:
+            remedy = "give a list of numbers, with None for a rollout that broke"
+            raise UserError(f"rewards are {rewards!r}", where=f"task {self.task.id}", remedy=remedy) from error
         rollouts = [{"end": "infrastructure"} if each is None else {"reward": each} for each in earned]
         kind = {"kind": "value", "range": list(reward_range)}
         return {"task": self.task.id, "place": self.place, "reward": kind, "rollouts": rollouts}

@@ -116,10 +116,8 @@ class Referent:
     def words(self) -> str:
         """How a user may refer to it; "" where no words would tell it from others."""
         noun = " ".join(part.lower() for part in PARTS.findall(self.name) if part.lower() not in IDENTIFIES) or "one"
-        if (
-            noun.endswith("s") and not self.amount and not noun.endswith(("ss", "us", "is"))
-        ):  # a list's name, of one of it
-            noun = noun.removesuffix("s")
+        if noun.endswith("s") and not self.amount and not noun.endswith(("ss", "us", "is")):
+            noun = noun.removesuffix("s")  # a list's name, of one of it
         names = [leaf for leaf in self.telling.values() if isinstance(leaf, str) and leaf != leaf.lower()]
         told = sorted(names, key=lambda text: (not text.isalpha(), len(text), text))  # no "station with 248" or "open"
         return f"that {noun}" if self.rival is None else f"the {noun} with {told[0]}" if told else ""

@@ -281,6 +281,9 @@ def test_a_rollout_that_broke_needs_no_turns_and_a_group_takes_an_array(tmp_path
         array = others[0].group(np.array([0.25, 1.0], np.float32), (-1.0, 1.0))
         stream.observe(1, [broken, array, others[1].group([None, 0.5]), others[2].group([])])
         (step,) = RunState(stream.run).steps()
+        for wrong in ("lost", 0.5, [[0.5, 1.0]]):
+            with pytest.raises(UserError, match=r"rewards are .* → give a list of numbers"):
+                first.group(wrong)  # type: ignore[arg-type]
         with pytest.raises(UserError, match="group 0: resolved is None"):
             stream.observe(2, [{"task": stream.draw(2)[0].task.id, "rollouts": [{"end": "finished"}]}])
     by_task = {each.task: [(one.end, one.reward) for one in each.rollouts] for each in step.groups}
