@@ -107,7 +107,7 @@ async def _written(made_for: Run, count: int, kill: Callable[[], str] | None) ->
             await write(number, key)
 
     async def all_of(numbers: int, key: str) -> None:
-        waiting, at_once = iter(range(numbers)), IN_FLIGHT * (compute.places if compute else 1)
+        waiting, at_once = iter(range(numbers)), IN_FLIGHT * (compute.at_once if compute else 1)
         await asyncio.gather(*(work(waiting, key) for _ in range(at_once)))
 
     await all_of(50 * (compute.places if compute else 1), "warm")  # a worker imports, and reads the run

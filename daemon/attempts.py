@@ -6,7 +6,9 @@ Workers write nothing, hold no key of an endpoint, and admit nothing.
 """
 
 import asyncio
-from collections.abc import Sequence
+import math
+from collections import deque
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
@@ -48,10 +50,12 @@ class Attempted(Generic[V]):
 
 
 class Place(Protocol):
-    """A worker elsewhere."""
+    """A worker elsewhere. `at_once`: how many orders a message has at most, more where a message costs much."""
 
-    async def attempt(self, order: Order[Any]) -> Attempted[Any]:
-        """What comes of an order. Raises `LostWorker`."""
+    at_once: int
+
+    async def attempts(self, orders: Sequence[Order[Any]]) -> Sequence[Attempted[Any]]:
+        """What comes of each order. Raises `LostWorker`."""
 
     async def renew(self) -> None:
         """Ends the worker, if it lives, and starts another one; returns when it can be given orders."""
@@ -64,47 +68,90 @@ class LostWorker(Exception):
     """A worker has died, or cannot be reached; what it was at may be made anew."""
 
 
+@dataclass(slots=True)
+class _Asked:
+    """An order that somebody waits for, and how many workers were lost over it."""
+
+    order: Order[Any]
+    answer: asyncio.Future[Attempted[Any]]
+    lost: int = 0
+
+
 class Compute:
     """Where attempts are made, for the life of a daemon: places that are free take orders as they come, so a slow one
-    takes fewer. An order whose worker is lost, or gives no answer in time, goes to the next free place."""
+    takes fewer. An order whose worker is lost, or gives no answer in time, goes to the next free place, alone, so that
+    it can lose no others."""
 
     def __init__(self, operation: Operation, places: Sequence[Place]) -> None:
-        self.places, self._seconds = len(places), operation.compute_seconds
-        self._all = places
-        self._free: asyncio.Queue[Place] | None = None
+        self.places, self.at_once = len(places), sum(place.at_once for place in places)
+        self._seconds, self._all = operation.compute_seconds, places
+        self._waiting: deque[_Asked] = deque()
+        self._free: deque[Place] | None = None
         self._starting: set[asyncio.Task[None]] = set()
+        self._working: set[asyncio.Task[None]] = set()
         self._lost = 0
 
     async def attempt(self, order: Order[Any]) -> Attempted[Any]:
         """What comes of an order, wherever it is made and however often. Raises InfrastructureError when workers were
         lost over it again and again."""
         if self._free is None:
-            self._free = asyncio.Queue()
+            self._free = deque()
             for place in self._all:
                 self._start(place)
-        why = ""
-        for _ in range(TRIES):
-            place = await self._free.get()
-            try:
-                made = await asyncio.wait_for(place.attempt(order), self._seconds)
-            except (LostWorker, TimeoutError) as error:
-                why = str(error) or f"no answer in {self._seconds:.0f} s"
-                self._lost += 1
-                log.warning("worker lost", why=why, pick=order.job.pick, variant=order.job.index, attempt=order.attempt)
-                self._start(place)
-            else:
-                self._free.put_nowait(place)
-                return made
-        raise InfrastructureError(f"{TRIES} workers were lost over it, the last one: {why}")
+        asked = _Asked(order, asyncio.get_running_loop().create_future())
+        self._waiting.append(asked)
+        self._give()
+        return await asked.answer
+
+    def _give(self) -> None:
+        """Has free places make what waits."""
+        while self._free and self._waiting:
+            place = self._free.popleft()
+            share = min(place.at_once, math.ceil(len(self._waiting) / self.places))
+            taken = [self._waiting.popleft()]
+            while not taken[0].lost and len(taken) < share and not self._waiting[0].lost:
+                taken.append(self._waiting.popleft())
+            _kept(self._working, self._made(place, taken))
+
+    async def _made(self, place: Place, taken: Sequence[_Asked]) -> None:
+        orders = [asked.order for asked in taken]
+        try:
+            made = await asyncio.wait_for(place.attempts(orders), self._seconds * len(orders))
+        except (LostWorker, TimeoutError) as error:
+            why = str(error) or f"no answer in {self._seconds * len(orders):.0f} s"
+            log.warning(
+                "worker lost", why=why, over=[f"{one.job.pick}/{one.job.index}/{one.attempt}" for one in orders]
+            )
+            self._lost += 1
+            for asked in reversed(taken):
+                asked.lost += 1
+                if asked.lost < TRIES:
+                    self._waiting.appendleft(asked)
+                elif not asked.answer.done():
+                    text = f"{TRIES} workers were lost over it, the last one: {why}"
+                    asked.answer.set_exception(InfrastructureError(text))
+            self._start(place)
+        except Exception as error:  # noqa: BLE001 - whoever awaits an answer has it raised
+            for asked in taken:
+                if not asked.answer.done():
+                    asked.answer.set_exception(error)
+            self._start(place)
+        else:
+            for asked, attempted in zip(taken, made, strict=True):
+                if not asked.answer.done():
+                    asked.answer.set_result(attempted)
+            self._freed(place)
+
+    def _freed(self, place: Place) -> None:
+        assert self._free is not None, "somebody has given an order"
+        self._free.append(place)
+        self._give()
 
     def _start(self, place: Place) -> None:
         """Has `place` take orders once it has a new worker."""
-        task = asyncio.create_task(self._renewed(place))
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
+        _kept(self._starting, self._renewed(place))
 
     async def _renewed(self, place: Place) -> None:
-        assert self._free is not None, "somebody has given an order"
         wait = PAUSE
         while True:
             try:
@@ -114,7 +161,7 @@ class Compute:
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, PAUSES)
             else:
-                self._free.put_nowait(place)
+                self._freed(place)
                 return
 
     def status(self) -> dict[str, Any]:
@@ -124,10 +171,17 @@ class Compute:
 
     def close(self) -> None:
         """Ends the workers at once: what they are at is made anew at the next start."""
-        for task in self._starting:
+        for task in self._starting | self._working:
             task.cancel()
         for place in self._all:
             place.end()
+
+
+def _kept(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+    """Has `work` done in a task that is held by `tasks` meanwhile."""
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
 
 
 def compute_of(run: "Run", held_out: SimilarityIndex) -> Compute | None:

@@ -65,7 +65,7 @@ class Writers:
         the procedural author only computes, here or elsewhere."""
         if self.by_model or self.run.players.outside:
             return workers
-        return min(workers, IN_FLIGHT if compute is None else IN_FLIGHT * compute.places)
+        return min(workers, IN_FLIGHT if compute is None else IN_FLIGHT * compute.at_once)
 
     @property
     def spent(self) -> bool:

@@ -5,6 +5,7 @@ and JSON objects (`{"name": …, "arguments": {…}}`). What would be dropped or
 
 import ast
 import re
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +53,7 @@ class Call:
         arguments = value.get("arguments", {})
         if not isinstance(arguments, dict) or not all(isinstance(key, str) for key in arguments):
             raise ValueError(f"the arguments of {value['name']!r} must be an object with text keys")
-        return Call(value["name"], arguments)
+        return Call(sys.intern(value["name"]), arguments)
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(f'{key}={value!r}' for key, value in self.arguments.items())})"

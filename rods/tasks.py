@@ -6,10 +6,12 @@ the lowest that has what the task has, so that no task has two ids. The id hashe
 `provenance`."""
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NoReturn, get_args
+from typing import Any, ClassVar, Literal, NoReturn, TypeVar, get_args
 
 import orjson
 
@@ -19,7 +21,10 @@ from rods.conversations import PERSONA_TURNS, RUBRIC_LEVELS, Checks, Limits, Per
 from rods.errors import UserError
 from rods.files import BULK, bounded_lines, explained, open_regular
 
+T = TypeVar("T")
 SCHEMA, OPEN_SCHEMA = 1, 2
+UNPACKED = 64  # states whose objects are kept: those of tasks that are played or looked at together
+SHARED = 4096  # values
 FIELDS = frozenset(
     {"id", "schema", "environment", "type", "state", "user", "goal", "tools", "system", "limits", "split", "provenance"}
 )
@@ -65,8 +70,44 @@ class InitialState(dict[str, Any]):
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
         return copy.deepcopy(dict(self), memo)
 
-    def __reduce__(self) -> "tuple[type[InitialState], tuple[dict[str, Any]]]":
-        return InitialState, (dict(self),)
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
+        return unpacked, (self.json,)
+
+
+@lru_cache(maxsize=UNPACKED)
+def unpacked(json: bytes) -> InitialState:
+    """The state that has this JSON."""
+    state = InitialState(orjson.loads(json))
+    state._json = json
+    return state
+
+
+@lru_cache(maxsize=UNPACKED)
+def _unpacked_provenance(json: bytes) -> dict[str, Any]:
+    read: dict[str, Any] = orjson.loads(json)
+    return read
+
+
+class _Packed:
+    """An attribute of tasks whose slot has JSON, a tenth of the memory of the objects that it says: a process may hold
+    a million tasks, and looks into few at a time."""
+
+    def __init__(self, slot: Any, unpack: Callable[[bytes], Any]) -> None:
+        self._slot, self._unpack = slot, unpack
+
+    def __get__(self, task: Any, owner: Any = None) -> Any:
+        if task is None:
+            return self
+        held = self._slot.__get__(task, owner)
+        return self._unpack(held) if type(held) is bytes else held
+
+    def __set__(self, task: Any, value: Any) -> None:
+        self._slot.__set__(task, value)
+
+
+def _trimmed(json: bytes) -> bytes:
+    """The same bytes without the rest of the buffer that orjson wrote them into, up to 4 kB."""
+    return bytes(memoryview(json))
 
 
 def state_json(state: Mapping[str, Any]) -> bytes:
@@ -122,8 +163,10 @@ class AnyTask:
         if self.id and self.id != expected:
             raise ValueError(f"id {self.id} does not match the content ({expected}): the record was edited")
         object.__setattr__(self, "id", expected)
-        if self.state is not None and type(self.state) is not InitialState:
-            object.__setattr__(self, "state", InitialState(self.state))
+        if self.state is not None:
+            object.__setattr__(self, "state", _trimmed(state_json(self.state)))  # these two are `_Packed`
+        if self.provenance:
+            object.__setattr__(self, "provenance", _trimmed(orjson.dumps(self.provenance)))
 
     def _record(self, schema: int, user: Mapping[str, Any], goal: Mapping[str, Any]) -> dict[str, Any]:
         held_out = {str(turn): list(names) for turn, names in sorted(self.held_out.items())}
@@ -240,6 +283,11 @@ class OpenTask(AnyTask):
         return record if self.limits is None else {**record, "limits": self.limits.as_json()}
 
 
+for _kind in (Task, OpenTask):
+    for _name, _unpack in (("state", unpacked), ("provenance", _unpacked_provenance)):
+        setattr(_kind, _name, _Packed(getattr(_kind, _name), _unpack))
+
+
 def scripted(task: AnyTask, what: str) -> Task:
     """`task` where it is judged turn by turn. Raises UserError saying that `what` is for these alone."""
     if isinstance(task, Task):
@@ -270,11 +318,11 @@ def _parsed(record: Any) -> AnyTask:
     held_out = _part(tools, "held_out", dict, "tools") if "held_out" in tools else {}
     name, digest = (_part(environment, key, str, "environment") for key in ("name", "hash"))
     common: dict[str, Any] = {
-        "environment": EnvironmentRef(name, digest),
-        "type": record["type"],
-        "tools": _texts(tools.get("names"), "tools.names"),
+        "environment": _shared(EnvironmentRef(name, digest)),
+        "type": sys.intern(record["type"]),
+        "tools": _shared(_texts(tools.get("names"), "tools.names")),
         "state": state,
-        "split": record.get("split", "train"),
+        "split": sys.intern(record.get("split", "train")),
         "provenance": _part(record, "provenance", dict) if "provenance" in record else {},
         "system": system,
         "id": record.get("id", ""),
@@ -300,6 +348,12 @@ def _parsed(record: Any) -> AnyTask:
     if (schema := task.as_json()["schema"]) != record["schema"]:
         raise ValueError(f"'schema' is {record['schema']}; what the task has makes it {schema}")
     return task
+
+
+@lru_cache(maxsize=SHARED)
+def _shared(value: T) -> T:
+    """One object for values that are equal, as most tasks' tools are."""
+    return value
 
 
 def _user(user: Mapping[str, Any]) -> Script | Persona:

@@ -27,18 +27,20 @@ def places(run: Run, held_out: SimilarityIndex) -> Sequence["Process"]:
 class Process:
     """A place for one worker (rods.daemon.attempts.Place)."""
 
+    at_once = 1
+
     def __init__(self, run: Run, held_out: SimilarityIndex) -> None:
         self._given = run.path, run.config, held_out
         self.process: SpawnProcess | None = None
         self._pipe: Connection | None = None
 
-    async def attempt(self, order: Order[Any]) -> Attempted[Any]:
+    async def attempts(self, orders: Sequence[Order[Any]]) -> Sequence[Attempted[Any]]:
         assert self._pipe is not None, "renewed"
         try:
-            self._pipe.send(order)
+            self._pipe.send(orders)
         except OSError as error:
             raise LostWorker(self._fate()) from error
-        made: Attempted[Any] = await self._received()
+        made: Sequence[Attempted[Any]] = await self._received()
         return made
 
     async def renew(self) -> None:
@@ -78,12 +80,12 @@ class Process:
 
 
 def _work(pipe: Connection, path: Path, config: Config, held_out: SimilarityIndex) -> None:
-    """A worker's life: an order, an answer."""
+    """A worker's life: orders, and what comes of each."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the daemon's
     worker = AttemptWorker(path, config, held_out)
     pipe.send("ready")
     try:
         while True:
-            pipe.send(worker.attempt(pipe.recv()))
+            pipe.send([worker.attempt(order) for order in pipe.recv()])
     except (EOFError, BrokenPipeError):  # the daemon has gone
         worker.close()

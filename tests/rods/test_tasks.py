@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import tracemalloc
 
 import orjson
 import pytest
@@ -60,6 +61,31 @@ def test_a_task_s_state_refuses_changes_and_copies_may_change():
 def test_a_state_s_json_is_written_once():
     state = make().state
     assert state.json is state_json(state) is state.json
+
+
+def test_what_a_task_was_given_may_be_changed_afterwards():
+    state, provenance = {"files": ["a"]}, {"why": ["x"]}
+    task = make(state=state, provenance=provenance)
+    state["files"].append("b")
+    provenance["why"].append("y")
+    assert (task.state, task.provenance) == ({"files": ["a"]}, {"why": ["x"]})
+
+
+def test_tasks_hold_little_more_than_their_lines(tmp_path):
+    def large(number):
+        items = [{"id": f"i{number}-{item}", "amount": item} for item in range(100)]
+        return make(state={"items": items}, provenance={"results": items})
+
+    path = tmp_path / "tasks.jsonl"
+    path.write_bytes(task_lines(map(large, range(400))))
+    tracemalloc.start()
+    try:
+        tasks = list(read_tasks(path))
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert tasks[7].state["items"][3] == {"id": "i7-3", "amount": 3}
+    assert held < 2 * path.stat().st_size, "the objects of 64 states are kept, of the others JSON"
 
 
 def test_id_hashes_content_and_ignores_split_and_provenance():
