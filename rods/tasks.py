@@ -168,11 +168,23 @@ class AnyTask:
         if self.provenance:
             object.__setattr__(self, "provenance", _trimmed(orjson.dumps(self.provenance)))
 
-    def _record(self, schema: int, user: Mapping[str, Any], goal: Mapping[str, Any]) -> dict[str, Any]:
+    @property
+    def schema(self) -> int:
+        """The number of its form, the lowest that has what it has."""
+        raise NotImplementedError
+
+    def _record(self, user: Mapping[str, Any], goal: Mapping[str, Any]) -> dict[str, Any]:
         held_out = {str(turn): list(names) for turn, names in sorted(self.held_out.items())}
         where = {"name": self.environment.name, "hash": self.environment.hash}
         tools = {"names": list(self.tools), **({"held_out": held_out} if held_out else {})}
-        record = {"schema": schema, "environment": where, "type": self.type, "user": user, "goal": goal, "tools": tools}
+        record = {
+            "schema": self.schema,
+            "environment": where,
+            "type": self.type,
+            "user": user,
+            "goal": goal,
+            "tools": tools,
+        }
         state = {} if self.state is None else {"state": self.state}
         return {**record, **state, **({"system": self.system} if self.system else {})}
 
@@ -228,9 +240,13 @@ class Task(AnyTask):
     def goal_calls(self) -> tuple[Call, ...]:
         return tuple(call for turn in self.calls for call in turn)
 
+    @property
+    def schema(self) -> int:
+        return OPEN_SCHEMA if self.system else SCHEMA
+
     def _content(self) -> dict[str, Any]:
         calls = [[call.as_json() for call in turn] for turn in self.calls]
-        return self._record(OPEN_SCHEMA if self.system else SCHEMA, {"script": list(self.script)}, {"calls": calls})
+        return self._record({"script": list(self.script)}, {"calls": calls})
 
     @staticmethod
     def from_json(record: Any) -> "Task":
@@ -278,8 +294,12 @@ class OpenTask(AnyTask):
     def goal_calls(self) -> tuple[Call, ...]:
         return self.goal.calls
 
+    @property
+    def schema(self) -> int:
+        return OPEN_SCHEMA
+
     def _content(self) -> dict[str, Any]:
-        record = self._record(OPEN_SCHEMA, self.user.as_json(), self.goal.as_json())
+        record = self._record(self.user.as_json(), self.goal.as_json())
         return record if self.limits is None else {**record, "limits": self.limits.as_json()}
 
 
@@ -345,8 +365,8 @@ def _parsed(record: Any) -> AnyTask:
     else:
         limits = _limits(_part(record, "limits", dict)) if "limits" in record else None
         task = OpenTask(user=_user(user), goal=_goal(goal), limits=limits, **common)
-    if (schema := task.as_json()["schema"]) != record["schema"]:
-        raise ValueError(f"'schema' is {record['schema']}; what the task has makes it {schema}")
+    if task.schema != record["schema"]:
+        raise ValueError(f"'schema' is {record['schema']}; what the task has makes it {task.schema}")
     return task
 
 
