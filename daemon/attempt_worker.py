@@ -1,4 +1,4 @@
-"""Makes attempts at variants in a process beside a daemon, or on another machine (rods.daemon.attempts)."""
+"""Makes attempts, and runs gates, in a process beside a daemon, or on another machine (rods.daemon.attempts)."""
 
 import asyncio
 import resource
@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from rods.config import Config
-from rods.daemon.attempts import Attempted, Order
+from rods.daemon.attempts import AnyOrder, Attempted, GateOrder
 from rods.daemon.authors.base import Asking
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
+from rods.errors import InfrastructureError
+from rods.gates import check
+from rods.gates.records import Checked
 from rods.gates.similarity import SimilarityIndex
 
 T = TypeVar("T")
@@ -31,19 +34,27 @@ class Inline(Executor):
 
 
 class AttemptWorker:
-    """Makes attempts for the daemon of a run, in a process of its own, one at a time."""
+    """Makes what the daemon of a run orders, in a process of its own, one at a time."""
 
     def __init__(self, path: Path, config: Config, held_out: SimilarityIndex) -> None:
         """`path`: of the run's folder, where generated worlds are."""
         if most := config.operation.compute_memory_bytes:
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
         self._environments = Environments(config.operation.sandbox, path)
+        self._held_out = held_out
         self._loop = asyncio.new_event_loop()
         self._asking = Asking(config, Inline(), by_model=False, writing=lambda pick, index: None)
         self._pipeline = Pipeline(config, held_out, self._asking.threads)
 
-    def attempt(self, order: Order[Any]) -> Attempted[Any]:
-        """What comes of it; whatever goes wrong is a Rejection, as in the daemon itself."""
+    def made(self, order: AnyOrder) -> Attempted[Any] | Checked | InfrastructureError:
+        """What comes of an attempt, whatever goes wrong in which is a Rejection, as in the daemon itself; or what gates
+        say, or which world broke."""
+        if isinstance(order, GateOrder):
+            try:
+                environment = self._environments.load(order.task.environment.name)
+                return check(environment, order.task, order.profile, order.gates, self._held_out)
+            except InfrastructureError as error:
+                return error
         return self._loop.run_until_complete(self._pipeline.attempt(order, self._asking, self._environments))
 
     def close(self) -> None:

@@ -1,4 +1,5 @@
-"""One attempt at one variant as a value that another process can be given, and as the value that comes back.
+"""One attempt at one variant, or the gates of what a model wrote, as a value that another process can be given, and as
+the value that comes back.
 
 An attempt of an author that only computes follows from its configuration, its seed, and what went wrong before; so it
 may be made in any process that has the worlds, and twice: the daemon accepts one answer for each order, by awaiting it.
@@ -12,15 +13,18 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
+from rods.analysis.profile import Profile
 from rods.composing.records import ComposeError
-from rods.config import Operation
+from rods.config import Gates, Operation
 from rods.daemon.authors.base import V
 from rods.daemon.candidates import Rejection, VariantJob
 from rods.errors import InfrastructureError
 from rods.extension import extensions
 from rods.functions import named_function
+from rods.gates.records import Checked
 from rods.gates.similarity import SimilarityIndex
 from rods.logs import log
+from rods.tasks import Task
 
 if TYPE_CHECKING:
     from rods.buffers.run.run import Run
@@ -39,6 +43,21 @@ class Order(Generic[V]):
     failures: tuple[ComposeError, ...] = ()
     blocked: frozenset[str] = frozenset()
 
+    def __str__(self) -> str:
+        return f"{self.job.pick}/{self.job.index}/{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class GateOrder:
+    """The gates that are on for `task`, which was to have this profile."""
+
+    task: Task
+    profile: Profile
+    gates: Gates
+
+    def __str__(self) -> str:
+        return f"gates of {self.task.id}"
+
 
 @dataclass(frozen=True, slots=True)
 class Attempted(Generic[V]):
@@ -49,13 +68,16 @@ class Attempted(Generic[V]):
     failed: tuple[tuple[Rejection, bool], ...] = ()
 
 
+AnyOrder = Order[Any] | GateOrder
+
+
 class Place(Protocol):
     """A worker elsewhere. `at_once`: how many orders a message has at most, more where a message costs much."""
 
     at_once: int
 
-    async def attempts(self, orders: Sequence[Order[Any]]) -> Sequence[Attempted[Any]]:
-        """What comes of each order. Raises `LostWorker`."""
+    async def make(self, orders: Sequence[AnyOrder]) -> Sequence[Any]:
+        """What comes of each order (rods.daemon.attempt_worker). Raises `LostWorker`."""
 
     async def renew(self) -> None:
         """Ends the worker, if it lives, and starts another one; returns when it can be given orders."""
@@ -72,8 +94,8 @@ class LostWorker(Exception):
 class _Asked:
     """An order that somebody waits for, and how many workers were lost over it."""
 
-    order: Order[Any]
-    answer: asyncio.Future[Attempted[Any]]
+    order: AnyOrder
+    answer: asyncio.Future[Any]
     lost: int = 0
 
 
@@ -91,9 +113,20 @@ class Compute:
         self._working: set[asyncio.Task[None]] = set()
         self._lost = 0
 
-    async def attempt(self, order: Order[Any]) -> Attempted[Any]:
+    async def attempt(self, order: Order[V]) -> Attempted[V]:
         """What comes of an order, wherever it is made and however often. Raises InfrastructureError when workers were
         lost over it again and again."""
+        made: Attempted[V] = await self._made_of(order)
+        return made
+
+    async def checked(self, order: GateOrder) -> Checked:
+        """The same of gates. Raises InfrastructureError also where a world broke in the worker."""
+        made: Checked | InfrastructureError = await self._made_of(order)
+        if isinstance(made, InfrastructureError):
+            raise made
+        return made
+
+    async def _made_of(self, order: AnyOrder) -> Any:
         if self._free is None:
             self._free = deque()
             for place in self._all:
@@ -116,12 +149,10 @@ class Compute:
     async def _made(self, place: Place, taken: Sequence[_Asked]) -> None:
         orders = [asked.order for asked in taken]
         try:
-            made = await asyncio.wait_for(place.attempts(orders), self._seconds * len(orders))
+            made = await asyncio.wait_for(place.make(orders), self._seconds * len(orders))
         except (LostWorker, TimeoutError) as error:
             why = str(error) or f"no answer in {self._seconds * len(orders):.0f} s"
-            log.warning(
-                "worker lost", why=why, over=[f"{one.job.pick}/{one.job.index}/{one.attempt}" for one in orders]
-            )
+            log.warning("worker lost", why=why, over=[str(order) for order in orders])
             self._lost += 1
             for asked in reversed(taken):
                 asked.lost += 1
@@ -137,9 +168,9 @@ class Compute:
                     asked.answer.set_exception(error)
             self._start(place)
         else:
-            for asked, attempted in zip(taken, made, strict=True):
+            for asked, answer in zip(taken, made, strict=True):
                 if not asked.answer.done():
-                    asked.answer.set_result(attempted)
+                    asked.answer.set_result(answer)
             self._freed(place)
 
     def _freed(self, place: Place) -> None:

@@ -19,7 +19,7 @@ from rods.analysis.profile import Profile, distance, profile
 from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
-from rods.daemon.attempts import Attempted, Compute, Order
+from rods.daemon.attempts import Attempted, Compute, GateOrder, Order
 from rods.daemon.authors.base import Asking, Assignment, Author, StagedAuthor, T, TaskKind, V, WholeAuthor, in_thread
 from rods.daemon.authors.llm import LLMAuthor, prompt_hashes
 from rods.daemon.authors.procedural import ProceduralAuthor
@@ -82,8 +82,8 @@ class Pipeline:
         compute: Compute | None = None,
     ) -> None:
         """`kinds` are those of the seeds. `players` has the threads in which gates of a variant that is written whole
-        may wait for somebody, else `threads`. `compute` makes the attempts of the procedural author (None: `threads`
-        do)."""
+        may wait for somebody, else `threads`. `compute` makes the attempts of the procedural author, and runs the
+        gates of tasks with ground-truth calls that models write (None: `threads` do)."""
         self.config, self.held_out, self.threads, self.kinds = config, held_out, threads, kinds
         self.players, self.compute = players or threads, compute
         self._profiles: dict[str, Profile] = {}
@@ -342,7 +342,10 @@ class _Staged(_Writing[Task, StagedAuthor]):
         if type != given.profile.type:  # an intermediate form: shape and neighbours are asked of the final one
             gates = gates.model_copy(update={"profile": False, "contamination": False})
         try:
-            checked = await in_thread(self.pipeline.threads, self.kind.check, given, task, gates, held_out)
+            if (compute := self.pipeline.compute) is not None:
+                checked = await compute.checked(GateOrder(task, given.profile, gates))
+            else:
+                checked = await in_thread(self.pipeline.threads, self.kind.check, given, task, gates, held_out)
         except InfrastructureError as error:
             raise Rejection(stage, "infrastructure", str(error), abridged(task).as_json()) from error
         if checked.rejections:

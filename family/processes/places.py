@@ -13,7 +13,7 @@ from typing import Any
 from rods.buffers.run.run import Run
 from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
-from rods.daemon.attempts import Attempted, LostWorker, Order
+from rods.daemon.attempts import AnyOrder, LostWorker
 from rods.gates.similarity import SimilarityIndex
 
 _SPAWN = multiprocessing.get_context("spawn")
@@ -34,13 +34,13 @@ class Process:
         self.process: SpawnProcess | None = None
         self._pipe: Connection | None = None
 
-    async def attempts(self, orders: Sequence[Order[Any]]) -> Sequence[Attempted[Any]]:
+    async def make(self, orders: Sequence[AnyOrder]) -> Sequence[Any]:
         assert self._pipe is not None, "renewed"
         try:
             self._pipe.send(orders)
         except OSError as error:
             raise LostWorker(self._fate()) from error
-        made: Sequence[Attempted[Any]] = await self._received()
+        made: Sequence[Any] = await self._received()
         return made
 
     async def renew(self) -> None:
@@ -86,6 +86,6 @@ def _work(pipe: Connection, path: Path, config: Config, held_out: SimilarityInde
     pipe.send("ready")
     try:
         while True:
-            pipe.send([worker.attempt(order) for order in pipe.recv()])
+            pipe.send([worker.made(order) for order in pipe.recv()])
     except (EOFError, BrokenPipeError):  # the daemon has gone
         worker.close()

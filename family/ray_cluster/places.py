@@ -14,7 +14,7 @@ from ray.exceptions import RayError
 from rods.buffers.run.run import Run
 from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
-from rods.daemon.attempts import Attempted, LostWorker, Order
+from rods.daemon.attempts import AnyOrder, LostWorker
 from rods.errors import UserError
 from rods.gates.similarity import SimilarityIndex
 
@@ -57,9 +57,9 @@ class Actor:
         self._given, self._memory = given, memory
         self._actor: Any = None
 
-    async def attempts(self, orders: Sequence[Order[Any]]) -> Sequence[Attempted[Any]]:
+    async def make(self, orders: Sequence[AnyOrder]) -> Sequence[Any]:
         try:
-            made: Sequence[Attempted[Any]] = await self._actor.attempts.remote(orders)
+            made: Sequence[Any] = await self._actor.make.remote(orders)
         except RayError as error:
             raise LostWorker(_line(error)) from error
         return made
@@ -91,5 +91,5 @@ class _Worker:
     def ready(self) -> None:
         """Returns once it is made."""
 
-    def attempts(self, orders: Sequence[Order[Any]]) -> Sequence[Attempted[Any]]:
-        return [self._worker.attempt(order) for order in orders]
+    def make(self, orders: Sequence[AnyOrder]) -> Sequence[Any]:
+        return [self._worker.made(order) for order in orders]

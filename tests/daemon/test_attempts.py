@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from rods.config import Operation
-from rods.daemon.attempts import Attempted, Compute, LostWorker, Order
+from rods.daemon.attempts import AnyOrder, Attempted, Compute, LostWorker, Order
 from rods.daemon.candidates import VariantJob
 from rods.errors import InfrastructureError
 
@@ -25,8 +25,8 @@ class Worker:
         self.at_once, self.deadly = at_once, deadly
         self.given: list[list[str]] = []
 
-    async def attempts(self, orders: Sequence[Order[Any]]) -> Sequence[Attempted[Any]]:
-        names = [order.job.pick for order in orders]
+    async def make(self, orders: Sequence[AnyOrder]) -> Sequence[Any]:
+        names = [order.job.pick for order in orders if isinstance(order, Order)]
         self.given.append(names)
         await asyncio.sleep(0.01)
         if self.deadly in names:

@@ -14,10 +14,11 @@ from threading import Thread
 
 import pytest
 
+from bench.fixtures.llm_stub import Script, Stub
 from rods.buffers.run.heartbeat import read_heartbeat
 from rods.family.processes.places import Process
 from rods.gates.similarity import SimilarityIndex
-from tests.daemon.comparing import finish, lockstep_run, written
+from tests.daemon.comparing import CHANGES, finish, lockstep_run, written
 from tests.daemon.runs import Daemon, Trainer, idle, make_run, seeds, until, variants
 
 KILLED = 16  # steps
@@ -42,6 +43,21 @@ def test_attempts_in_processes_give_what_threads_give(tmp_path: Path) -> None:
         told.append(written(run.path))
     assert told[0] == told[1]
     assert told[0]["variants"] and any(one["attempt"] > 1 for one in told[0]["rejected"])
+
+
+def test_gates_of_what_a_model_writes_are_run_in_processes(tmp_path: Path) -> None:
+    told, beats = [], []
+    for number, where in enumerate(("threads", "processes")):
+        with Stub(Script(answer="bench.fixtures.llm_stub.roles:answer")) as stub:
+            operation = {"compute": where, "compute_places": 2, "endpoints": [{"model": "stub", "urls": [stub.url]}]}
+            run = make_run(tmp_path / str(number), {**CHANGES, "pipeline": {"author": "llm"}, "operation": operation})
+            with Daemon(run.path) as daemon:
+                finish(run, daemon)
+                beats.append(read_heartbeat(run.path, "daemon") or {})
+        told.append(written(run.path))
+    assert "compute" not in beats[0] and beats[1]["compute"] == {"places": 2, "ready": 2, "lost": 0}
+    assert told[0] == told[1] and told[0]["variants"]
+    assert any(record["stage"] == "judge" for record in told[0]["rejected"]), "gates have refused some"
 
 
 @pytest.mark.slow
