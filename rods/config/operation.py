@@ -81,10 +81,11 @@ class Operation(Section):
     """May change at every start; logged in operation.*.jsonl."""
 
     workers: int = Field(64, ge=1)  # seeds in flight in the daemon
-    # where the procedural author computes: "threads" of the daemon, "processes" beside it, or "ray" (docs/scale.md)
+    # where the procedural author and the gates of what models write compute: "threads" of the daemon, "processes"
+    # beside it, or "ray" (docs/scale.md)
     compute: str = "threads"
     compute_places: int = Field(0, ge=0)  # processes, or actors; 0: one a core of this machine, or of the cluster
-    compute_seconds: float = Field(600.0, gt=0)  # one that has not answered by then is ended, and another one asked
+    compute_seconds: float = Field(600.0, gt=0)  # an order may take; its worker is then ended
     compute_memory_bytes: int = Field(0, ge=0)  # address space of each; 0: no limit
     poll_seconds: float = Field(0.2, gt=0)  # between looks at the other process's files
     # how long the trainer waits for the daemon (lockstep, static pool) since its heartbeat last said that it got on: a
