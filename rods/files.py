@@ -3,6 +3,7 @@ end), and no more of them than a bound, since a megabyte of gzip, or of a sparse
 
 import errno
 import gzip
+import hashlib
 import os
 import re
 import shutil
@@ -11,14 +12,16 @@ import tomllib
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
 from rods.errors import UserError
 
 # Bounds in bytes. A document is parsed as a whole: a manifest, a heartbeat, a configuration, a file of code.
 DOCUMENT = 16 << 20
 LINE = 64 << 20  # of a log, a task file or traces: no record is longer, writers refuse it
+TASKS = 4 << 30  # a file of tasks, read line by line; a million tasks of desk are 3.3e9
 BULK = 1 << 30  # what grows with a run and is read as a whole: tracker, snapshots, scores, a part to be repaired
 
 
@@ -42,7 +45,7 @@ def descriptor_of(path: str | Path, flags: int) -> int:
     raise UserError(f"is {kind}, where a file is expected", where=str(path), remedy=remedy)
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """A regular file, open for reading; errors as `descriptor_of`."""
     return os.fdopen(descriptor_of(path, os.O_RDONLY), "rb")
 
@@ -92,10 +95,22 @@ def user_cache() -> Path:
 
 def read_regular(path: Path, most: int = DOCUMENT) -> bytes:
     """The content of a regular file; errors as `descriptor_of`. Raises UserError for one of more than `most` bytes."""
+    with _bounded(path, most) as file:
+        return file.read()
+
+
+def sha256_of(path: Path, most: int) -> str:
+    """The hash of the content, in hex digits; errors as `read_regular`."""
+    with _bounded(path, most) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _bounded(path: Path, most: int) -> Iterator[BufferedReader]:
     with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size > most:
             raise _too_large(path, "is a file", most)
-        return file.read()
+        yield file
 
 
 def bounded_lines(file: IO[bytes] | gzip.GzipFile, path: Path, most: int) -> Iterator[bytes]:

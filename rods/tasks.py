@@ -19,7 +19,7 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.conversations import PERSONA_TURNS, RUBRIC_LEVELS, Checks, Limits, Persona, Rubric, Script
 from rods.errors import UserError
-from rods.files import BULK, bounded_lines, explained, open_regular
+from rods.files import TASKS, bounded_lines, explained, open_regular
 
 T = TypeVar("T")
 SCHEMA, OPEN_SCHEMA = 1, 2
@@ -450,7 +450,7 @@ def read_tasks(path: Path) -> Iterator[AnyTask]:
     with explained("cannot read the task file", path, "check the path under [data] tasks"):
         lines = open_regular(path)
     with lines:
-        for number, line in enumerate(bounded_lines(lines, path, BULK), start=1):
+        for number, line in enumerate(bounded_lines(lines, path, TASKS), start=1):
             if not line.strip():
                 continue
             where = f"{path}:{number}"

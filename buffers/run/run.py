@@ -4,7 +4,6 @@ since (extensions.jsonl), and who may start with it.
 Logs and folds are elsewhere; this is what all processes of a run share.
 """
 
-import hashlib
 import platform
 import sys
 import time
@@ -30,7 +29,7 @@ from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.errors import CorruptLogError, RefusedError, UserError
 from rods.extension import guarded_by
-from rods.files import BULK, read_regular
+from rods.files import TASKS, read_regular, sha256_of
 from rods.tasks import AnyTask, read_tasks
 
 if TYPE_CHECKING:
@@ -120,8 +119,7 @@ class Run:
             recorded = recorded.lasting_as(parse_config(length, where=str(path / runfolder.EXTENSIONS)))
         if config is not None:
             _same(recorded, config, path, "")
-        data = read_regular(path / runfolder.TASKS, BULK)
-        if hashlib.sha256(data).hexdigest() != manifest["tasks"].get("sha256"):
+        if sha256_of(path / runfolder.TASKS, TASKS) != manifest["tasks"].get("sha256"):
             what = "the tasks are not those that the run was created with"
             remedy = "restore the file, or start a new run"
             raise RefusedError(what, where=str(path / runfolder.TASKS), remedy=remedy)

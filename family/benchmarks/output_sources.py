@@ -15,7 +15,7 @@ from rods.errors import UserError
 from rods.evaluation import heldout
 from rods.family.benchmarks.benchmarks import Benchmark, Packaged, named, packaged
 from rods.family.benchmarks.folder import COLDEST, Documents, Form, Part, Protocol, Settings, SystemPrompt
-from rods.files import BULK, read_regular
+from rods.files import BULK, sha256_of
 
 Precision = Literal["auto", "float32", "bf16"]
 Kind = Literal["endpoint", "weights", "results", "traces"]
@@ -222,7 +222,7 @@ def _computed(source: Source, options: Options) -> Source:
 def _files(path: Path, options: Options) -> Source:
     outputs = packaged(named(options.benchmark), path).outputs(path)
     kind: Kind = "traces" if outputs.traces else "results"
-    digests = (hashlib.sha256(read_regular(file, BULK)).digest() for file in outputs.files)
+    digests = (bytes.fromhex(sha256_of(file, BULK)) for file in outputs.files)
     digest = hashlib.sha256(b"".join(digests)).hexdigest()
     name = options.name or path.resolve().name.split(".")[0]
     return Source(kind, {"kind": kind, "name": name, "sha256": digest, "states_data": outputs.stated}, path)

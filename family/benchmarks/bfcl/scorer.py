@@ -9,7 +9,6 @@ cards and bookings that pad long contexts): `mend` restores them before each ent
 import ast
 import contextlib
 import copy
-import hashlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -30,7 +29,7 @@ from rods.errors import UserError
 from rods.family.benchmarks.benchmarks import Scores
 from rods.family.benchmarks.bfcl import results
 from rods.family.benchmarks.folder import Form
-from rods.files import BULK, read_regular
+from rods.files import BULK, sha256_of
 from rods.worlds.bfcl import wheel
 
 SCORER = "rods.family.benchmarks.bfcl.scorer:answer"
@@ -61,7 +60,7 @@ def known_wheel(file: Path | None) -> Path:
     if file is None:
         return wheel.path()
     try:
-        sha256 = hashlib.sha256(read_regular(file, BULK)).hexdigest()
+        sha256 = sha256_of(file, BULK)
         with zipfile.ZipFile(file) as archive:
             names = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
             version = _VERSION.search(archive.read(names[0]).decode())
