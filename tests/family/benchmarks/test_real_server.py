@@ -26,8 +26,9 @@ from tests.family.benchmarks.bfcl.runs import evaluate
 PARTS = {
     "bfcl": ("--tasks-per-type", 5, "--documents", "signatures"),
     "bfcl_single": ("--tasks-per-type", 2),
-    "bfcl_memory": ("--tasks-per-type", 2),  # the conversations before these questions are items, too
     "bfcl_formats": ("--tasks-per-type", 1),
+    # three questions and the twenty conversations before them, which are items, too
+    "bfcl_memory": ("--types", "memory_rec_sum", "--tasks-per-type", 3),
 }
 
 
@@ -37,8 +38,8 @@ def test_every_item_ends_and_none_by_the_machinery(
     served: Endpoint, bfcl: Bfcl, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / name
-    at = ("--benchmark", name, "--url", served.urls[0], "--model", served.model, "--in-flight", 8)
-    found = evaluate("run", folder, *at, *PARTS[name], "--max-tokens", 64)
+    at = ("--benchmark", name, "--url", served.urls[0], "--model", served.model, "--in-flight", 4)
+    found = evaluate("run", folder, *at, *PARTS[name], "--max-tokens", 32)
     done, calls = list(episodes(folder)), list(read(folder / usage("evaluation")))
     failed = sum(call["outcome"] == "failed" for call in calls)
     benchmark = named(name)
