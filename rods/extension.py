@@ -305,6 +305,13 @@ class Extension:
         """What `rods status` and the page say of files of its own in the run's folder, a sentence a line."""
         return ()
 
+    def compared(self, run: Any) -> Sequence[Record]:
+        """Tables of files of its own in the run's folder, which the page shows beside those of other runs: each with a
+        `title`, by which they find together, the file that is its `source`, sentences as `notes`, and `rows` with a
+        `name` and estimates of `start`, `end` and `difference` (rods.evaluation.scoring.Estimate). Bounded, whatever
+        lies there; a file that cannot be read is a note."""
+        return ()
+
     def aims(self, config: Any) -> Aims | None:
         """Where variants go from their seeds; None: they have their root's shape. At most one extension says so."""
         return None
@@ -412,6 +419,11 @@ def contest_of(notes: Mapping[str, EpochNotes]) -> Contest | None:
 def opened_by(notes: Mapping[str, EpochNotes], closing: Record) -> dict[str, Any]:
     """What the epoch with this closing record has fixed for its steps, by the extension's name."""
     return {name: note.opened(closing) for name, note in notes.items()}
+
+
+def compared_in(run: Any) -> list[Record]:
+    """The tables of all extensions (`Extension.compared`)."""
+    return [table for extension in extensions() for table in extension.compared(run)]
 
 
 def added_fields(record: Record) -> dict[str, Any]:

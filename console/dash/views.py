@@ -24,6 +24,7 @@ from rods.console.report.page import told
 from rods.console.task_history import kept_rollouts, task_history
 from rods.errors import RodsError, UserError, plain
 from rods.evaluation.heldout import scored
+from rods.extension import compared_in
 from rods.faults import LABELS, Gate
 from rods.rules.zones import ZONES
 from rods.tasks import AnyTask, Task
@@ -400,8 +401,12 @@ def shares(follower: Follower, query: Query) -> dict[str, Any]:
 
 
 VIEWS: dict[str, Callable[[Follower, Query], Any]] = {
-    # The held-out scores of a run, where `rods trainer score` has made them.
-    "compare": lambda follower, query: {"name": follower.path.name, "heldout": scored(follower.path)},
+    # The held-out scores of a run, where `rods trainer score` has made them, and what extensions compare.
+    "compare": lambda follower, query: {
+        "name": follower.path.name,
+        "heldout": scored(follower.path),
+        "tables": compared_in(follower.run),
+    },
     # What the run shows up to now, in sentences and plots.
     "report": lambda follower, query: told(recorded(follower)),
     # What the stream carries: up to where each log was read.

@@ -1,9 +1,10 @@
-"""What benchmarks add to the core: a program, and their items as tasks that training must not repeat."""
+"""What benchmarks add to the core: a program, their items as tasks that training must not repeat, and a suite's table
+for the page."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from rods.extension import Extension, Section
+from rods.extension import Extension, Record, Section
 
 
 class BenchmarkSettings(Section):
@@ -25,6 +26,11 @@ class Benchmarks(Extension):
         from rods.family.benchmarks.guard import guarded
 
         return [task for name in config.benchmarks.guard for task in guarded(named(name, "[benchmarks] guard"))]
+
+    def compared(self, run: Any) -> Sequence[Record]:
+        from rods.family.benchmarks.table import tables
+
+        return [*tables(run.path)]
 
 
 EXTENSION = Benchmarks()

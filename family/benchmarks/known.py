@@ -25,7 +25,7 @@ from rods.tasks import AnyTask
 SHOWN = 20  # items that got something else, which are listed
 
 
-class _KnownReplies(episodes.Replies):
+class KnownReplies(episodes.Replies):
     """The replies of a known policy in one episode: its calls first, then a sentence."""
 
     def __init__(self, benchmark: Benchmark, policy: Known, job: Job, sample: int) -> None:
@@ -77,7 +77,7 @@ def _played(
         folder = Path(name) / policy
         open_folder(folder, settings, benchmark.identity([]))
         with closing(Journal(folder)) as journal:
-            replies = partial(_KnownReplies, benchmark, policy)
+            replies = partial(KnownReplies, benchmark, policy)
             asyncio.run(episodes.play(replies, maker, slots(benchmark, tasks, 1), 64, journal.add, lambda: False))
         played = [(episode.task, benchmark.score(episode).measures) for episode in journalled(folder)]
         return by_task(benchmark.measures, played)

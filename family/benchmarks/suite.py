@@ -2,8 +2,10 @@
 
 Each benchmark and policy has an evaluation of its own in eval/suite/<benchmark>/ of the run, which the same command
 goes on with: a suite that was stopped ends with the table of one that was not. A benchmark that cannot be played so is
-left out of the table and named, with the reason. A benchmark.toml may declare a weighted `total` over kinds of items of
-several; it is made where each of them was played in whole, and else it is said what lacks."""
+left out of the table and named, with the reason. The table is kept in eval/suite/table.json, for the page.
+
+A benchmark.toml may declare a weighted `total` over kinds of items of several; it is made where each of them was played
+in whole, and else it is said what lacks."""
 
 import math
 from collections import Counter
@@ -18,13 +20,12 @@ from rods.buffers.run.run import Run
 from rods.buffers.usage import Spent
 from rods.errors import EXIT_OK, UserError
 from rods.evaluation import card, heldout
-from rods.family.benchmarks import scores
+from rods.family.benchmarks import scores, table
 from rods.family.benchmarks.benchmarks import declared_benchmarks, named
 from rods.family.benchmarks.folder import cards
 from rods.family.benchmarks.guard import overlaps
 from rods.family.benchmarks.output_sources import Options
 
-SUITE = "suite"
 PLACES = ("start", "end")
 
 
@@ -49,7 +50,7 @@ def play(
     told: dict[str, Any] = {"run": str(run), "rows": {}, "left_out": {}, "overlaps": {}, "incomplete": []}
     trained = Run.open(run)
     for name in names or declared_benchmarks():
-        folders = [run / runfolder.EVALUATION / SUITE / name / place for place, _ in policies]
+        folders = [run / table.SUITE / name / place for place, _ in policies]
         try:
             codes = []
             for folder, (_, policy) in zip(folders, policies, strict=True):
@@ -69,6 +70,7 @@ def play(
         told["rows"][name] = {**scores.compare(*folders), **_about(folders), "items": dict(items)}
         told["overlaps"][name] = overlaps(trained, benchmark)
     told["totals"] = totals(told["rows"])
+    table.write(run, told["rows"], [*notes(told)])
     return told
 
 
@@ -154,23 +156,30 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
             cells = "  ".join(scores.cell(pair[place]) for place in ("before", "after"))
             change = scores.cell(pair["difference"], "+")
             yield f"  {kind:{width}}{pair['difference']['tasks']:>6}  {cells}  {change}"
-        if row["left_out"]:
-            yield f"  {row['left_out']} items were played by one of both alone, and are left out"
+    for name, row in told["rows"].items():
+        yield f"\n{name}"
+        yield from card.lines(row["cards"][-1], row["kinds"]["all"]["difference"]["tasks"])
+        if any(spent["calls"] for spent in row["usage"]):
+            calls, read_, written = (sum(u[key] for u in row["usage"]) for key in ("calls", "tokens_in", "tokens_out"))
+            yield f"  cost: {calls} calls of servers, {read_} prompt tokens, {written} tokens of replies"
+    yield ""
+    yield from notes(told)
+
+
+def notes(told: Mapping[str, Any]) -> Iterator[str]:
+    """What is to be known of the table: totals, and what is not alike, overlaps or is left out."""
     for name, total in told["totals"].items():
         if "lacks" in total:
             yield f"no total of {name}: {', '.join(total['lacks'])} were not played, or not in whole"
         else:
             yield f"total of {name}: {100 * total['before']:.2f} at the start, {100 * total['after']:.2f} at the end"
     for name, row in told["rows"].items():
-        yield f"\n{name}"
-        yield from card.lines(row["cards"][-1], row["kinds"]["all"]["difference"]["tasks"])
+        if row["left_out"]:
+            yield f"{name}: {row['left_out']} items were played by one of both alone, and are left out"
         if row["cards_differ"]:
-            yield f"  NOT ALIKE: start and end differ in {', '.join(row['cards_differ'])}"
-        if any(spent["calls"] for spent in row["usage"]):
-            calls, read_, written = (sum(u[key] for u in row["usage"]) for key in ("calls", "tokens_in", "tokens_out"))
-            yield f"  cost: {calls} calls of servers, {read_} prompt tokens, {written} tokens of replies"
+            yield f"{name}: NOT ALIKE: start and end differ in {', '.join(row['cards_differ'])}"
         if shared := told["overlaps"][name]:
-            yield f"  OVERLAP: {shared} of its items match tasks that the run trains on, by words or by calls"
+            yield f"{name}: OVERLAP: {shared} of its items match tasks that the run trains on, by words or by calls"
     for name, why in told["left_out"].items():
         yield f"left out: {name}: {why}"
     if told["incomplete"]:

@@ -1,10 +1,24 @@
-// Runs beside each other: reward over steps, and held-out scores with their intervals.
+// Runs beside each other: reward over steps, held-out scores with their intervals, and what extensions compare.
 
 import { chart } from "chart";
-import { el, link, num, table } from "dom";
+import { el, link, listing, num, shown, table } from "dom";
 import { ask, path } from "source";
 
 const COLOURS = ["boundary", "too_hard", "mastered", "second", "truncated"];
+
+/** The tables of extensions: those of the same title as one, rows of the same name beside each other; last their notes. */
+function more(runs, tables, text) {
+  const every = tables.flatMap((some, index) => some.map((one) => ({ ...one, run: runs[index] })));
+  const notes = every.flatMap((one) => one.notes.map((note) => el("p", {}, link(one.run, "run", [], one.run), ": ", shown(note))));
+  return [[...new Set(every.map((one) => one.title))].map((title) => {
+    const alike = every.filter((one) => one.title === title);
+    const names = [...new Set(alike.flatMap((one) => one.rows.map((row) => row.name)))];
+    const rows = names.flatMap((name) => alike.flatMap((one) => one.rows.filter((row) => row.name === name).map((row) =>
+      [shown(name), link(one.run, "run", [], one.run), row.difference.tasks, text(row.start), text(row.end), text(row.difference, "+")])));
+    const heads = ["", "run", "items", "at the start", "at the end", "paired difference"];
+    return listing(`${title}, mean [95 % interval]`, alike[0].source, heads, rows);
+  }), notes];
+}
 
 export function view(root, { run, rest, names }) {
   const chosen = new Set(rest.length ? rest.filter((name) => names.includes(name)) : [run, ...names.filter((name) => name !== run)].slice(0, 3));
@@ -32,7 +46,8 @@ export function view(root, { run, rest, names }) {
       return [link(name, "run", [], name), curves[index].columns.step.at(-1) ?? 0, text(held?.start?.progress), text(held?.end?.progress), text(held?.difference?.progress, "+")];
     });
     place.replaceChildren(drawn.node, el("h2", {}, "Held-out progress, mean [95 % interval]"),
-      el("div", { title: "eval/heldout_step_*.jsonl; `rods trainer score` makes them" }, table(["run", "last step", "at the start", "at the end", "paired difference"], rows)));
+      el("div", { title: "eval/heldout_step_*.jsonl; `rods trainer score` makes them" }, table(["run", "last step", "at the start", "at the end", "paired difference"], rows)),
+      el("div", {}, more(runs, scores.map((one) => one.tables), text)));
     if (every.length)
       drawn.draw(every, curves.map((one) => {
         const at = new Map(one.columns.step.map((step, row) => [step, one.columns.reward[row]]));

@@ -1,0 +1,21 @@
+"""A benchmark against a failing server, killed meanwhile, ends as one that nothing disturbed: a small one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.eval_volume import play
+from rods.worlds.bfcl.world import Bfcl
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "benchmark",
+    ["bfcl", "bfcl_memory"],  # of several turns, and of several conversations
+)
+def test_nothing_is_lost_doubled_or_blamed_on_the_policy(bfcl: Bfcl, tmp_path: Path, benchmark: str) -> None:
+    ended = play(benchmark, tmp_path, 2, "--tasks-per-type", 6)
+    assert (ended.lost, ended.twice, ended.different, ended.table) == (0, 0, 0, True)
+    assert ended.kills == 2 and ended.faults > 5 and ended.items > 20

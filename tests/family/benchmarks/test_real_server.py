@@ -1,0 +1,66 @@
+"""Twenty items or more of each benchmark, end to end, against a real vLLM with a real, small model. `make llm-smoke`
+runs this; `make test` does not.
+
+A model of 135M parameters gets next to nothing right: what is counted is that every item ends, that none is left out
+for a failure of the machinery, and how many of its outputs have calls that can be read. The table is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rods.buffers.log.tail import read
+from rods.buffers.run.runfolder import usage
+from rods.config import Endpoint
+from rods.family.benchmarks.benchmarks import Benchmark, named
+from rods.family.benchmarks.bfcl.decoding import decode
+from rods.family.benchmarks.bfcl_single import formats, source_text
+from rods.family.benchmarks.bfcl_single.benchmark import SingleTurns
+from rods.family.benchmarks.folder import Episode, episodes
+from rods.worlds.bfcl.world import Bfcl
+from tests.family.benchmarks.bfcl.runs import evaluate
+
+PARTS = {
+    "bfcl": ("--tasks-per-type", 5, "--documents", "signatures"),
+    "bfcl_single": ("--tasks-per-type", 2),
+    "bfcl_formats": ("--tasks-per-type", 1),
+    # three questions and the twenty conversations before them, which are items, too
+    "bfcl_memory": ("--types", "memory_rec_sum", "--tasks-per-type", 3),
+}
+
+
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("name", PARTS)
+def test_every_item_ends_and_none_by_the_machinery(
+    served: Endpoint, bfcl: Bfcl, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / name
+    at = ("--benchmark", name, "--url", served.urls[0], "--model", served.model, "--in-flight", 4)
+    found = evaluate("run", folder, *at, *PARTS[name], "--max-tokens", 32)
+    done, calls = list(episodes(folder)), list(read(folder / usage("evaluation")))
+    failed = sum(call["outcome"] == "failed" for call in calls)
+    benchmark = named(name)
+    outputs = [with_calls for episode in done for with_calls in _outputs(benchmark, episode)]
+    scored = found["scores"][benchmark.part]["all"][benchmark.measures[0]]
+    with capsys.disabled():
+        told = f"{len(done)} items ended ({found['ends']}), {failed} infrastructure failures, {len(calls)} calls of the"
+        read_ = f"{sum(outputs)} of {len(outputs)} outputs with calls that can be read"
+        print(f"\n{name}: {told} server, {read_}; {scored['mean']:.2f} of {scored['tasks']} scored items are right")
+    assert found["complete"] and len(done) >= 20 and failed == 0
+    assert len(outputs) >= len(done) - found["ends"].get("context", 0)
+
+
+def _outputs(benchmark: Benchmark, episode: Episode) -> Iterator[bool]:
+    """Of each output, whether it has calls that can be read."""
+    result: Any = episode.result
+    if isinstance(benchmark, SingleTurns):
+        item = benchmark.items[episode.task]
+        asked = (result, item.format) if item.format else (result, episode.form, item.category)
+        yield bool((formats.decoded if item.format else source_text.decoded)(*asked))
+        return
+    for turn in result["outputs"] if isinstance(result, dict) else result:
+        for step in turn:
+            yield bool(decode(step, episode.form))
