@@ -3,6 +3,7 @@ imported when it is played. The tasks of a file are one without a folder (rods.f
 
 benchmark = "…"      "package.module:name" of the class
 default = true       of the one that is played where none is named
+[verbs]              of `rods`: what fetches its data, say; function (below rods.family.benchmarks) and line of help
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -90,6 +91,13 @@ class Chained(Protocol):
 
     def before(self, task: AnyTask) -> AnyTask | None:
         """The item that `task` goes on from."""
+
+
+@runtime_checkable
+class Talking(Protocol):
+    """A benchmark whose user a model plays, behind an endpoint of its own (rods.family.benchmarks.user_line)."""
+
+    user: str  #: whom it plays
 
 
 def chosen(benchmark: Benchmark, settings: Settings) -> list[AnyTask]:

@@ -44,6 +44,7 @@ from rods.family.benchmarks.folder import COLDEST, EPISODES, SETTINGS, Episode, 
 from rods.family.benchmarks.folder import episodes as journalled
 from rods.family.benchmarks.output_sources import Options, Source
 from rods.family.benchmarks.task_file import TaskFile
+from rods.family.benchmarks.user_line import Listening, UserLine
 from rods.llm import Budget, Client
 from rods.signals import StopRequest
 from rods.tasks import AnyTask, scripted
@@ -188,6 +189,14 @@ class _Session:
         self._said = time.monotonic()
 
     def run(self, options: Options) -> None:
+        """Plays what is left, with a line to the model that plays the user where one does."""
+        if isinstance(self.maker, Listening) and self.settings.user:
+            with UserLine(output_sources.user_endpoint(options), self.folder) as self.maker.line:
+                self._play(options)
+        else:
+            self._play(options)
+
+    def _play(self, options: Options) -> None:
         source, in_flight = self.source, options.in_flight
         left = slots(self.benchmark, self.chosen, self.settings.samples, journalled(self.folder))
         if left and source.kind != "endpoint":  # whose servers are to be asked first
@@ -233,6 +242,7 @@ class _Session:
             template=template,
             random_seeds={} if recorded else {"rollouts": episodes.RANDOM_SEED},
             sampling={"samples_per_task": settings.samples, **sampling},
+            user=settings.user,
         )
         self.journal.describe(card)
 
