@@ -16,14 +16,14 @@ from rods.environments.registry import declared
 from rods.environments.workers.worker import Overrun
 from rods.episode.drivers import Job
 from rods.episode.engine import Exchange, NeedOutcome, Outcome, Trace
+from rods.episode.model_thread import ModelThread
 from rods.errors import InfrastructureError, RefusedError, UserError
 from rods.family.benchmarks.benchmarks import chosen
 from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score, Settings
-from rods.family.benchmarks.tau2.conversation import Domain, Talk, TalkJob, World
-from rods.family.benchmarks.tau2.native import Native
+from rods.family.benchmarks.tau2.conversation import Talk, TalkJob, World
+from rods.family.benchmarks.tau2.domains import Domain, Native
 from rods.family.benchmarks.tau2.package import DATA, DOMAINS, WHEEL, worker
-from rods.family.benchmarks.user_line import UserLine
-from rods.llm import Request
+from rods.llm import Client, Request
 from rods.tasks import AnyTask, OpenTask
 
 FAULTS = declared("rods.family.benchmarks", "benchmark.toml")["tau2"]["faults"]
@@ -44,6 +44,7 @@ class Tau2:
     protocols: Sequence[Protocol] = ("official",)
     part: Part = "all"
     parts: Mapping[Part, str] = {"all": "all items"}
+    environment = property(lambda self: " ".join(domain.hash for domain in self.domains.values()))
 
     @cached_property
     def rules(self) -> Mapping[str, Any]:
@@ -57,29 +58,23 @@ class Tau2:
 
     @cached_property
     def _tasks(self) -> dict[str, OpenTask]:
-        made = {}
-        for name, domain in self.domains.items():
-            for item in self.rules["domains"][name]["tasks"]:
-                if not {"DB", "COMMUNICATE"} >= set(item["basis"]):
-                    raise RefusedError(f"item {item['id']} of {name} is scored by {item['basis']}", where=WHEEL.named)
-                calls = tuple(Call(*call) for call in item["calls"])
-                made[f"{name}_{item['id']}"] = OpenTask(
-                    reference(domain),
-                    "base",
-                    Persona(item["user"], item["opening"]),
-                    Rubric(("the database is as the expected calls leave it", *item["told"]), calls),
-                    tuple(domain.tools()),
-                    split="test",
-                    system=domain.system,
-                    provenance={
-                        "id": f"{name}_{item['id']}",
-                        "version": WHEEL.named,
-                        "domain": name,
-                        "item": item["id"],
-                        "told": item["told"],
-                    },
-                )
-        return made
+        items = ((name, item) for name in self.domains for item in self.rules["domains"][name]["tasks"])
+        made = (self._task(name, item) for name, item in items)
+        return {task.provenance["id"]: task for task in made}
+
+    def _task(self, name: str, item: Mapping[str, Any]) -> OpenTask:
+        domain, calls = self.domains[name], tuple(Call(*call) for call in item["calls"])
+        about = {"id": f"{name}_{item['id']}", "version": WHEEL.named, "domain": name, "item": item["id"]}
+        return OpenTask(
+            reference(domain),
+            "base",
+            Persona(item["user"], item["opening"]),
+            Rubric(("the database is as the expected calls leave it", *item["told"]), calls),
+            tuple(domain.tools()),
+            split="test",
+            system=domain.system,
+            provenance={**about, "told": item["told"]},
+        )
 
     @cached_property
     def _unchanged(self) -> Mapping[str, Sequence[str]]:
@@ -95,10 +90,6 @@ class Tau2:
 
     def identifier(self, task: AnyTask) -> str:
         return str(task.provenance["id"])
-
-    @property
-    def environment(self) -> str:
-        return " ".join(domain.hash for domain in self.domains.values())
 
     def identity(self, tasks: Sequence[AnyTask]) -> dict[str, Any]:
         return {"benchmark": self.name, "data": DATA, "environment": self.environment}
@@ -130,20 +121,19 @@ class Tau2:
 
     def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | str | None:
         about = task.provenance
-        if policy == "nothing" or turn > 1:
-            return ()
-        if turn == 1:
+        if turn == 1 and policy != "nothing":
             return f"I have to tell you: {'; '.join(about['told'])}" if about["told"] else ()
         fault = FAULTS[about["domain"]] if policy == "fault" else {}
-        return *task.goal_calls, *(Call(name, arguments) for name, arguments in fault.items())
+        made = *task.goal_calls, *(Call(name, arguments) for name, arguments in fault.items())
+        return () if turn or policy == "nothing" else made
 
     def due(self, task: AnyTask, policy: str, form: Form) -> tuple[Mapping[str, float], str]:
-        about, still = task.provenance, task.provenance["item"] in self._unchanged[task.provenance["domain"]]
-        database = {"nothing": still, "truth": True, "fault": False}[policy]
+        about = task.provenance
+        still = about["item"] in self._unchanged[about["domain"]]
+        database = still if policy == "nothing" else policy == "truth"
         communicated = policy != "nothing" or not about["told"]
-        right = database and communicated
-        due = {"official": float(right), "database": float(database), "communicated": float(communicated)}
-        return due, UNHELPED if policy == "nothing" and right else ""
+        due = dict(zip(self.measures, map(float, (database and communicated, database, communicated)), strict=True))
+        return due, UNHELPED if policy == "nothing" and due["official"] else ""
 
 
 class Unjudged:
@@ -157,50 +147,42 @@ class TalkMaker:
     """The `Maker` of conversations (`Listening`). A result is {"end", "messages"}, as the package has them."""
 
     def __init__(self, benchmark: Tau2, settings: Settings) -> None:
-        self.settings, self._benchmark = settings, benchmark
-        self.line: UserLine | None = None
+        self.settings, self._rules, self._domains = settings, benchmark.rules, benchmark.domains
+        self.line: ModelThread | None = None
         native = settings.form == "native"
-        self._dialects = {f"{name}": Native(d.tools()) if native else Hermes() for name, d in benchmark.domains.items()}
+        self._dialects = {name: Native(one.tools()) if native else Hermes() for name, one in self._domains.items()}
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
-        name = task.provenance["domain"]
-        talk = Talk(name, self._benchmark.rules)
-        return TalkJob(
-            task,
-            self._benchmark.domains[name],
-            self._dialects[name],
-            Unjudged(),
-            user=partial(self._says, task.id) if self.settings.user else scripted_user,
-            world=partial(World, talk),
-            waits=True,
-            talk=talk,
-        )
+        talk = Talk(name := task.provenance["domain"], self._rules)
+        user = partial(self._says, talk, task.id) if self.settings.user else scripted_user
+        played = self._domains[name], self._dialects[name], Unjudged()
+        return TalkJob(task, *played, user=user, world=partial(World, talk), waits=True, talk=talk)
 
     def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
-        assert isinstance(job, TalkJob) and job.talk is not None
+        assert isinstance(job, TalkJob)
         result = {"end": job.talk.end, "messages": job.talk.messages}
         return Episode(job.task.provenance["id"], sample, self.settings.form, result, trace.end, cut)
 
-    def _says(self, task: str, persona: Persona, said: Exchange) -> str:
+    def _says(self, talk: Talk, task: str, persona: Persona, said: Exchange) -> str:
         """What the model that plays the user says next. Raises InfrastructureError where it says nothing."""
-        if self.line is None:
-            raise InfrastructureError("there is no line to the model that plays the user")
-        conversation = [{"role": "system", "content": persona.intent}]
-        conversation.append({"role": "user", "content": self._benchmark.rules["greeting"]})
+        assert self.line is not None
+        conversation = [("system", persona.intent), ("user", self._rules["greeting"])]
         for text, answer in said:
-            conversation += [{"role": "assistant", "content": text}, {"role": "user", "content": answer}]
+            conversation += [("assistant", text), ("user", answer)]
+        messages = [{"role": role, "content": content} for role, content in conversation]
+        told: dict[str, Any] = {"temperature": self._rules["user_temperature"], "top_p": 1.0, "max_tokens": USER_TOKENS}
         for number in range(USER_TRIES):
-            request = Request(
-                "user",
-                conversation,
-                max_tokens=USER_TOKENS,
-                temperature=self._benchmark.rules["user_temperature"],
-                top_p=1.0,
-                random_seed=keyed_random(0, "user", task, len(said), number).getrandbits(31),
-            )
-            if text := self.line.ask(request).text.strip():
+            seed = keyed_random(0, "user", task, len(said), number).getrandbits(31)
+            request = Request("user", messages, random_seed=seed, **told)
+            try:
+                text = self.line.ask(partial(Client.complete, request=request)).text.strip()
+            except InfrastructureError as error:
+                talk.trouble = f"the user's model: {error}"
+                raise
+            if text:
                 return text
-        raise InfrastructureError(f"the model that plays the user said nothing in {USER_TRIES} tries")
+        talk.trouble = f"the user's model said nothing in {USER_TRIES} tries"
+        raise InfrastructureError(talk.trouble)
 
 
 def scripted_user(persona: Persona, said: Exchange) -> str:

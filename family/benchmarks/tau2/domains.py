@@ -1,18 +1,22 @@
-"""The domains' tools as a policy reads them: natively, or in a prompt. The package itself knows native calls alone; in
-a prompt, documents and calls have the Hermes form (rods.dialects)."""
+"""The domains and their tools as a policy reads them: natively, or in a prompt. The package itself knows native calls
+alone; in a prompt, documents and calls have the Hermes form (rods.dialects)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 
 from rods.analysis.containment import read_json
 from rods.calls import Call
+from rods.canonical import content_id
 from rods.dialects import Parsed, RoleAndText
 from rods.dialects.tags import Hermes
-from rods.environments.base import Result, Tool
+from rods.environments.base import Features, Result, Tool
 from rods.family.benchmarks.episodes import reply_text
+from rods.family.benchmarks.tau2.package import WHEEL
+
+BEHAVIOUR = 1  # to be raised when equal calls may give other results
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +62,21 @@ class Native(Hermes):
 
     def answer(self, text: str) -> str:
         return reply_text(text, [])
+
+
+class Domain:
+    """A domain as an environment: its tools, in the wheel's words. Its worlds belong to a conversation."""
+
+    features = Features(waits=True)
+
+    def __init__(self, name: str, described: Mapping[str, Any]) -> None:
+        self.name, self.system = f"tau2_{name}", described["system"]
+        made = (Documented(one["name"], name, one["description"], document=one) for one in described["tools"])
+        self._tools = {tool.name: tool for tool in made}
+        self.hash = content_id({"wheel": WHEEL.sha256, "behaviour": BEHAVIOUR, "domain": described})
+
+    def tools(self) -> Mapping[str, Tool]:
+        return self._tools
+
+    def reset(self, state: Mapping[str, Any] | None) -> NoReturn:
+        raise ValueError("its worlds begin with the wheel's database, and belong to a conversation")
