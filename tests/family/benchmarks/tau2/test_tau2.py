@@ -97,7 +97,7 @@ def test_known_policies_get_what_is_due(benchmark: Tau2, form: str, each: int) -
 
 @pytest.mark.parametrize("each", [1, pytest.param(12, marks=pytest.mark.slow)])
 def test_conversations_ends_and_rewards_are_the_package_s(benchmark: Tau2, each: int) -> None:
-    compared = compare(each, benchmark.kinds)
+    compared = compare(each, dict.fromkeys(benchmark.kinds, 1))
     assert compared.different == [] and compared.made.total() == 2 * each
 
 
