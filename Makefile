@@ -34,6 +34,7 @@ test-slow: TESTS := -m slow
 test test-slow test-all:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl
+	@$(BIN)/rods data tau2
 	@RODS_WHOLE=$(WHOLE) OMP_NUM_THREADS=1 $(BIN)/python -m tests.rerun $(TESTS)
 
 # PyTorch and MKL each choose by the CPU in which order they add; here they are told to choose as on a lesser one.
@@ -58,6 +59,7 @@ docs:
 bench:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl
+	@$(BIN)/rods data tau2
 	@$(BIN)/python -m bench --quick
 
 # The table of docs/durability.md. SHARE=20 tries every twentieth point only.

@@ -2,13 +2,13 @@
 
 Claim: no item is lost, none is recorded twice, and the scores are those of an evaluation that nothing disturbed, so
 that no failure of the machinery counts as one of the policy. Anchor: that evaluation, of the same items by the same
-policy. Command: `python -m bench.eval_volume`.
+policy. Command: `python -m bench.eval_volume`; `--only tau2` plays one benchmark.
 
 Each benchmark is played with so many samples an item that it has 1,000 episodes or more. A quarter of the requests meet
 a fault of the machinery, calls are given up after two seconds of failed attempts, and the process is killed (-9) at
 moments drawn at random, its start included; what is left out or killed is gone on with by the same command. The
 policy's every output follows from its conversation (bench/fixtures/eval_policy.py), so all episodes have to be equal,
-output by output.
+output by output. Where a model plays the user, its server fails as often.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from bench.figures import Figure, run
 from bench.fixtures.llm_stub import Script, Stub
 from bench.history import RUNS
 from rods.errors import EXIT_OK, EXIT_REQUEUE
-from rods.family.benchmarks.benchmarks import declared_benchmarks, named
+from rods.family.benchmarks.benchmarks import Talking, declared_benchmarks, named
 from rods.family.benchmarks.folder import EPISODES
+from rods.family.benchmarks.tau2.package import WHEEL
 from rods.worlds.bfcl import fetch
 
 POLICY = "bench.fixtures.eval_policy:answer"
@@ -72,7 +73,9 @@ def play(name: str, folder: Path, kills: int, *options: object, samples: int = 1
     take too long."""
     arguments = ["--benchmark", name, "--split", "all", "--samples", samples, "--in-flight", 128, *options]
     script = Script(answer=POLICY, model=name, max_model_len=1_000_000, latency=LATENCY)
-    with Stub(script) as stub:
+    with Stub(script) as stub, Stub(script) as customer:
+        if isinstance(named(name), Talking):
+            arguments += ["--user-url", customer.url, "--user-model", "customer"]
         config = folder / f"{name}.toml"
         config.write_text(ENDPOINT.format(model=name, url=stub.url, read=300.0))
         whole, disturbed = folder / name / "whole", folder / name / "disturbed"
@@ -83,6 +86,7 @@ def play(name: str, folder: Path, kills: int, *options: object, samples: int = 1
         config.write_text(ENDPOINT.format(model=name, url=stub.url, read=1.0))
         stub.use(Script(**{**script.as_json(), "faults": FAULTS}))
         stub.forget()
+        customer.use(Script(**{**script.as_json(), "faults": dict.fromkeys(BROKEN, 0.025)}))
         begun = time.monotonic()
         killed, starts = _disturb(disturbed, config, arguments, kills, took, begun + SECONDS)
         seconds, counts = time.monotonic() - begun, stub.counts()
@@ -149,15 +153,16 @@ def _report(folder: Path) -> Any:
     return {key: value for key, value in told.items() if key not in ("folder", "results")}
 
 
-def measure(quick: bool) -> list[Figure]:
+def measure(quick: bool, only: str = "") -> list[Figure]:
     """Every benchmark, killed a dozen times (quick: 65 single turns, killed twice)."""
     fetch()
+    WHEEL.fetch()
     ended = []
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
         if quick:
             ended.append(play("bfcl_single", Path(folder), 2, "--tasks-per-type", 5))
         else:
-            for name in declared_benchmarks():
+            for name in [only] if only else declared_benchmarks():
                 ended.append(play(name, Path(folder), KILLS, samples=-(-LEAST // len(named(name).tasks()))))
                 print(ended[-1], file=sys.stderr, flush=True)
     return [figure for one in ended for figure in _figures(one)]
@@ -177,4 +182,4 @@ def _figures(one: Disturbed) -> list[Figure]:
 
 
 if __name__ == "__main__":
-    run(measure)
+    run(measure, only="one benchmark")

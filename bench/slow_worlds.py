@@ -31,10 +31,10 @@ from rods.environments.base import Instance, Result, reference
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import Exchange, NeedOutcome, NeedText, Outcome, Reply, Trace
+from rods.episode.model_thread import ModelThread
 from rods.episode.watchdog import Lanes
 from rods.family.simulation.difficulty import levels
 from rods.family.simulation.generating import draw_task, open_task
-from rods.family.simulation.models import ModelThread
 from rods.family.simulation.players import simulation_of
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.settings import DifficultyRules

@@ -13,9 +13,10 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Result
 from rods.episode.drivers import Job
-from rods.episode.engine import NeedText
+from rods.episode.engine import NeedText, NeedUser
 from rods.evaluation.scoring import too_few
 from rods.files import read_regular
+from rods.observations import known
 from rods.tasks import AnyTask
 
 History = Literal["tokens", "messages", "recorded", "none"]
@@ -38,10 +39,11 @@ def card(
     template: str | None,
     random_seeds: Mapping[str, int],
     sampling: Mapping[str, Any],
+    user: Mapping[str, Any] | None = None,
 ) -> Card:
     """The card of a score on `tasks`, which `split` names; `prompts`: what is `shown` in each, if anything is.
     `template` is a hash of the chat template, None where it is not known; `sampling` says how replies are drawn, and
-    how many."""
+    how many; `user`: the model that plays the user, if one does."""
     return {
         "data": sorted({version(task) for task in tasks}),
         "split": {"name": split, "tasks": len(tasks), "hash": content_id(sorted(task.id for task in tasks))},
@@ -51,12 +53,16 @@ def card(
         "random_seeds": dict(random_seeds),
         "sampling": dict(sampling),
         "interval": INTERVAL,
+        **known(user=None if user is None else dict(user)),
     }
 
 
 def shown(job: Job) -> list[Any]:
     """What the policy reads before its first reply, what answers a malformed one, and how a result is shown."""
-    asked = next(job.engine())
+    episode = job.engine()
+    asked = next(episode)
+    if isinstance(asked, NeedUser):  # who speaks first, whatever it says
+        asked = episode.send("…")
     assert isinstance(asked, NeedText)
     result = job.dialect.observation([Call("tool", {"value": 1})], [Result("result")])
     messages = [[message.role, message.content] for message in asked.messages]
@@ -91,10 +97,16 @@ def lines(card: Card | None, tasks: int) -> Iterator[str]:
     yield f"  history {HISTORY[card['history']]}"
     told = ", ".join(f"{name} {value}" for name, value in {**card["random_seeds"], **card["sampling"]}.items())
     yield f"  random seeds and sampling: {told}"
+    if user := card.get("user"):
+        yield f"  the user is played by {user['model']}"
     few = f" ({few})" if (few := too_few(tasks)) else ""
     yield f"  interval {card['interval']}, {tasks} of them{few}"
 
 
 def different(first: Card | None, other: Card | None) -> list[str]:
     """The fields in which two cards differ, by name; both must be known."""
-    return [] if first is None or other is None else [name for name in first if first[name] != other.get(name)]
+    return (
+        []
+        if first is None or other is None
+        else [name for name in {**first, **other} if first.get(name) != other.get(name)]
+    )

@@ -3,6 +3,7 @@ imported when it is played. The tasks of a file are one without a folder (rods.f
 
 benchmark = "…"      "package.module:name" of the class
 default = true       of the one that is played where none is named
+[verbs]              of `rods`: what fetches its data, say; function (below rods.family.benchmarks) and line of help
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from rods.calls import Call
 from rods.environments.registry import declared
+from rods.episode.model_thread import ModelThread
 from rods.errors import RefusedError, UserError
 from rods.family.benchmarks.episodes import Maker, Slots
 from rods.family.benchmarks.folder import SETTINGS, Episode, Form, Part, Score, Settings, recorded_settings
@@ -90,6 +92,21 @@ class Chained(Protocol):
 
     def before(self, task: AnyTask) -> AnyTask | None:
         """The item that `task` goes on from."""
+
+
+@runtime_checkable
+class Talking(Protocol):
+    """A benchmark whose user a model plays, behind an endpoint of its own. Where the settings name none, a script plays
+    it: for policies with known scores."""
+
+    user: str  #: whom it plays
+
+
+@runtime_checkable
+class Listening(Protocol):
+    """The maker of such a benchmark: it asks the user's model through `line`, which is there while it plays."""
+
+    line: ModelThread | None
 
 
 def chosen(benchmark: Benchmark, settings: Settings) -> list[AnyTask]:

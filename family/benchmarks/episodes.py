@@ -161,7 +161,7 @@ async def play(
             trace = await run_episode(job, policy.reply)
             playing -= 1
             if trace.end == "infrastructure":
-                stopped[policy.trouble or "the environment's machinery failed"] += 1
+                stopped[policy.trouble or job.trouble or "the environment's machinery failed"] += 1
             else:
                 done(episode := maker.episode(job, sample, trace, policy.cut))
                 slots.ended(episode)

@@ -4,6 +4,7 @@ for the page."""
 from collections.abc import Sequence
 from typing import Any
 
+from rods.environments.registry import declared
 from rods.extension import Extension, Record, Section
 
 
@@ -16,7 +17,14 @@ class BenchmarkSettings(Section):
 
 class Benchmarks(Extension):
     name = "benchmarks"
-    verbs = {"eval": ("__main__:main", "a policy on a benchmark's tasks, or on any environment's", "program")}
+    verbs = {
+        "eval": ("__main__:main", "a policy on a benchmark's tasks, or on any environment's", "program"),
+        **{
+            verb: tuple(told)
+            for said in declared("rods.family.benchmarks", "benchmark.toml").values()
+            for verb, told in said.get("verbs", {}).items()
+        },
+    }
     sections = {"benchmarks": BenchmarkSettings()}
 
     def guarded(self, config: Any) -> Sequence[Any]:

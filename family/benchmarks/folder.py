@@ -59,6 +59,7 @@ class Settings:
     temperature: float = COLDEST
     top_p: float = 1.0
     max_tokens: int = 4096  # of one output
+    user: dict[str, Any] | None = None  # who plays the user, where a model does
 
     @property
     def greedy(self) -> bool:

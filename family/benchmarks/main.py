@@ -20,8 +20,8 @@ command goes on.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -35,13 +35,14 @@ from rods.buffers.run.locks import Ownership
 from rods.buffers.run.runfolder import LOGS
 from rods.buffers.usage import UsageLog
 from rods.commands import Json
-from rods.config import Operation, Rollouts
+from rods.config import Endpoint, Operation, Rollouts
 from rods.console.output import print_result
 from rods.environments.loading import Environments
+from rods.episode.model_thread import ModelThread
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain, say
 from rods.evaluation import card as cards
 from rods.family.benchmarks import cost, episodes, known, output_sources, scores, suite
-from rods.family.benchmarks.benchmarks import Benchmark, chosen, named, opened, packaged, slots
+from rods.family.benchmarks.benchmarks import Benchmark, Listening, chosen, named, opened, packaged, slots
 from rods.family.benchmarks.folder import COLDEST, EPISODES, SETTINGS, Episode, Form, Journal, Settings, open_folder
 from rods.family.benchmarks.folder import Part as Split
 from rods.family.benchmarks.folder import episodes as journalled
@@ -212,6 +213,19 @@ class _Session:
         self._said = time.monotonic()
 
     def run(self, options: Options) -> None:
+        """Plays what is left, with a line to the model that plays the user where one does."""
+        if isinstance(self.maker, Listening) and self.settings.user:
+            with ModelThread(partial(self._user, output_sources.user_endpoint(options))) as self.maker.line:
+                self._play(options)
+        else:
+            self._play(options)
+
+    @asynccontextmanager
+    async def _user(self, endpoint: Endpoint) -> AsyncIterator[Client]:
+        async with UsageLog(self.folder, "user") as usage, Client([endpoint], sink=usage) as client:
+            yield client
+
+    def _play(self, options: Options) -> None:
         source, in_flight = self.source, options.in_flight
         left = slots(self.benchmark, self.chosen, self.settings.samples, journalled(self.folder))
         if left and source.kind != "endpoint":  # whose servers are to be asked first
@@ -257,6 +271,7 @@ class _Session:
             template=template,
             random_seeds={} if recorded else {"rollouts": episodes.RANDOM_SEED},
             sampling={"samples_per_task": settings.samples, **sampling},
+            user=settings.user,
         )
         self.journal.describe(card)
 

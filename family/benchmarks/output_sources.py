@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from rods.config import Budgets, Endpoint, Operation, read_config
 from rods.errors import UserError
 from rods.evaluation import heldout
-from rods.family.benchmarks.benchmarks import Benchmark, Packaged, named, packaged
+from rods.family.benchmarks.benchmarks import Benchmark, Packaged, Talking, named, packaged
 from rods.family.benchmarks.folder import COLDEST, Documents, Form, Part, Protocol, Settings, SystemPrompt
 from rods.files import BULK, sha256_of
 
@@ -29,9 +29,10 @@ def _options(title: str, place: int) -> Callable[..., Parameter]:
 
 _policy = _options("The policy, one of these", 1)
 _about = _options("About the policy", 2)
-_tasks = _options("Tasks", 3)
-_protocol = _options("Protocol", 4)
-_limit = _options("Limits", 5)
+_user = _options("The model that plays the user, where a benchmark has one", 3)
+_tasks = _options("Tasks", 4)
+_protocol = _options("Protocol", 5)
+_limit = _options("Limits", 6)
 _SIGNATURES = "signatures: one line a tool, not the benchmark's documents, for contexts that these do not fit"
 
 
@@ -49,6 +50,10 @@ class Options:
     name: Annotated[str, _about("what reports and the result folder call the policy")] = ""
     key_env: Annotated[str, _about("the environment variable that holds the endpoint's key")] = ""
     step: Annotated[int | None, _about("with --run: the checkpoint's step")] = None
+
+    user_url: Annotated[tuple[str, ...], _user("its OpenAI-compatible endpoint; several: replicas")] = ()
+    user_model: Annotated[str, _user("the model as that endpoint calls it")] = ""
+    user_key_env: Annotated[str, _user("the environment variable that holds that endpoint's key")] = ""
 
     benchmark: Annotated[str, _tasks("a folder of rods/family/benchmarks; default: the one declared so")] = ""
     tasks: Annotated[Path | None, _tasks("a JSONL file of any environment's; default: the benchmark's")] = None
@@ -120,6 +125,7 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
     unknown = ", ".join(set(types) - {*benchmark.kinds})
     form: Form = "native" if source.kind == "traces" else options.form
     native, official, served = form == "native", protocol == "official", source.kind == "endpoint"
+    user = benchmark.user if isinstance(benchmark, Talking) and source.about["kind"] != "known" else ""
     for wrong, why in (
         (source.recorded and options.protocol, "recorded outputs have had their protocol; leave --protocol out"),
         (native and not official, "--calls native belongs to the official protocol"),
@@ -134,6 +140,8 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
         (options.documents != "full" and not official, "--documents belongs to the official protocol"),
         (options.system_prompt and protocol != "tags", "--system-prompt belongs to the protocol tags"),
         (protocol == "compact" and served, "the compact dialect's messages cannot be sent to a server"),
+        (user and not options.user_url, f"a model plays {user}: name it by --user-url and --user-model"),
+        (bool(options.user_url) != bool(options.user_model), "--user-url and --user-model belong together"),
         (options.samples < 1 or options.tasks_per_type < 0, "--samples starts at 1, --tasks-per-type at 0"),
         (options.in_flight < 1 or options.max_tokens < 1, "--in-flight and --max-tokens start at 1"),
         (not 0 <= options.temperature <= 2 or not 0 < options.top_p <= 1, "--temperature 0 to 2, --top-p above 0 to 1"),
@@ -148,6 +156,7 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
         protocol=protocol,
         system_prompt=options.system_prompt or source.system_prompt,
         form=form,
+        user={"model": options.user_model} if user else None,
         **{name: getattr(options, name) for name in same},
     )
 
@@ -166,18 +175,21 @@ def _endpoint(options: Options) -> Source:
     elif not options.model:
         raise UserError("no model", where="--url", remedy="say with --model what the endpoint calls it")
     else:
-        endpoint = _made(
-            Endpoint,
-            model=options.model,
-            urls=tuple(options.url),
-            key_env=options.key_env,
-            concurrency=options.in_flight,
-            patience_seconds=options.patience,
-            retry_seconds=options.patience,
-        )
+        endpoint = _served(options.model, options.url, options.key_env, options)
     about: dict[str, Any] = {"kind": "endpoint", "name": options.name or endpoint.model, "model": endpoint.model}
     about |= {"extra": endpoint.extra} if endpoint.extra else {}
     return Source("endpoint", about, endpoint=endpoint, budgets=_made(Budgets, **budgets), operation=operation)
+
+
+def user_endpoint(options: Options) -> Endpoint:
+    """The model that plays the user."""
+    return _served(options.user_model, options.user_url, options.user_key_env, options)
+
+
+def _served(model: str, urls: tuple[str, ...], key_env: str, options: Options) -> Endpoint:
+    waits = dict.fromkeys(("patience_seconds", "retry_seconds"), options.patience)
+    served: Endpoint = _made(Endpoint, model=model, urls=urls, key_env=key_env, concurrency=options.in_flight, **waits)
+    return served
 
 
 def _made(kind: Any, **fields: Any) -> Any:

@@ -98,8 +98,9 @@ def _about(folders: Sequence[Path]) -> dict[str, Any]:
 
 def _spent(folder: Path) -> Spent:
     spent = Spent()
-    for call in read(folder / runfolder.usage("evaluation")):
-        spent.add(call)
+    for asked in ("evaluation", "user"):  # the policy, and who plays its user
+        for call in read(folder / runfolder.usage(asked)):
+            spent.add(call)
     return spent
 
 

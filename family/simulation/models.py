@@ -3,12 +3,9 @@ What no try brings an answer to, and what the endpoint breaks over, is an Infras
 question is asked with, its random seeds included, follows from task and conversation alone."""
 
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self, TypeVar
-
-from anyio.from_thread import start_blocking_portal
+from typing import Any, TypeVar
 
 from rods.analysis.containment import Text
 from rods.answers import Unreadable
@@ -19,8 +16,8 @@ from rods.config import Roles
 from rods.conversations import RUBRIC_LEVELS, Persona, UserText
 from rods.environments.base import Instance, Result, Tool, reference
 from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, Outcome
+from rods.episode.model_thread import ModelThread
 from rods.episode.users import named
-from rods.episode.watchdog import outside
 from rods.errors import InfrastructureError, UserError
 from rods.family.simulation import roles
 from rods.family.simulation.generating import DrawnTask, Errand, Wanted, offered, open_task
@@ -248,33 +245,3 @@ class ModelGenerator:
         except ValueError as error:
             return [str(error)]
         return []
-
-
-class ModelThread:
-    """The line to the models that play, from whichever thread: one client and one event loop, in a thread of its own,
-    since episodes are advanced in threads that wait for what is answered. A context manager. `opened` gives the client,
-    which is entered and left in that thread; what it raises is raised here. `client` is there once it is open."""
-
-    client: Client
-
-    def __init__(self, opened: Callable[[], AbstractAsyncContextManager[Client]]) -> None:
-        self._opened = opened
-
-    def __enter__(self) -> Self:
-        with ExitStack() as opening:
-            self._portal = opening.enter_context(start_blocking_portal(name="rods-players"))
-            opening.callback(self._portal.call, self._portal.stop, True)  # nobody waits for what is still asked then
-            opened = self._portal.wrap_async_context_manager(self._portal.call(self._opened))
-            self.client = opening.enter_context(opened)
-            self._open = opening.pop_all()
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._open.close()
-
-    def ask(self, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """What `question` comes to, which runs in the line's loop; blocks the calling thread until then, however long
-        the client has patience. Raises what it raises."""
-        with outside():
-            answer: T = self._portal.call(question, self.client)
-            return answer

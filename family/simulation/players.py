@@ -19,8 +19,9 @@ from rods.conversations import Persona, Rubric, UserText
 from rods.environments.base import Instance, Result
 from rods.environments.loading import Environments
 from rods.episode.engine import Exchange, NeedOutcome, Outcome, Trace
+from rods.episode.model_thread import ModelThread
 from rods.errors import InfrastructureError, UserError
-from rods.family.simulation.models import Models, ModelThread, ModelUser, ModelVerifier, ModelWorld
+from rods.family.simulation.models import Models, ModelUser, ModelVerifier, ModelWorld
 from rods.family.simulation.roles import without_asking
 from rods.family.simulation.verifying import ByRule, unjudged
 from rods.family.simulation.world import as_repository

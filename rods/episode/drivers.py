@@ -50,6 +50,11 @@ class Job:
         """Whether it, or the environment itself, waits for somebody else."""
         return self.waits or self.environment.features.waits
 
+    @property
+    def trouble(self) -> str:
+        """What has ended it that is not the policy's, where a part of it knows."""
+        return ""
+
     def engine(self) -> Generator[engine.Request, Any, engine.Trace]:
         """The episode, before its first request."""
         rules = self.interface, self.max_steps, self.visible_only

@@ -43,6 +43,7 @@ EXPECTED = {
     "data house": (["OUT"], ["--train", "--held-out", "--told", "--random-seed", "--json"]),
     "data select": (["FILE", "OUT"], ["--worlds", "--without", "--mode", "--alike", "--random-seed", "--json"]),
     "data bfcl": ([], ["--out", "--json"]),
+    "data tau2": ([], ["--json"]),
     "data import": (["FOLDER", "OUT"], ["--json"]),
     "data export": (["RUN", "FOLDER"], ["--format", "--json"]),
     "env add": (
@@ -72,6 +73,7 @@ EXPECTED = {
 }
 BROUGHT = {  # by parts that can be taken out
     "bfcl": ("data bfcl", "data import"),
+    "tau2": ("data tau2",),
     "openenv": ("env serve",),
     "feedback": ("env feedback list", "env feedback show", "env feedback drop"),
     "environments": ("data select", "env generate", "env write"),

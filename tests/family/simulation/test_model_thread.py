@@ -6,9 +6,9 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.config import Endpoint
+from rods.episode.model_thread import ModelThread
 from rods.episode.watchdog import Lanes
 from rods.errors import InfrastructureError
-from rods.family.simulation.models import ModelThread
 from rods.llm import Client, Request
 
 

@@ -22,11 +22,12 @@ from rods.conversations import Persona, Rubric
 from rods.conversations import Script as Scripted
 from rods.episode.drivers import played_again
 from rods.episode.engine import Outcome, Trace
+from rods.episode.model_thread import ModelThread
 from rods.errors import InfrastructureError, UserError
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.generating import Wanted
 from rods.family.simulation.ledger import Ledger, ToolAnswer
-from rods.family.simulation.models import ModelGenerator, ModelThread
+from rods.family.simulation.models import ModelGenerator
 from rods.family.simulation.players import simulation_of
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.world import RepositoryEnvironment

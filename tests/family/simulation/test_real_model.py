@@ -19,8 +19,8 @@ from rods.environments.base import Instance
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedOutcome, NeedText, Outcome, Reply
 from rods.episode.goals import WholeGoal
+from rods.episode.model_thread import ModelThread
 from rods.family.simulation.difficulty import Levels
-from rods.family.simulation.models import ModelThread
 from rods.family.simulation.players import simulation_of
 from rods.llm import Client, Usage
 from rods.players import Players

