@@ -38,7 +38,7 @@ def test_every_item_ends_and_none_by_the_machinery(
     served: Endpoint, bfcl: Bfcl, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / name
-    at = ("--benchmark", name, "--url", served.urls[0], "--model", served.model, "--in-flight", 4)
+    at = ("--benchmark", name, "--url", served.urls[0], "--model", served.model, "--in-flight", 4, "--patience", 1800)
     found = evaluate("run", folder, *at, *PARTS[name], "--max-tokens", 32)
     done, calls = list(episodes(folder)), list(read(folder / usage("evaluation")))
     failed = sum(call["outcome"] == "failed" for call in calls)
