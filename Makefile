@@ -117,6 +117,7 @@ llm-smoke:
 	  $(BIN)/python -m pytest tests/rods/llm/test_real_server.py && \
 	  $(BIN)/python -m pytest -n 4 --dist loadfile tests/family/simulation/test_real_model.py \
 	  tests/daemon/test_real_model.py tests/family/environments/written/test_real_model.py \
-	  tests/family/benchmarks/bfcl/test_real_server.py tests/family/benchmarks/test_real_server.py"
+	  tests/family/benchmarks/bfcl/test_real_server.py && \
+	  $(BIN)/python -m pytest $(if $(ITEMS),,-m not\ slow) tests/family/benchmarks/test_real_server.py"
 	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile \
 	  tests/trainer/test_smollm2.py tests/trainer/test_real_server.py

@@ -1,5 +1,5 @@
 """Twenty items or more of each benchmark, end to end, against a real vLLM with a real, small model. `make llm-smoke`
-runs this; `make test` does not.
+runs this, with ITEMS=all also what has long prompts; `make test` does not.
 
 A model of 135M parameters gets next to nothing right: what is counted is that every item ends, that none is left out
 for a failure of the machinery, and how many of its outputs have calls that can be read. The table is printed."""
@@ -23,6 +23,7 @@ from rods.family.benchmarks.folder import Episode, episodes
 from rods.worlds.bfcl.world import Bfcl
 from tests.family.benchmarks.bfcl.runs import evaluate
 
+LONG = "bfcl_formats", "bfcl_memory"  # prompts: minutes to an hour of a CPU
 PARTS = {
     "bfcl": ("--tasks-per-type", 5, "--documents", "signatures"),
     "bfcl_single": ("--tasks-per-type", 2),
@@ -33,7 +34,7 @@ PARTS = {
 
 
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in PARTS])
 def test_every_item_ends_and_none_by_the_machinery(
     served: Endpoint, bfcl: Bfcl, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
