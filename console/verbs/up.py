@@ -29,7 +29,7 @@ from rods.console.output import ConfigFile, RunFolder, Steps
 from rods.console.progress import Progress
 from rods.deadlines import STOPPED
 from rods.errors import EXIT_DEADLINE, EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT_USER, UserError
-from rods.signals import StopRequest
+from rods.signals import Interrupted, StopRequest
 
 TRAINER_RETRIES = 3
 RESTART_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # waits before the n-th restart in a row
@@ -59,6 +59,7 @@ def up(run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None, as_
         raise UserError("no run there", where=str(run), remedy="create it: add --config FILE")
     progress = Progress(run)
     with StopRequest(second_interrupts=False) as request:
+        request.asked = Interrupted.latest is not None  # raised where Python drops what is raised: in a finalizer
         trainer, daemon = children(run, config)
         shown = LiveView(progress, as_json)
         supervisor = Supervisor(trainer, daemon, shown.say, lambda: progress.step)

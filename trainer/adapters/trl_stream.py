@@ -10,6 +10,7 @@ TRL computes an advantage from it. Resumed from a checkpoint of TRL's, it tells 
 Of several processes (`accelerate launch`) the first has the stream; each rolls out and trains its part of a batch.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,22 @@ from rods.errors import UserError
 from rods.tasks import AnyTask
 from rods.trainer.ranks import Ranks
 from rods.trainer.stream import DrawnTask, TaskStream, open_stream
+
+
+def last_checkpoint(folder: Path | str) -> str | None:
+    """The newest checkpoint in a trainer's `output_dir` that was written to its end; None where there is none. What was
+    being written at a kill is left out: Transformers writes `trainer_state.json` last, and takes any folder by its
+    name."""
+    saved = [path for path in Path(folder).glob("checkpoint-*") if path.name.removeprefix("checkpoint-").isdigit()]
+    newest_first = sorted(saved, key=lambda path: int(path.name.removeprefix("checkpoint-")), reverse=True)
+    return next((str(path) for path in newest_first if _whole(path / "trainer_state.json")), None)
+
+
+def _whole(file: Path) -> bool:
+    try:
+        return isinstance(json.loads(file.read_bytes()), dict)
+    except (FileNotFoundError, ValueError):
+        return False
 
 
 class StreamTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -70,6 +87,11 @@ class StreamTrainer(GRPOTrainer):  # type: ignore[misc]
         super().log(logs, start_time)  # which puts its averages into them
         if self.stream is not None:
             self.stream.report({name: value for name, value in logs.items() if name not in own})
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        """Ends once all processes have written theirs, so that what comes next says that the checkpoint is whole."""
+        super()._save_rng_state(output_dir)
+        self.accelerator.wait_for_everyone()
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if self.model.training:

@@ -108,20 +108,27 @@ async def test_every_call_is_handed_to_the_sink_once_with_what_it_cost(stub: Stu
     assert all(one.seconds > 0.01 for one in used[:20])
 
 
+async def until(stub: Stub, what: str, count: int) -> None:
+    for _ in range(400):
+        if stub.counts()[what] == count:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(stub.counts())
+
+
 async def test_cancelled_calls_leave_nothing_and_the_server_hears_of_it(stub: Stub) -> None:
     stub.use(Script(latency=30.0))
     before = open_sockets()
     async with Client([endpoint(stub, concurrency=50)]) as client:
         tasks = [asyncio.create_task(client.complete(ask())) for _ in range(200)]
-        await asyncio.sleep(0.5)
+        await until(stub, "requests", 50)
         assert client.status()[0]["in_flight"] == 50
         for task in tasks:
             task.cancel()
         found = await asyncio.gather(*tasks, return_exceptions=True)
         assert all(isinstance(one, asyncio.CancelledError) for one in found)
         assert (client.status()[0]["in_flight"], client.status()[0]["waiting"]) == (0, 0)
-        await asyncio.sleep(0.1)
-        assert stub.counts()["hung_up"] == 50, "so that it stops generating"
+        await until(stub, "hung_up", 50)  # so that it stops generating
         stub.use(Script())
         assert (await client.complete(ask())).whole, "and the client still works"
     await asyncio.sleep(0.05)

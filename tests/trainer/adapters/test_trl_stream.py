@@ -45,10 +45,9 @@ OFFLINE = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
 def train(job: Job) -> None:
     """An existing script of TRL, but for StreamTrainer, `row`, and rewards that are given."""
-    from transformers.trainer_utils import get_last_checkpoint
     from trl import GRPOConfig
 
-    from rods.trainer.adapters.trl_stream import StreamTrainer
+    from rods.trainer.adapters.trl_stream import StreamTrainer, last_checkpoint
 
     own, ranks = Path(job.own), int(os.environ.get("WORLD_SIZE", "1"))
     if not (own / "model").exists():
@@ -79,8 +78,20 @@ def train(job: Job) -> None:
             disable_tqdm=True,
         ),
     )
-    saved_at = str(own / f"checkpoint-{job.from_step}") if job.from_step else get_last_checkpoint(str(own))
+    saved_at = str(own / f"checkpoint-{job.from_step}") if job.from_step else last_checkpoint(own)
     trainer.train(resume_from_checkpoint=saved_at)
+
+
+def test_a_checkpoint_that_was_being_written_at_a_kill_is_left_out(tmp_path: Path) -> None:
+    from rods.trainer.adapters.trl_stream import last_checkpoint
+
+    for step, state in ((9, "{}"), (10, "{}"), (11, '{"global_'), (12, None)):
+        saved_at = tmp_path / f"checkpoint-{step}"
+        saved_at.mkdir()
+        if state is not None:
+            (saved_at / "trainer_state.json").write_text(state)
+    assert last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
+    assert last_checkpoint(tmp_path / "none") is None
 
 
 @pytest.mark.timeout(1800)

@@ -364,7 +364,7 @@ from bench.fixtures.mcp_shop import *
 
 for tool in (open_basket, put, show, read_marks):
     server.add_tool(tool, annotations=ToolAnnotations(read_only_hint=tool in (show, read_marks)))
-server.add_tool(lambda: time.sleep(1), name="sleep")
+server.add_tool(lambda: time.sleep(4), name="sleep")
 server.add_tool(lambda: os._exit(1), name="die")
 server.run()
 """
@@ -374,7 +374,7 @@ server.run()
 def test_tools_that_sleep_and_that_kill_the_server_end_a_probe_in_time(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rods.worlds.checking.environments.ALL_CALLS_WAITED", 10.0)
+    monkeypatch.setattr("rods.worlds.checking.environments.ALL_CALLS_WAITED", 30.0)
     name = tmp_path / "deadly.json"
     assert add(name, "--probe", "read_marks()", command=(sys.executable, "-c", DEADLY)) == 0
     capsys.readouterr()
