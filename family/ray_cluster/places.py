@@ -8,15 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import ray
-from ray.exceptions import RayError
-
 from rods.buffers.run.run import Run
 from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
 from rods.daemon.attempts import AnyOrder, LostWorker
 from rods.errors import UserError
 from rods.gates.similarity import SimilarityIndex
+
+try:
+    import ray
+    from ray.exceptions import RayError
+except ImportError:
+    raise UserError('compute = "ray" needs the package ray', remedy="pip install '.[ray]' in the clone") from None
 
 Given = tuple[Path, Config, SimilarityIndex]
 AT_ONCE = 4  # orders a message, which costs the daemon 1 to 2 ms of CPU time however much is in it

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import signal
 import socket
@@ -21,7 +23,10 @@ from rods.buffers.run.runfolder import EXPANDED
 from rods.config import Endpoint, addresses
 from rods.console.main import run as rods
 from rods.errors import EXIT_OK
+from rods.llm import Client
 from rods.trainer.engines.served import VllmServers
+from tests.parts import ROOT
+from tests.rods.llm.conftest import ask
 from tests.trainer.runs import BRIEF, live_steps, write_config
 from tests.trainer.test_ranks import policy, ranks_of
 
@@ -257,6 +262,59 @@ def test_model_servers_write_their_addresses_where_the_run_reads_them(slurm: dic
     assert rolls.startswith("1 serve /models/a b --host 127.0.0.1") and "--served-model-name policy" in rolls
     assert "--logprobs-mode processed_logprobs --max-model-len 4096" in rolls
     assert writes.startswith("0 serve") and "--logprobs-mode" not in writes
+
+
+ANSWERING = """#!{python}
+import signal, sys
+sys.path.insert(0, "{root}")
+from bench.fixtures.llm_stub import Script, Stub
+given = dict(zip(sys.argv, sys.argv[1:]))
+server = Stub(Script(latency=0.2, slots=4), port=int(given["--port"]))
+signal.pause()
+"""
+
+
+def answered(base: str) -> int:
+    with urllib.request.urlopen(f"{base.removesuffix('/v1')}/stub/counts", timeout=10) as told:
+        return int(json.loads(told.read()).get("good", 0))
+
+
+@pytest.mark.slow
+async def test_an_array_of_model_servers_answers_one_client_and_a_part_of_it_is_requeued(
+    slurm: dict[str, str], tmp_path: Path
+) -> None:
+    program, file = tmp_path / "bin" / "vllm", tmp_path / "writer.url"
+    program.write_text(ANSWERING.format(python=sys.executable, root=ROOT))
+    program.chmod(0o755)
+
+    def part(number: int, tries: int = 0) -> subprocess.Popen[str]:
+        """Started again it has the id that it had, and another address."""
+        own = {"SLURM_JOB_ID": str(4700 + number), "SLURM_ARRAY_JOB_ID": "4700", "SLURM_ARRAY_TASK_ID": str(number)}
+        own |= {"SLURM_RESTART_COUNT": str(tries), "PORT": str(24_700 + number + 10 * tries)}
+        more = {"MODEL": "stub", "ADDRESS": str(file), "HOST": "127.0.0.1"}
+        return subprocess.Popen(["bash", SCRIPTS / "vllm.sbatch"], env={**slurm, **more, **own}, text=True)
+
+    parts = {number: part(number) for number in (1, 2)}
+    first = named(file, 2, *parts.values())
+    writer = Endpoint(model="stub", url_file=str(file), concurrency=16, retry_seconds=60.0)
+    async with Client([writer]) as client:
+        asked = [asyncio.create_task(client.complete(ask())) for _ in range(300)]
+        while sum(task.done() for task in asked) < 30:  # noqa: ASYNC110 — nothing tells
+            await asyncio.sleep(0.05)
+        parts[1].send_signal(signal.SIGUSR1)
+        assert await asyncio.to_thread(parts[1].wait, 60) == 0
+        assert (tmp_path / "scontrol.txt").read_text() == "requeue 4701\n"
+        (stays,) = named(file, 1, parts[2])
+        parts[1] = part(1, tries=1)
+        answers = await asyncio.wait_for(asyncio.gather(*asked), 120)
+        assert all(answer.whole for answer in answers)
+        now = await asyncio.to_thread(named, file, 2, *parts.values())
+        assert stays in first and stays in now and set(now) != set(first)
+        for base in now:
+            assert await asyncio.to_thread(answered, base) > 0, f"{base} answered nothing"
+    for job in parts.values():
+        job.terminate()
+        job.wait(60)
 
 
 @pytest.mark.parametrize("name", ["trainer.sbatch", "daemon.sbatch", "vllm.sbatch"])

@@ -70,8 +70,10 @@ def test_a_machine_without_ray_notices_nothing(tmp_path: Path) -> None:
         "import sys; sys.modules['ray'] = None\n"
         "from rods.extension import extensions; from rods.daemon.main import application\n"
         "assert any('ray' in extension.computes for extension in extensions())\n"
+        "import rods.family.ray_cluster.places\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    ended = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    assert ended.stderr.endswith("pip install '.[ray]' in the clone\n"), "until it is asked for, and then that is told"
 
 
 def test_a_cluster_that_does_not_answer_is_told_in_a_line(tmp_path: Path) -> None:
