@@ -50,5 +50,5 @@ def _changes(task: AnyTask) -> Iterator[tuple[str, Change]]:
 
 
 if __name__ == "__main__":
-    ProceduralAuthor.form = copied  # type: ignore[method-assign]
+    ProceduralAuthor.form = copied  # type: ignore[method-assign, assignment]
     main()
