@@ -20,6 +20,7 @@ from rods.family.benchmarks.bfcl.decoding import decode
 from rods.family.benchmarks.bfcl_single import formats, source_text
 from rods.family.benchmarks.bfcl_single.benchmark import SingleTurns
 from rods.family.benchmarks.folder import Episode, episodes
+from rods.family.benchmarks.tau2.benchmark import Tau2
 from rods.worlds.bfcl.world import Bfcl
 from tests.family.benchmarks.bfcl.runs import evaluate
 
@@ -30,18 +31,26 @@ PARTS = {
     "bfcl_formats": ("--tasks-per-type", 1),
     # three questions and the twenty conversations before them, which are items, too
     "bfcl_memory": ("--types", "memory_rec_sum", "--tasks-per-type", 3),
-    "tau2": ("--tasks-per-type", 10),  # which end by the context of 8,192 tokens at the latest
+    "tau2": ("--tasks-per-type", 10),
 }
 
 
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in PARTS])
 def test_every_item_ends_and_none_by_the_machinery(
-    served: Endpoint, bfcl: Bfcl, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+    served: Endpoint,
+    bfcl: Bfcl,
+    tmp_path: Path,
+    name: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = tmp_path / name
     at = ("--benchmark", name, "--url", served.urls[0], "--model", served.model, "--in-flight", 4, "--patience", 1800)
     benchmark = named(name)
+    if isinstance(benchmark, Tau2):  # such a user never stops, and says as much as it may
+        monkeypatch.setattr("rods.family.benchmarks.tau2.benchmark.USER_TOKENS", 32)
+        monkeypatch.setitem(benchmark.rules, "max_steps", 8)
     user = ("--user-url", served.urls[0], "--user-model", served.model) if isinstance(benchmark, Talking) else ()
     found = evaluate("run", folder, *at, *user, *PARTS[name], "--max-tokens", 32)
     done, calls = list(episodes(folder)), [call for who in ("evaluation", "user") for call in read(folder / usage(who))]
