@@ -110,14 +110,14 @@ tinker:
 llm-smoke:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl
+	@$(BIN)/rods data tau2
 	@sh bench/fixtures/llm_server/setup.sh
 # Files side by side, since one server answers all of them (a single reply keeps it waiting for memory), but what asks
 # how fast it answers goes first. Then what trains: it takes all cores itself, and serves what it trains.
 	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 $(BIN)/python -m bench.fixtures.llm_server --threads $$(nproc) sh -c "\
 	  $(BIN)/python -m pytest tests/rods/llm/test_real_server.py && \
-	  $(BIN)/python -m pytest -n 4 --dist loadfile tests/family/simulation/test_real_model.py \
-	  tests/daemon/test_real_model.py tests/family/environments/written/test_real_model.py \
-	  tests/family/benchmarks/bfcl/test_real_server.py && \
-	  $(BIN)/python -m pytest $(if $(ITEMS),,-m not\ slow) tests/family/benchmarks/test_real_server.py"
+	  $(BIN)/python -m pytest -n 4 --dist loadfile $(if $(ITEMS),,-m not\ slow) tests/family/benchmarks/test_real_server.py \
+	  tests/family/simulation/test_real_model.py tests/daemon/test_real_model.py \
+	  tests/family/environments/written/test_real_model.py"
 	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile \
 	  tests/trainer/test_smollm2.py tests/trainer/test_real_server.py

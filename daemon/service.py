@@ -28,7 +28,7 @@ from rods.daemon.watching import TrainerLife, Watch
 from rods.daemon.writers import Writers
 from rods.episode.watchdog import Lanes
 from rods.extension import contest_of, epoch_notes, extensions, preferred
-from rods.gates.similarity import SimilarityIndex
+from rods.gates.similarity import held_out_index
 from rods.logs import log
 from rods.rules.selection import select
 from rods.tasks import AnyTask
@@ -104,7 +104,7 @@ class Service:
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
         outside = run.players.outside  # a witness then waits for whom it asks, one thread each
-        held_out = SimilarityIndex(run.guarded)
+        held_out = held_out_index(run.guarded)
         self.compute = compute_of(run, held_out)
         self.workers = self.writers.employed(run.config.operation.workers, self.compute)
         self.players = Lanes(self.workers, "rods-players") if outside else None

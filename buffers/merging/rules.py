@@ -19,7 +19,7 @@ from rods.buffers.run.run import Run
 from rods.config import Config, PoolRules, Stage
 from rods.extension import Contest
 from rods.gates import varied
-from rods.gates.similarity import SimilarityIndex
+from rods.gates.similarity import SimilarityIndex, contamination, held_out_index
 from rods.rules import order, retirement
 from rods.rules.curriculum import opening, selects, stage_rules
 from rods.rules.retirement import Decision
@@ -45,7 +45,7 @@ class Admission:
         may be revived."""
         self.run = run
         self.environments: dict[str, str] = run.manifest["environments"]  # hashes by name, with those admitted so far
-        self._pool, self._held_out = SimilarityIndex(run.training.values()), SimilarityIndex(run.guarded)
+        self._pool, self._held_out = SimilarityIndex(run.training.values()), held_out_index(run.guarded)
         self._given = {task.id for task in run.tasks}
         self._injected = injected
         for task in neighbours:
@@ -72,8 +72,8 @@ class Admission:
             return Refusal("duplicate", f"task {task.id} is known")
         if self.run.config.gates.duplicates and (match := self._pool.find(task)):
             return Refusal("near_duplicate", str(match))
-        if self.run.config.gates.contamination and (match := self._held_out.find(task)):
-            return Refusal("contaminated", str(match))
+        if self.run.config.gates.contamination and (reasons := contamination(task, self._held_out)):
+            return Refusal("contaminated", str(reasons[0]))
         return task
 
     def admitted(self, task: AnyTask) -> None:

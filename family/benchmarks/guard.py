@@ -13,16 +13,18 @@ from rods.tasks import HELD_OUT_SPLITS, AnyTask, Task
 def guarded(benchmark: Benchmark) -> list[AnyTask]:
     """Its held-out items, and what is played before them."""
     tasks = chosen(benchmark, Settings({}, part="all", types=tuple(benchmark.kinds)))
-    return [_with_calls(benchmark, task) for task in tasks if task.split in HELD_OUT_SPLITS]
+    return [_guard(benchmark, task) for task in tasks if task.split in HELD_OUT_SPLITS]
 
 
-def _with_calls(benchmark: Benchmark, task: AnyTask) -> AnyTask:
-    """The task with its ground truth as its calls, where a benchmark keeps that elsewhere."""
+def _guard(benchmark: Benchmark, task: AnyTask) -> AnyTask:
+    """The task with its name, for reasons, and with its ground truth as its calls, where a benchmark keeps that
+    elsewhere."""
+    about = {**task.provenance, "benchmark": f"{benchmark.name} {benchmark.identifier(task)}"}
     if not isinstance(task, Task) or any(task.calls):
-        return task
+        return replace(task, provenance=about)
     truth = (benchmark.known(task, turn, "truth") for turn in range(task.expected))
     calls = tuple(() if made is None or isinstance(made, str) else tuple(made) for made in truth)
-    return replace(task, calls=calls, id="")
+    return replace(task, calls=calls, provenance=about, id="")
 
 
 def overlaps(run: Run, benchmark: Benchmark) -> int:

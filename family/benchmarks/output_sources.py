@@ -33,6 +33,7 @@ _user = _options("The model that plays the user, where a benchmark has one", 3)
 _tasks = _options("Tasks", 4)
 _protocol = _options("Protocol", 5)
 _limit = _options("Limits", 6)
+USER = "user_url", "user_model", "user_key_env"  # options of that group
 _SIGNATURES = "signatures: one line a tool, not the benchmark's documents, for contexts that these do not fit"
 
 
@@ -126,6 +127,7 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
     form: Form = "native" if source.kind == "traces" else options.form
     native, official, served = form == "native", protocol == "official", source.kind == "endpoint"
     user = benchmark.user if isinstance(benchmark, Talking) and source.about["kind"] != "known" else ""
+    unused = [] if user else [f"--{name.replace('_', '-')}" for name in USER if getattr(options, name)]
     for wrong, why in (
         (source.recorded and options.protocol, "recorded outputs have had their protocol; leave --protocol out"),
         (native and not official, "--calls native belongs to the official protocol"),
@@ -140,6 +142,7 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
         (options.documents != "full" and not official, "--documents belongs to the official protocol"),
         (options.system_prompt and protocol != "tags", "--system-prompt belongs to the protocol tags"),
         (protocol == "compact" and served, "the compact dialect's messages cannot be sent to a server"),
+        (unused, f"no model plays a user in these tasks; leave out {', '.join(unused)}"),
         (user and not options.user_url, f"a model plays {user}: name it by --user-url and --user-model"),
         (bool(options.user_url) != bool(options.user_model), "--user-url and --user-model belong together"),
         (options.samples < 1 or options.tasks_per_type < 0, "--samples starts at 1, --tasks-per-type at 0"),

@@ -21,10 +21,10 @@ from rods.buffers.usage import Spent
 from rods.errors import EXIT_OK, UserError
 from rods.evaluation import card, heldout
 from rods.family.benchmarks import scores, table
-from rods.family.benchmarks.benchmarks import declared_benchmarks, named
+from rods.family.benchmarks.benchmarks import Talking, declared_benchmarks, named
 from rods.family.benchmarks.folder import cards
 from rods.family.benchmarks.guard import overlaps
-from rods.family.benchmarks.output_sources import Options
+from rods.family.benchmarks.output_sources import USER, Options
 
 PLACES = ("start", "end")
 
@@ -52,9 +52,10 @@ def play(
     for name in names or declared_benchmarks():
         folders = [run / table.SUITE / name / place for place, _ in policies]
         try:
-            codes = []
+            codes: list[int] = []
+            given = {} if isinstance(named(name), Talking) else {option: getattr(Options, option) for option in USER}
             for folder, (_, policy) in zip(folders, policies, strict=True):
-                codes.append(evaluate(folder, replace(policy, benchmark=name)))
+                codes.append(evaluate(folder, replace(policy, benchmark=name, **given)))
                 if codes[-1] != EXIT_OK:
                     break
         except UserError as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -125,9 +125,11 @@ def _sorted(keys: array[int], owners: NDArray[np.uint32]) -> tuple[NDArray[np.in
 class SimilarityIndex:
     """Tasks, findable by similarity. `add`, `remove` and `find` cost what the task's own texts cost, not what the index
     holds, unless very many tasks share long phrases. Answers depend on what it holds, not on the order of adding. Those
-    given at the start take 0.6 kB each, those added later 5."""
+    given at the start take 0.6 kB each, those added later 5. `names`: what reasons call some of them besides their
+    id."""
 
-    def __init__(self, tasks: Iterable[AnyTask] = ()) -> None:
+    def __init__(self, tasks: Iterable[AnyTask] = (), names: Mapping[str, str] | None = None) -> None:
+        self.names = names or {}
         self._packed, self._gone = _Packed(tasks), set[str]()  # of those
         self._known: dict[str, tuple[set[int], list[int]]] = {}  # by task: its keys in `_exact`, its long queries
         self._exact: _Table[str] = {}  # hash of a ground truth, a state, or a short query with its calls → tasks
@@ -174,10 +176,9 @@ class SimilarityIndex:
 
     def matches(self, task: AnyTask) -> Iterator[Match]:
         """All matches, each (rule, other, turn) once: by rule, turn and id."""
-        exact: tuple[tuple[Rule, int | None], ...] = (("ground_truth", _truth(task)), ("state", _state(task)))
-        for rule, key in exact:
-            if key is not None:
-                yield from self._named(rule, task, self._equal(key))
+        exact: tuple[tuple[Rule, list[int]], ...] = (("ground_truth", _truths(task)), ("state", _state(task)))
+        for rule, keys in exact:
+            yield from self._named(rule, task, chain.from_iterable(map(self._equal, keys)))
         for turn, query in _queries(task):
             owners = self._equal(query) if isinstance(query, int) else self._alike(query)
             yield from self._named("query", task, owners, turn)
@@ -207,16 +208,22 @@ def duplicates(task: AnyTask, pool: SimilarityIndex) -> list[Reason]:
 
 
 def held_out_index(tasks: Iterable[AnyTask]) -> SimilarityIndex:
-    """An index of those of `tasks` that belong to a held-out split."""
-    return SimilarityIndex(task for task in tasks if task.split in HELD_OUT_SPLITS)
+    """An index of those of `tasks` that belong to a held-out split. An item of a benchmark is called as its provenance
+    does."""
+    held_out = [task for task in tasks if task.split in HELD_OUT_SPLITS]
+    return SimilarityIndex(
+        held_out, {task.id: task.provenance["benchmark"] for task in held_out if "benchmark" in task.provenance}
+    )
 
 
 def contamination(task: AnyTask, held_out: SimilarityIndex) -> list[Reason]:
     """The held-out task that `task` matches, as a reason; empty when there is none. A held-out task matches itself."""
-    if task.id in held_out:
-        return [Reason(f"it is the held-out task {task.id}")]
-    match = held_out.find(task)
-    return [] if match is None else [Reason(f"held out: {match}")]
+    match = None if task.id in held_out else held_out.find(task)
+    if match is None and task.id not in held_out:
+        return []
+    what = f"it is the held-out task {task.id}" if match is None else f"held out: {match}"
+    name = held_out.names.get(task.id if match is None else match.other)
+    return [Reason(f"{what}, {name}" if name else what)]
 
 
 def overlaps(tasks: Sequence[AnyTask]) -> list[tuple[str, Match]]:
@@ -231,8 +238,7 @@ def _keys(task: AnyTask) -> tuple[set[int], list[array[int]]]:
     """The hashes of its ground truth, state, and short queries with calls; the gram hashes of its long queries."""
     queries = [query for _, query in _queries(task)]
     short = (query for query in queries if isinstance(query, int))
-    keys = {key for key in (_truth(task), _state(task), *short) if key is not None}
-    return keys, [query for query in queries if not isinstance(query, int)]
+    return {*_truths(task)[:1], *_state(task), *short}, [query for query in queries if not isinstance(query, int)]
 
 
 def _enter(table: _Table[Owner], key: int, owner: Owner) -> None:
@@ -258,24 +264,29 @@ def _owners(table: _Table[Owner], key: int) -> list[Owner]:
     return [] if known is None else known if isinstance(known, list) else [known]
 
 
-def _truth(task: AnyTask) -> int | None:
+def _truths(task: AnyTask) -> list[int]:
+    """What its ground truth is known by, and what else equals it: calls by turn are also those of a conversation, or of
+    one turn, that makes them in this order."""
     if isinstance(task, OpenTask):
         goal = task.goal
         expected = goal.calls if isinstance(goal, Rubric) else ()  # by which criteria it is judged makes no other task
-        return _hash("calls", [call.as_json() for call in expected] or task.as_json()["goal"])
+        return [_hash("calls", [call.as_json() for call in expected] or task.as_json()["goal"])]
     assert isinstance(task, Task)
     if not any(task.calls):
-        return None
-    return _hash("turns", [[call.as_json() for call in turn] for turn in task.calls])
+        return []
+    in_a_row = _hash("calls", [call.as_json() for call in task.goal_calls])
+    if task.expected == 1:
+        return [in_a_row]
+    return [_hash("turns", [[call.as_json() for call in turn] for turn in task.calls]), in_a_row]
 
 
-def _state(task: AnyTask) -> int | None:
+def _state(task: AnyTask) -> list[int]:
     """Where the environment declares a key of its states as their `scenario`, only what stands there counts, if any."""
     state: Any = task.state
     world = registry.worlds().get(task.environment.name)
     if world is not None and world.scenario and state and "objects" not in state:
         state = state.get(world.scenario)
-    return _hash("state", state) if _holds(state) else None
+    return [_hash("state", state)] if _holds(state) else []
 
 
 def _holds(value: Any) -> bool:

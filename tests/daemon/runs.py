@@ -95,14 +95,14 @@ class Trainer:
 class Daemon:
     """`rods-daemon` as a process."""
 
-    def __init__(self, path: Path, *options: str, file_bytes: int = 0) -> None:
-        """`file_bytes` limits what any file may grow to."""
+    def __init__(self, path: Path, *options: str, file_bytes: int = 0, program: str = "rods.daemon") -> None:
+        """`file_bytes` limits what any file may grow to; `program` is a module that runs it otherwise."""
         self.path = path
         reading, writing = os.pipe()
         self.stderr = os.fdopen(reading)
         with Path(os.devnull).open("r+b") as nothing, os.fdopen(writing, "wb") as errors:
             env = {**os.environ, "OMP_NUM_THREADS": "1"}
-            self.process = forked.Process("rods.daemon", (path, *options), IMPORTS, (nothing, nothing, errors), env=env)
+            self.process = forked.Process(program, (path, *options), IMPORTS, (nothing, nothing, errors), env=env)
         if file_bytes:
             resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
 

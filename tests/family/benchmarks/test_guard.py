@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,13 +14,20 @@ import pytest
 from rods.buffers.merging.rules import Admission, Refusal
 from rods.buffers.run.run import Run
 from rods.errors import RefusedError, UserError
+from rods.family.benchmarks.benchmarks import declared_benchmarks, named
 from rods.family.benchmarks.bfcl_memory.benchmark import Memories
 from rods.family.benchmarks.bfcl_single.benchmark import SingleTurns
 from rods.family.benchmarks.guard import guarded, overlaps
+from rods.family.benchmarks.tau2 import package
 from rods.family.simulation.source import generator, guarded_generator
-from rods.gates.similarity import SimilarityIndex, contamination
+from rods.gates.similarity import SimilarityIndex, contamination, held_out_index
 from rods.worlds.bfcl.world import Bfcl
 from tests.buffers.world import make_run, variants
+from tests.daemon.runs import Daemon, Trainer, idle, rejected, until
+from tests.daemon.runs import make_run as daemon_run
+from tests.daemon.runs import variants as daemon_variants
+
+NAMED = re.compile(r"its (?P<way>query|ground truth) [^\"]*, (?P<name>\w+) [^\" ]+\"")
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +49,43 @@ def test_a_variant_in_an_item_s_words_or_with_its_calls_is_refused(run: Run) -> 
     for text in (item.texts[0], item.texts[0].upper(), told):
         refused = admission.refuse(variant(script=(text, *script[1:])))
         assert isinstance(refused, Refusal) and refused.reason == "contaminated"
+        assert re.search(", bfcl_(single|memory) ", refused.detail)
     calls = next(task for task in guarded(single) if any(task.goal_calls)).goal_calls
     made = dataclasses.replace(variants(5)[0], script=("Do it now.",), calls=(calls,), id="")
     assert contamination(made, SimilarityIndex(run.guarded))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_200)
+def test_a_daemon_refuses_copies_of_every_benchmark_s_items_and_names_them(bfcl: Bfcl, tmp_path: Path) -> None:
+    """By words and by calls; a memory's items have no calls that are right."""
+    package.WHEEL.fetch()
+    names = [*declared_benchmarks()]
+    run = daemon_run(tmp_path / "run", {"benchmarks": {"guard": names}, "pool": {"staging_epochs": 0.0}})
+    with Trainer(run) as trainer, Daemon(run.path, program="tests.family.benchmarks.copying") as daemon:
+        for _ in range(8):
+            trainer.play(1)
+            until(lambda: idle(run.path, trainer.step), 1_000)
+        assert daemon.stop()[0] == 0
+    told = (json.dumps(record["evidence"]) for record in rejected(run.path))
+    refused = {(match["way"], match["name"]) for line in told for match in NAMED.finditer(line)}
+    due = {(way, name) for way in ("query", "ground truth") for name in names}
+    assert refused == due - {("ground truth", "bfcl_memory")} and not daemon_variants(run.path)
+
+
+def test_calls_are_found_again_whatever_turns_they_stand_in() -> None:
+    conversation = next(task for task in guarded(named("tau2")) if len(task.goal_calls) > 2)
+    calls = conversation.goal_calls
+    for turns in ((calls,), (calls[:1], (), calls[1:])):
+        made: Any = dataclasses.replace(
+            variants(1)[0], script=("Go on.",) * len(turns), calls=turns, held_out={}, id=""
+        )
+        (reason,) = contamination(made, held_out_index([conversation]))
+        assert str(reason).startswith("held out: its ground truth equals that of task")
+        assert str(reason).endswith(f", tau2 {conversation.provenance['id']}")
+        assert contamination(conversation, SimilarityIndex([made])) or len(turns) > 1
+    fewer: Any = dataclasses.replace(variants(1)[0], script=("Go on.",), calls=(calls[:-1],), held_out={}, id="")
+    assert not contamination(fewer, held_out_index([conversation]))
 
 
 def test_the_guard_is_the_run_s_for_good(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,35 +15,46 @@ import pytest
 from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import usage
 from rods.config import Endpoint
-from rods.family.benchmarks.benchmarks import Benchmark, named
+from rods.family.benchmarks.benchmarks import Benchmark, Talking, named
 from rods.family.benchmarks.bfcl.decoding import decode
 from rods.family.benchmarks.bfcl_single import formats, source_text
 from rods.family.benchmarks.bfcl_single.benchmark import SingleTurns
 from rods.family.benchmarks.folder import Episode, episodes
+from rods.family.benchmarks.tau2.benchmark import Tau2
 from rods.worlds.bfcl.world import Bfcl
 from tests.family.benchmarks.bfcl.runs import evaluate
 
-LONG = "bfcl_formats", "bfcl_memory"  # prompts: minutes to an hour of a CPU
+LONG = "bfcl_formats", "bfcl_memory", "tau2"  # prompts: minutes to an hour of a CPU
 PARTS = {
     "bfcl": ("--tasks-per-type", 5, "--documents", "signatures"),
     "bfcl_single": ("--tasks-per-type", 2),
     "bfcl_formats": ("--tasks-per-type", 1),
     # three questions and the twenty conversations before them, which are items, too
     "bfcl_memory": ("--types", "memory_rec_sum", "--tasks-per-type", 3),
+    "tau2": ("--tasks-per-type", 10),
 }
 
 
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in PARTS])
 def test_every_item_ends_and_none_by_the_machinery(
-    served: Endpoint, bfcl: Bfcl, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+    served: Endpoint,
+    bfcl: Bfcl,
+    tmp_path: Path,
+    name: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = tmp_path / name
     at = ("--benchmark", name, "--url", served.urls[0], "--model", served.model, "--in-flight", 4, "--patience", 1800)
-    found = evaluate("run", folder, *at, *PARTS[name], "--max-tokens", 32)
-    done, calls = list(episodes(folder)), list(read(folder / usage("evaluation")))
-    failed = sum(call["outcome"] == "failed" for call in calls)
     benchmark = named(name)
+    if isinstance(benchmark, Tau2):  # such a user never stops, and says as much as it may
+        monkeypatch.setattr("rods.family.benchmarks.tau2.benchmark.USER_TOKENS", 32)
+        monkeypatch.setitem(benchmark.rules, "max_steps", 8)
+    user = ("--user-url", served.urls[0], "--user-model", served.model) if isinstance(benchmark, Talking) else ()
+    found = evaluate("run", folder, *at, *user, *PARTS[name], "--max-tokens", 32)
+    done, calls = list(episodes(folder)), [call for who in ("evaluation", "user") for call in read(folder / usage(who))]
+    failed = sum(call["outcome"] == "failed" for call in calls)
     outputs = [with_calls for episode in done for with_calls in _outputs(benchmark, episode)]
     scored = found["scores"][benchmark.part]["all"][benchmark.measures[0]]
     with capsys.disabled():
@@ -52,6 +63,8 @@ def test_every_item_ends_and_none_by_the_machinery(
         print(f"\n{name}: {told} server, {read_}; {scored['mean']:.2f} of {scored['tasks']} scored items are right")
     assert found["complete"] and len(done) >= 20 and failed == 0
     assert len(outputs) >= len(done) - found["ends"].get("context", 0)
+    if name == "bfcl":
+        assert evaluate("check", folder)["equal"] == len(done), "judged as officially"
 
 
 def _outputs(benchmark: Benchmark, episode: Episode) -> Iterator[bool]:
@@ -61,6 +74,10 @@ def _outputs(benchmark: Benchmark, episode: Episode) -> Iterator[bool]:
         item = benchmark.items[episode.task]
         asked = (result, item.format) if item.format else (result, episode.form, item.category)
         yield bool((formats.decoded if item.format else source_text.decoded)(*asked))
+        return
+    if isinstance(benchmark, Talking):
+        said = (message for message in result["messages"][1:] if message["role"] == "assistant")
+        yield from (bool(message.get("tool_calls")) for message in said)
         return
     for turn in result["outputs"] if isinstance(result, dict) else result:
         for step in turn:

@@ -38,6 +38,8 @@ from rods.family.benchmarks.tau2 import package
 from rods.family.benchmarks.tau2.benchmark import TalkMaker, Tau2
 from rods.family.benchmarks.tau2.conversation import World
 from rods.tasks import AnyTask
+from rods.worlds.bfcl.world import Bfcl
+from tests.buffers.world import make_run
 from tests.daemon.runs import until
 from tests.family.benchmarks.bfcl.runs import ROOT, command, evaluate
 from tests.family.benchmarks.test_suite import grown
@@ -112,6 +114,7 @@ def test_conversations_ends_and_rewards_are_the_package_s(benchmark: Tau2, each:
 def test_who_ends_a_conversation(benchmark: Tau2, form: Form, kind: str, end: str) -> None:
     task = item(benchmark)
     talk = KINDS[kind](benchmark, task, keyed_random(0, kind))
+    assert talk
     playing = maker(benchmark, form)
     episode = asyncio.run(played(playing.job(task), talk, playing.episode))
     assert episode.result["end"] == end and episode.end == ("finished" if end == "user_stop" else "step_limit")
@@ -201,6 +204,23 @@ def test_a_run_needs_a_model_for_its_user(tmp_path: Path) -> None:
     told = ("run", tmp_path / "e", "--url", "http://127.0.0.1:9/v1", "--model", "m", "--benchmark", "tau2")
     assert "a model plays the customer: name it by --user-url" in evaluate(*told, code=2)
     assert "belong together" in evaluate(*told, "--user-url", "http://127.0.0.1:9/v1", code=2)
+
+
+@pytest.mark.parametrize("option", ["--user-url", "--user-model", "--user-key-env"])
+def test_a_model_for_a_user_that_is_not_there_is_refused(bfcl: Bfcl, tmp_path: Path, option: str) -> None:
+    told = ("run", tmp_path / "e", "--url", "http://127.0.0.1:9/v1", "--model", "m", "--benchmark", "bfcl_single")
+    assert f"no model plays a user in these tasks; leave out {option}" in evaluate(*told, option, "x", code=2)
+    assert not (tmp_path / "e").exists()
+
+
+def test_a_suite_gives_it_to_those_that_have_one(stub: Stub, bfcl: Bfcl, tmp_path: Path) -> None:
+    stub.use(Script(answer=PLAYER))
+    run = make_run(tmp_path / "run").path
+    user = ("--user-url", stub.url, "--user-model", "customer", "--benchmarks", "bfcl_single", "tau2")
+    with Stub(Script(answer="tests.family.benchmarks.suite_player:declines")) as policy:
+        ends = ("--start-url", policy.url, "--end-url", policy.url, "--model", "m", "--tasks-per-type", 1)
+        rows = evaluate("suite", run, *ends, *user)["rows"]
+    assert [row["cards"][0].get("user") for row in rows.values()] == [None, {"model": "customer"}]
 
 
 def test_policy_and_user_talk_through_their_endpoints(stub: Stub, tmp_path: Path) -> None:
