@@ -15,7 +15,7 @@ import types
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import zip_longest
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,6 +42,7 @@ _HARM = (  # what changes the state of each simulated API, said after an agent h
     "delete_message(message_id=2), delete_reminder(reminder_id=1), delete_reminder(reminder_id=2), "
     "cancel_reservation(user_id='user1', reservation_id='res_1', reason='None')]"
 )
+_ROUTED = 1024  # texts of which it is remembered whether they have calls
 _open: "list[Official]" = []
 
 
@@ -124,6 +125,10 @@ class Official:
             )
             for name in scenarios.CLASS_MODULE_MAPPING.values():
                 module(f"third_party.acebench.{rows[0]['language']}.{name}")
+        routed = lru_cache(_ROUTED)(
+            self._rollout._looks_like_calls
+        )  # a text is looked at anew whenever somebody has spoken
+        self._rollout._looks_like_calls = routed
         self._adapter = self._adapting.AceBenchAdapter.__new__(self._adapting.AceBenchAdapter)
         self._adapter.language = rows[0]["language"]
         self._items: dict[str, list[Any]] = {}  # the steps of a dialogue are one item
