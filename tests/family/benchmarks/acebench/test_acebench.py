@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -198,6 +199,11 @@ def test_what_it_cannot_be_played_with_is_refused(tmp_path: Path, more: tuple[st
     assert said in evaluate(*told, *user, code=2)
 
 
+def test_local_weights_are_refused(benchmark: AceBench) -> None:
+    with pytest.raises(UserError, match="each of its prompts begins anew"):
+        benchmark.maker(Settings({"kind": "run"}, part="all"))
+
+
 def test_policy_and_user_talk_through_their_endpoints(stub: Stub, tmp_path: Path, benchmark: AceBench) -> None:
     stub.use(Script(answer=PLAYER))
     folder = tmp_path / "e"
@@ -269,3 +275,16 @@ def test_a_killed_evaluation_goes_on_and_ends_with_the_same_table(stub: Stub, tm
     assert ended["scores"] == whole["scores"] and [e.key for e in episodes(folder)][: len(before)] == before
     results: Any = [{e.key: e.result for e in episodes(place)} for place in (folder, tmp_path / "whole")]
     assert results[0] == results[1]
+
+
+def test_chinese_items_are_told_apart(cache: Path, tmp_path: Path) -> None:
+    made = cache.parent / "checkout/data_all"
+    shutil.copytree(made / "data_en", tmp_path / "data_all/data_zh")
+    shutil.copy(package.WHEEL.path(), tmp_path)
+    with cached(tmp_path):
+        package.fetch(tmp_path, language="zh")
+        benchmark = AceBench()
+        asked: Any = benchmark.maker(Settings({}, part="all")).job(benchmark.tasks()[0])
+        assert "items zh" in card.version(benchmark.tasks()[0]) and "格式" in str(card.shown(asked))
+        assert benchmark._known["normal_atom_bool_0"]["truth"] is not None
+        assert benchmark._known["agent_multi_turn_0"]["truth"] is None  # its simulated APIs have other contents
