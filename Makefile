@@ -35,6 +35,7 @@ test test-slow test-all:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl
 	@$(BIN)/rods data tau2
+	@$(BIN)/rods data acebench
 	@RODS_WHOLE=$(WHOLE) OMP_NUM_THREADS=1 $(BIN)/python -m tests.rerun $(TESTS)
 
 # PyTorch and MKL each choose by the CPU in which order they add; here they are told to choose as on a lesser one.
@@ -60,6 +61,7 @@ bench:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl
 	@$(BIN)/rods data tau2
+	@$(BIN)/rods data acebench
 	@$(BIN)/python -m bench --quick
 
 # The table of docs/durability.md. SHARE=20 tries every twentieth point only.

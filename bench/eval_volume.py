@@ -8,7 +8,7 @@ Each benchmark is played with so many samples an item that it has 1,000 episodes
 a fault of the machinery, calls are given up after two seconds of failed attempts, and the process is killed (-9) at
 moments drawn at random, its start included; what is left out or killed is gone on with by the same command. The
 policy's every output follows from its conversation (bench/fixtures/eval_policy.py), so all episodes have to be equal,
-output by output. Where a model plays the user, its server fails as often.
+output by output. Where a model plays the user, its server fails as often. ACEBench's items are made ones.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -25,6 +26,7 @@ from typing import Any
 import orjson
 
 from bench.figures import Figure, run
+from bench.fixtures.acebench_items import kept
 from bench.fixtures.llm_stub import Script, Stub
 from bench.history import RUNS
 from rods.errors import EXIT_OK, EXIT_REQUEUE
@@ -163,7 +165,8 @@ def measure(quick: bool, only: str = "") -> list[Figure]:
             ended.append(play("bfcl_single", Path(folder), 2, "--tasks-per-type", 5))
         else:
             for name in [only] if only else declared_benchmarks():
-                ended.append(play(name, Path(folder), KILLS, samples=-(-LEAST // len(named(name).tasks()))))
+                with kept(Path(folder)) if name == "acebench" else nullcontext():
+                    ended.append(play(name, Path(folder), KILLS, samples=-(-LEAST // len(named(name).tasks()))))
                 print(ended[-1], file=sys.stderr, flush=True)
     return [figure for one in ended for figure in _figures(one)]
 

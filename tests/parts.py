@@ -11,6 +11,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
         *(f"family/benchmarks/{name}" for name in ("bfcl", "bfcl_single", "bfcl_memory", "bfcl_formats")),
     ),
     "tau2": ("family/benchmarks/tau2",),
+    "acebench": ("family/benchmarks/acebench",),
     "mcp": ("worlds/mcp",),
     "openenv": ("worlds/openenv",),
     "sandbox": ("worlds/sandbox",),

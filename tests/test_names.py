@@ -15,6 +15,8 @@ ROLES = {
     "verbs": "the verbs of a feature, or of a world's folder",
     "settings": "what a feature adds to the configuration",
     "benchmark": "a benchmark's class, and how its items are played and scored",
+    "official": "the code of a benchmark's own package, in a worker's process",
+    "package": "the pinned wheel of a benchmark, and the worker that runs its code",
     "base": "the contract of what stands beside it",
     "records": "the dataclasses that the steps of a package hand on, with their failures",
     "world": "an environment and its worlds",

@@ -81,8 +81,8 @@ class Benchmark(Protocol):
 class Summed(Protocol):
     """A benchmark that makes further figures of the scores."""
 
-    def figures(self, verdicts: Mapping[str, float]) -> Mapping[str, float]:
-        """By name, of the mean verdict of each kind of items that was played."""
+    def figures(self, verdicts: Mapping[str, float], whole: bool) -> Mapping[str, float]:
+        """By name, of the mean verdict of each kind of items that was played; `whole`: with all of its items."""
 
 
 @runtime_checkable
@@ -100,6 +100,7 @@ class Talking(Protocol):
     it: for policies with known scores."""
 
     user: str  #: whom it plays
+    talking: Sequence[str]  #: the kinds of items that have one
 
 
 @runtime_checkable

@@ -17,6 +17,7 @@ results a JSON list of texts.
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import orjson
@@ -25,6 +26,7 @@ from rods.analysis.containment import read_json
 from rods.canonical import content_id, keyed_random
 from rods.episode.drivers import Job, run_episode
 from rods.episode.engine import Message, NeedText, Reply, Trace
+from rods.episode.model_thread import ModelThread
 from rods.errors import InfrastructureError, UserError
 from rods.evaluation import card
 from rods.family.benchmarks.folder import Episode, Settings
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 RANDOM_SEED = 0  # of all draws; a task's samples are keyed by their number
 RENDERING_SECONDS = 30.0  # for a server's answer
 SPENT = "the budget is spent"
+USER_TRIES = 4  # at a text of a user's that is not empty
 ASIDE = "<think>\nOne after the other.\n</think>\n\n"
 Slot = tuple[AnyTask, int]  # a task and the number of its sample
 
@@ -224,6 +227,21 @@ class EndpointReplies(Replies):
             top_p=settings.top_p,
             random_seed=None if settings.greedy else keyed_random(*key).getrandbits(31),
         )
+
+
+def user_text(line: ModelThread, task: str, place: int, messages: Sequence[Any], **sampling: Any) -> str:
+    """What the model that plays the user of `task` says as its text number `place`, from 0. Raises InfrastructureError
+    where it fails, or says nothing in `USER_TRIES` tries."""
+    for number in range(USER_TRIES):
+        seed = keyed_random(RANDOM_SEED, "user", task, place, number).getrandbits(31)
+        request = Request("user", messages, random_seed=seed, **sampling)
+        try:
+            text = line.ask(partial(Client.complete, request=request)).text.strip()
+        except InfrastructureError as error:
+            raise InfrastructureError(f"the user's model: {error}") from error
+        if text:
+            return text
+    raise InfrastructureError(f"the user's model said nothing in {USER_TRIES} tries")
 
 
 async def rendered_template(model: str, bases: Sequence[str], *, keeps_reasoning: bool) -> str | None:

@@ -126,7 +126,8 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
     unknown = ", ".join(set(types) - {*benchmark.kinds})
     form: Form = "native" if source.kind == "traces" else options.form
     native, official, served = form == "native", protocol == "official", source.kind == "endpoint"
-    user = benchmark.user if isinstance(benchmark, Talking) and source.about["kind"] != "known" else ""
+    talks = isinstance(benchmark, Talking) and source.about["kind"] != "known" and {*types} & {*benchmark.talking}
+    user = benchmark.user if isinstance(benchmark, Talking) and talks else ""
     unused = [] if user else [f"--{name.replace('_', '-')}" for name in USER if getattr(options, name)]
     for wrong, why in (
         (source.recorded and options.protocol, "recorded outputs have had their protocol; leave --protocol out"),

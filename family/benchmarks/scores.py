@@ -36,7 +36,7 @@ def report(folder: Path) -> dict[str, Any]:
     }
     if isinstance(benchmark, Summed) and (scores := about["scores"].get(benchmark.part)):
         verdicts = {kind: row[benchmark.measures[0]]["mean"] for kind, row in scores.items() if kind != "all"}
-        about["figures"] = dict(benchmark.figures(verdicts))
+        about["figures"] = dict(benchmark.figures(verdicts, len(done) == expected and not settings.tasks_per_type))
     return {
         "folder": str(folder),
         **about,

@@ -44,6 +44,7 @@ EXPECTED = {
     "data select": (["FILE", "OUT"], ["--worlds", "--without", "--mode", "--alike", "--random-seed", "--json"]),
     "data bfcl": ([], ["--out", "--json"]),
     "data tau2": ([], ["--json"]),
+    "data acebench": (["FOLDER"], ["--language", "--json"]),
     "data import": (["FOLDER", "OUT"], ["--json"]),
     "data export": (["RUN", "FOLDER"], ["--format", "--json"]),
     "env add": (
@@ -74,6 +75,7 @@ EXPECTED = {
 BROUGHT = {  # by parts that can be taken out
     "bfcl": ("data bfcl", "data import"),
     "tau2": ("data tau2",),
+    "acebench": ("data acebench",),
     "openenv": ("env serve",),
     "feedback": ("env feedback list", "env feedback show", "env feedback drop"),
     "environments": ("data select", "env generate", "env write"),

@@ -53,7 +53,7 @@ class Formats(SingleTurns):
         why = UNREACHABLE.get(format.split("&")[0].removeprefix("ret_fmt="), {}).get(name, "")
         return {"official": float(policy == "truth" and not why)}, why if policy == "truth" else ""
 
-    def figures(self, verdicts: Mapping[str, float]) -> Mapping[str, float]:
+    def figures(self, verdicts: Mapping[str, float], whole: bool) -> Mapping[str, float]:
         """As BFCL has them, in percent."""
         values = list(verdicts.values())
         deviation = statistics.stdev(values) if len(values) > 1 else 0.0

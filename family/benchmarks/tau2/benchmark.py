@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from rods.calls import Call
-from rods.canonical import keyed_random
 from rods.conversations import Persona, Rubric
 from rods.dialects.tags import Hermes
 from rods.environments.base import reference
@@ -19,17 +18,16 @@ from rods.episode.engine import Exchange, NeedOutcome, Outcome, Trace
 from rods.episode.model_thread import ModelThread
 from rods.errors import InfrastructureError, RefusedError, UserError
 from rods.family.benchmarks.benchmarks import chosen
+from rods.family.benchmarks.episodes import user_text
 from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score, Settings
 from rods.family.benchmarks.tau2.conversation import Talk, TalkJob, World
 from rods.family.benchmarks.tau2.domains import Domain, Native
 from rods.family.benchmarks.tau2.package import DATA, DOMAINS, WHEEL, worker
-from rods.llm import Client, Request
 from rods.tasks import AnyTask, OpenTask
 
 FAULTS = declared("rods.family.benchmarks", "benchmark.toml")["tau2"]["faults"]
 UNHELPED = "the ground truth changes nothing, and nothing has to be said"
 USER_TOKENS = 2048  # of one text of the user's
-USER_TRIES = 4  # at a text that is not empty, as in the package
 SCRIPT = ("Please go on.", "###STOP###")  # what the scripted user says after its reason for calling
 
 
@@ -40,6 +38,7 @@ class Tau2:
     name = "tau2"
     user = "the customer"
     kinds: Sequence[str] = DOMAINS
+    talking: Sequence[str] = DOMAINS
     measures: Sequence[str] = ("official", "database", "communicated")
     protocols: Sequence[Protocol] = ("official",)
     part: Part = "all"
@@ -170,19 +169,12 @@ class TalkMaker:
         for text, answer in said:
             conversation += [("assistant", text), ("user", answer)]
         messages = [{"role": role, "content": content} for role, content in conversation]
-        told: dict[str, Any] = {"temperature": self._rules["user_temperature"], "top_p": 1.0, "max_tokens": USER_TOKENS}
-        for number in range(USER_TRIES):
-            seed = keyed_random(0, "user", task, len(said), number).getrandbits(31)
-            request = Request("user", messages, random_seed=seed, **told)
-            try:
-                text = self.line.ask(partial(Client.complete, request=request)).text.strip()
-            except InfrastructureError as error:
-                talk.trouble = f"the user's model: {error}"
-                raise
-            if text:
-                return text
-        talk.trouble = f"the user's model said nothing in {USER_TRIES} tries"
-        raise InfrastructureError(talk.trouble)
+        told = {"temperature": self._rules["user_temperature"], "top_p": 1.0, "max_tokens": USER_TOKENS}
+        try:
+            return user_text(self.line, task, len(said), messages, **told)
+        except InfrastructureError as error:
+            talk.trouble = str(error)
+            raise
 
 
 def scripted_user(persona: Persona, said: Exchange) -> str:

@@ -9,7 +9,6 @@ import importlib
 import json
 import sys
 import tempfile
-import types
 import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -18,31 +17,16 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
+from rods.family.benchmarks.stand_ins import stand_in
+
 # What the modules import at their top.
-_STAND_INS = (
+STAND_INS = (
     *("addict", "deepdiff", "dotenv", "litellm", "litellm.caching", "litellm.caching.caching", "litellm.main"),
     *("loguru", "pandas", "toml"),
 )
 _LEFT_OUT = ("telecom/tasks", ".png", ".pdf", ".dot", "/gym/", "/scripts/")  # of the wheel: large, and never read
 _KEPT = 256  # conversations whose worlds are kept; another's is made anew by its calls
 _open: "list[Official]" = []
-
-
-class _StandIn(types.ModuleType):
-    """Whatever is asked of it: itself."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self
-
-    def __call__(self, *given: Any, **named: Any) -> Any:
-        return self
-
-
-def stand_in() -> None:
-    """Puts the stand-ins in place, before anything of the package is imported."""
-    sys.modules.update({name: _StandIn(name) for name in _STAND_INS})
 
 
 class Copied(dict[str, Any]):
@@ -102,7 +86,7 @@ class Official:
     """The modules of the wheel and its domains, ready to answer."""
 
     def __init__(self, wheel: str, domains: Sequence[str]) -> None:
-        stand_in()
+        stand_in(*STAND_INS)
         with tempfile.TemporaryDirectory(prefix="rods-tau2-") as folder:
             with zipfile.ZipFile(wheel) as archive:
                 names = [name for name in archive.namelist() if name.startswith("tau2/")]
