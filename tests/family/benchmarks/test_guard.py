@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bench.fixtures.acebench_items import kept
 from rods.buffers.merging.rules import Admission, Refusal
 from rods.buffers.run.run import Run
 from rods.errors import RefusedError, UserError
@@ -61,8 +63,11 @@ def test_a_daemon_refuses_copies_of_every_benchmark_s_items_and_names_them(bfcl:
     """By words and by calls; a memory's items have no calls that are right."""
     package.WHEEL.fetch()
     names = [*declared_benchmarks()]
-    run = daemon_run(tmp_path / "run", {"benchmarks": {"guard": names}, "pool": {"staging_epochs": 0.0}})
-    with Trainer(run) as trainer, Daemon(run.path, program="tests.family.benchmarks.copying") as daemon:
+    with ExitStack() as stack:
+        stack.enter_context(kept(tmp_path))
+        run = daemon_run(tmp_path / "run", {"benchmarks": {"guard": names}, "pool": {"staging_epochs": 0.0}})
+        trainer = stack.enter_context(Trainer(run))
+        daemon = stack.enter_context(Daemon(run.path, program="tests.family.benchmarks.copying"))
         for _ in range(8):
             trainer.play(1)
             until(lambda: idle(run.path, trainer.step), 1_000)

@@ -7,14 +7,17 @@ for a failure of the machinery, and how many of its outputs have calls that can 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.fixtures.acebench_items import kept
 from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import usage
 from rods.config import Endpoint
+from rods.family.benchmarks.acebench.benchmark import AceBench
 from rods.family.benchmarks.benchmarks import Benchmark, Talking, named
 from rods.family.benchmarks.bfcl.decoding import decode
 from rods.family.benchmarks.bfcl_single import formats, source_text
@@ -24,7 +27,7 @@ from rods.family.benchmarks.tau2.benchmark import Tau2
 from rods.worlds.bfcl.world import Bfcl
 from tests.family.benchmarks.bfcl.runs import evaluate
 
-LONG = "bfcl_formats", "bfcl_memory", "tau2"  # prompts: minutes to an hour of a CPU
+LONG = "bfcl_formats", "bfcl_memory", "tau2", "acebench"  # prompts: minutes to an hour of a CPU
 PARTS = {
     "bfcl": ("--tasks-per-type", 5, "--documents", "signatures"),
     "bfcl_single": ("--tasks-per-type", 2),
@@ -32,7 +35,14 @@ PARTS = {
     # three questions and the twenty conversations before them, which are items, too
     "bfcl_memory": ("--types", "memory_rec_sum", "--tasks-per-type", 3),
     "tau2": ("--tasks-per-type", 10),
+    "acebench": ("--tasks-per-type", 2),  # of made items
 }
+
+
+@pytest.fixture
+def own_cache() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
 
 
 @pytest.mark.timeout(3_600)
@@ -44,8 +54,11 @@ def test_every_item_ends_and_none_by_the_machinery(
     name: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    own_cache: ExitStack,
 ) -> None:
     folder = tmp_path / name
+    if name == "acebench":
+        own_cache.enter_context(kept(tmp_path))
     at = ("--benchmark", name, "--url", served.urls[0], "--model", served.model, "--in-flight", 4, "--patience", 1800)
     benchmark = named(name)
     if isinstance(benchmark, Tau2):  # such a user never stops, and says as much as it may
@@ -74,6 +87,9 @@ def _outputs(benchmark: Benchmark, episode: Episode) -> Iterator[bool]:
         item = benchmark.items[episode.task]
         asked = (result, item.format) if item.format else (result, episode.form, item.category)
         yield bool((formats.decoded if item.format else source_text.decoded)(*asked))
+        return
+    if isinstance(benchmark, AceBench):
+        yield from (bool(decode(text, episode.form)) for text in result["policy"])
         return
     if isinstance(benchmark, Talking):
         said = (message for message in result["messages"][1:] if message["role"] == "assistant")
