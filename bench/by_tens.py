@@ -1,6 +1,6 @@
 """What a run's processes take as its tasks grow by tens, a tenth as many groups with them: seconds and peak memory.
 
-Claim: recording a step costs the same however many tasks, selecting its seeds at most 20 ms; all else grows with them.
+Claim: selecting the seeds of a step takes at most 20 ms however many tasks there are; all else grows at most with them.
 Anchor: a tenth of the tasks. Command: `python -m bench.by_tens`; `--tasks 1000000` for so many, a tenth, a hundredth.
 
 Tasks of desk in words of their own, with a hundred ground truths in all, make a run in lockstep. Its trainer opens the

@@ -17,7 +17,7 @@ from bench.fixtures.acebench_items import kept
 from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import usage
 from rods.config import Endpoint
-from rods.family.benchmarks.acebench.benchmark import AceBench
+from rods.family.benchmarks.acebench.benchmark import USER, AceBench
 from rods.family.benchmarks.benchmarks import Benchmark, Talking, named
 from rods.family.benchmarks.bfcl.decoding import decode
 from rods.family.benchmarks.bfcl_single import formats, source_text
@@ -64,6 +64,8 @@ def test_every_item_ends_and_none_by_the_machinery(
     if isinstance(benchmark, Tau2):  # such a user never stops, and says as much as it may
         monkeypatch.setattr("rods.family.benchmarks.tau2.benchmark.USER_TOKENS", 32)
         monkeypatch.setitem(benchmark.rules, "max_steps", 8)
+    if isinstance(benchmark, AceBench):
+        monkeypatch.setitem(USER, "max_tokens", 32)
     user = ("--user-url", served.urls[0], "--user-model", served.model) if isinstance(benchmark, Talking) else ()
     found = evaluate("run", folder, *at, *user, *PARTS[name], "--max-tokens", 32)
     done, calls = list(episodes(folder)), [call for who in ("evaluation", "user") for call in read(folder / usage(who))]
