@@ -196,7 +196,8 @@ def recorded(job: Job) -> Any:
     """The pool and the groups of each step on record. Raises AssertionError where the groups are not what was drawn and
     earned, and where the logs do not agree."""
     run = Run.open(Path(job.run))
-    assert verify(run.path).ok, f"`rods verify {run.path}` says what is wrong"
+    findings = verify(run.path)
+    assert findings.ok, f"`rods verify {run.path}` finds: {findings.problems}"
     steps = list(RunState(run).steps())
     assert [closed.step for closed in steps] == list(range(1, job.steps + 1)), "a step is missing, or one too many"
     with open_stream(run.path) as stream:
