@@ -115,7 +115,8 @@ def _disturb(
     chance, killed, starts = Random(folder.parent.name), 0, 0
     while time.monotonic() < deadline:
         process, starts = _start(folder, config, arguments), starts + 1
-        moment = chance.uniform(0.0, STARTED + took / 4) if killed < kills else deadline - time.monotonic()
+        soon = min(took, STARTED + took / 4)  # a first start takes longer than one that nothing disturbs
+        moment = chance.uniform(0.0, soon) if killed < kills else deadline - time.monotonic()
         try:
             code = process.wait(max(0.0, moment))
         except subprocess.TimeoutExpired:
