@@ -12,10 +12,15 @@ from rods.worlds.bfcl.world import Bfcl
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "benchmark",
-    ["bfcl", "bfcl_memory"],  # of several turns, and of several conversations
+    "benchmark, part",
+    [
+        ("bfcl", ("--tasks-per-type", 6)),  # of several turns
+        ("bfcl_memory", ("--types", "memory_rec_sum", "--tasks-per-type", 3)),  # of several conversations
+    ],
 )
-def test_nothing_is_lost_doubled_or_blamed_on_the_policy(bfcl: Bfcl, tmp_path: Path, benchmark: str) -> None:
-    ended = play(benchmark, tmp_path, 2, "--tasks-per-type", 6)
+def test_nothing_is_lost_doubled_or_blamed_on_the_policy(
+    bfcl: Bfcl, tmp_path: Path, benchmark: str, part: tuple[object, ...]
+) -> None:
+    ended = play(benchmark, tmp_path, 2, *part)
     assert (ended.lost, ended.twice, ended.different, ended.table) == (0, 0, 0, True)
     assert ended.kills >= 1 and ended.faults > 5 and ended.items > 20  # a fast machine is done before the second
