@@ -38,6 +38,7 @@ from rods.observations import Group
 from rods.rules.curriculum import stage_rules
 from rods.tasks import AnyTask, OpenTask, Task
 
+LOOKS = 5  # at two folds of a log, between which its writer may have written: a true difference stays
 LOGS = (*runfolder.RECORDED, *(log for extension in extensions() for log in extension.logs))
 
 
@@ -209,10 +210,13 @@ def _check_records(path: Path, findings: Findings) -> None:
 
 def _check_snapshot(run: Run, findings: Findings) -> None:
     """The folds behind the latest snapshots come to what the folds of everything do."""
-    counted = [DaemonTotals(run.path, every_record=every) for every in (False, True)]
-    for totals in counted:
-        totals.poll()
-    if counted[0].state() != counted[1].state():
+    behind_it, of_all = (DaemonTotals(run.path, every_record=every) for every in (False, True))
+    for _ in range(LOOKS):
+        behind_it.poll()
+        of_all.poll()
+        if behind_it.state() == of_all.state():
+            break
+    else:
         findings.problem(runfolder.SNAPSHOTS, "that of seeds or rejected is not what their closed parts say")
     behind = Observations(run, strict=True, every_step=False)
     if not behind.snapshot:
@@ -220,9 +224,12 @@ def _check_snapshot(run: Run, findings: Findings) -> None:
     findings.count("snapshots")
     name = f"{runfolder.SNAPSHOTS}/observations.{behind.snapshot:012d}.json"
     whole = Observations(run, strict=True)
-    for observations in (behind, whole):
-        observations.catch_up()
-    if behind.state() != whole.state():
+    for _ in range(LOOKS):
+        behind.catch_up()
+        whole.catch_up()
+        if behind.state() == whole.state():
+            break
+    else:
         findings.problem(name, "not what the closed parts say")
 
 
@@ -232,6 +239,13 @@ def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> N
     picked: dict[str, Record] = {}
     finished: dict[str, Record] = {}
     considered: set[int] = set()
+    # A daemon that works beside this writes a pick, then its variants, then that it is finished. So variants are read
+    # before picks, and what was finished after both looks began is not held to them.
+    begun = (last_of(run.path / runfolder.SEEDS) or {}).get("seq", 0)
+    expanded = [
+        (record["pick"], record["seq"], record["task"]["id"], record["task"].get("provenance", {}).get("generation"))
+        for record in read(run.path / runfolder.EXPANDED)
+    ]
     for record in read(run.path / runfolder.SEEDS):
         where, pick = f"{runfolder.SEEDS}, record {record['seq']}", record.get("pick")
         if record["kind"] == "picked":
@@ -242,17 +256,17 @@ def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> N
                 findings.problem(where, f"step {record['step']} was considered twice")
             considered.add(record["step"])
         elif record["kind"] == "finished":
-            finished[record["pick"]] = record
+            if record["seq"] <= begun:
+                finished[record["pick"]] = record
             if pick not in picked:
                 findings.problem(where, f"finishes {pick}, which was never picked")
     written: dict[str, list[str]] = {}
     lineage: dict[int, tuple[str, int]] = {}  # seq of the variant → its seed, its generation
-    for record in read(run.path / runfolder.EXPANDED):
-        pick, seq, task = record["pick"], record["seq"], record["task"]
+    for pick, seq, task_id, generation in expanded:
         if pick not in picked:
             findings.problem(f"{runfolder.EXPANDED}, record {seq}", f"belongs to {pick}, never picked")
-        written.setdefault(pick, []).append(task["id"])
-        lineage[seq] = picked.get(pick, {}).get("task", ""), task.get("provenance", {}).get("generation")
+        written.setdefault(pick, []).append(task_id)
+        lineage[seq] = picked.get(pick, {}).get("task", ""), generation
     for pick, record in finished.items():
         if sorted(record["accepted"]) != sorted(written.get(pick, [])):
             where = f"{runfolder.SEEDS}, record {record['seq']}"

@@ -32,6 +32,17 @@ from tests.environments import load
 ALL = ["base", "long_context", "miss_func", "miss_param"]
 
 
+def test_verify_finds_no_fault_beside_a_daemon_that_writes(tmp_path: Path) -> None:
+    run, looks = make_run(tmp_path / "run"), 0
+    with Daemon(run.path), Trainer(run) as trainer:
+        for _ in range(4):
+            trainer.play(1)
+            while not idle(run.path, trainer.step) and not paused(run.path):
+                assert not verify(run.path).problems
+                looks += 1
+    assert looks > 3
+
+
 def test_variants_are_staged_injected_and_agree_with_the_rules(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     with Daemon(run.path) as daemon, Trainer(run) as trainer:
