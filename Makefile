@@ -30,7 +30,7 @@ demo:
 	@$(BIN)/python -m rods.console.demo
 
 test: TESTS := -m "not slow"
-test-slow: TESTS := -m slow -n $$(($$(nproc) + 2))# they leave a third of the cores to one worker more than others have
+test-slow: TESTS := -m slow
 test test-slow test-all:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl

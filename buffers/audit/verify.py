@@ -4,10 +4,11 @@ Beside the live history (rods.buffers.audit.rederivation): checksums, seqs and i
 picks, variants and lineages that fit together, and snapshots.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
+from typing import TypeVar
 
 import orjson
 
@@ -38,6 +39,7 @@ from rods.observations import Group
 from rods.rules.curriculum import stage_rules
 from rods.tasks import AnyTask, OpenTask, Task
 
+Fold = TypeVar("Fold", DaemonTotals, Observations)
 LOOKS = 5  # at two folds of a log, between which its writer may have written: a true difference stays
 LOGS = (*runfolder.RECORDED, *(log for extension in extensions() for log in extension.logs))
 
@@ -210,27 +212,25 @@ def _check_records(path: Path, findings: Findings) -> None:
 
 def _check_snapshot(run: Run, findings: Findings) -> None:
     """The folds behind the latest snapshots come to what the folds of everything do."""
-    behind_it, of_all = (DaemonTotals(run.path, every_record=every) for every in (False, True))
-    for _ in range(LOOKS):
-        behind_it.poll()
-        of_all.poll()
-        if behind_it.state() == of_all.state():
-            break
-    else:
+    if not _agree(DaemonTotals.poll, *(DaemonTotals(run.path, every_record=every) for every in (False, True))):
         findings.problem(runfolder.SNAPSHOTS, "that of seeds or rejected is not what their closed parts say")
     behind = Observations(run, strict=True, every_step=False)
     if not behind.snapshot:
         return
     findings.count("snapshots")
     name = f"{runfolder.SNAPSHOTS}/observations.{behind.snapshot:012d}.json"
-    whole = Observations(run, strict=True)
-    for _ in range(LOOKS):
-        behind.catch_up()
-        whole.catch_up()
-        if behind.state() == whole.state():
-            break
-    else:
+    if not _agree(Observations.catch_up, behind, Observations(run, strict=True)):
         findings.problem(name, "not what the closed parts say")
+
+
+def _agree(read_on: Callable[[Fold], None], one: Fold, other: Fold) -> bool:
+    """Whether two folds of a log come to the same, once they have read as far."""
+    for _ in range(LOOKS):
+        read_on(one)
+        read_on(other)
+        if one.state() == other.state():
+            return True
+    return False
 
 
 def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> None:

@@ -10,7 +10,7 @@ environment's.
     rods-eval cost [RUN] [--rates FILE]                              what a suite would take: calls, tokens, GPU-hours
     rods-eval report FOLDER                                          the scores of what is there
     rods-eval check FOLDER [--wheel FILE]                            the benchmark's own scorer over the same outputs
-    rods-eval check --benchmark NAME | --tasks FILE                  the benchmark itself, by policies with known scores
+    rods-eval check NAME | --tasks FILE                              the benchmark itself, by policies with known scores
 
 Exit codes are those of `rods.errors`: 0 done, 1 a check found a difference (or recorded outputs lack tasks), 2 bad
 input, 3 refused (other settings, other data), 5 incomplete: a budget, an endpoint or a signal stopped it, and the same
@@ -42,7 +42,16 @@ from rods.episode.model_thread import ModelThread
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain, say
 from rods.evaluation import card as cards
 from rods.family.benchmarks import cost, episodes, known, output_sources, scores, suite
-from rods.family.benchmarks.benchmarks import Benchmark, Listening, chosen, named, opened, packaged, slots
+from rods.family.benchmarks.benchmarks import (
+    Benchmark,
+    Listening,
+    chosen,
+    declared_benchmarks,
+    named,
+    opened,
+    packaged,
+    slots,
+)
 from rods.family.benchmarks.folder import COLDEST, EPISODES, SETTINGS, Episode, Form, Journal, Settings, open_folder
 from rods.family.benchmarks.folder import Part as Split
 from rods.family.benchmarks.folder import episodes as journalled
@@ -169,28 +178,34 @@ def _cost(
 
 
 def _check(
-    folder: Annotated[Path | None, Parameter(help="the evaluation's folder")] = None,
+    what: Annotated[
+        Path | None,
+        Parameter(name="FOLDER-or-NAME", help="an evaluation's folder, or a benchmark that known policies play"),
+    ] = None,
     /,
     *,
     wheel: Annotated[Path | None, Parameter(help="the scorer's package to ask; default: the pinned")] = None,
-    benchmark: Annotated[str, Parameter(help="without a folder: policies with known scores play it")] = "",
-    tasks: Annotated[Path | None, Parameter(help="the same, of the tasks of a file")] = None,
+    tasks: Annotated[Path | None, Parameter(help="known policies play the tasks of a file")] = None,
     trust: Annotated[bool, Parameter(help="with --tasks, as in `run`", negative="")] = False,
     form: Annotated[Form, Parameter(name="--calls", help="how the known policies make calls")] = "prompt",
     tasks_per_type: Annotated[int, Parameter(help="at most so many of a type; 0: all")] = 0,
     as_json: Json = False,
 ) -> int:
-    if sum(map(bool, (folder, benchmark, tasks))) != 1:
-        what = "names what to check by one of FOLDER, --benchmark and --tasks"
-        raise UserError(what, where="rods-eval check", remedy="`rods-eval check --help` tells them apart")
-    if folder is None:
+    if (what is None) == (tasks is None):
+        told = "names what to check by a folder, by a benchmark's name, or by --tasks"
+        raise UserError(told, where="rods-eval check", remedy="`rods-eval check --help` tells them apart")
+    benchmark = "" if what is None or what.exists() else str(what)
+    if benchmark and benchmark not in (names := declared_benchmarks()):
+        remedy = f"name an evaluation's folder, or one of {', '.join(names)}"
+        raise UserError("is no folder and no benchmark", where=benchmark, remedy=remedy)
+    if what is None or benchmark:
         options = Options(benchmark=benchmark, tasks=tasks, trust=trust, form=form, tasks_per_type=tasks_per_type)
         items = _benchmark(options, Operation())
         settings = output_sources.settings(Source("endpoint", {"kind": "known"}), items, replace(options, part="all"))
         held = known.check(items, settings, _chosen(items, settings))
         print_result(as_json, held, known.lines(held))
         return EXIT_FAILED if held["different"] else EXIT_OK
-    checked = scores.check(folder, wheel)
+    checked = scores.check(what, wheel)
     print_result(as_json, checked, scores.checked_lines(checked))
     return EXIT_FAILED if checked["different"] else EXIT_OK
 

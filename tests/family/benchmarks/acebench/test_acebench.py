@@ -7,13 +7,11 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +31,11 @@ from rods.family.benchmarks import suite
 from rods.family.benchmarks.acebench import official, package
 from rods.family.benchmarks.acebench.benchmark import TEXT, AceBench, Talk, World
 from rods.family.benchmarks.benchmarks import declared_benchmarks
-from rods.family.benchmarks.folder import EPISODES, Episode, Settings, cards, episodes
+from rods.family.benchmarks.folder import Episode, Settings, cards, episodes
 from rods.family.benchmarks.guard import guarded
-from rods.family.benchmarks.main import run
 from rods.tasks import AnyTask
-from tests.daemon.runs import until
-from tests.family.benchmarks.bfcl.runs import ROOT, command, evaluate
-from tests.family.benchmarks.test_suite import grown
+from tests.family.benchmarks.bfcl.runs import evaluate
+from tests.family.benchmarks.disturbed import goes_on_behind_kills, leaves_out_what_an_endpoint_breaks
 
 PLAYER = "bench.fixtures.eval_policy:answer"
 PART = ("--benchmark", "acebench", "--model", "acebench", "--user-model", "customer")
@@ -95,7 +91,7 @@ def test_the_items_are_those_of_the_checkout(benchmark: AceBench) -> None:
 
 
 def test_known_policies_get_what_is_due() -> None:
-    checked = evaluate("check", "--benchmark", "acebench")
+    checked = evaluate("check", "acebench")
     assert checked["different"] == [] and checked["unknown"] == 2  # whose milestones cannot be read
     rows = [(row["policy"], row["due"], row["as_due"]) for row in checked["rows"]]
     assert rows == [("nothing", "0", 52), ("nothing", "1", 2), ("truth", "1", 54), ("fault", "0", 54)]
@@ -247,34 +243,14 @@ def test_the_weights_are_the_package_s(benchmark: AceBench) -> None:
 def test_an_endpoint_that_fails_is_nobody_s_failure(
     stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str], who: str, said: str
 ) -> None:
-    stub.use(Script(answer=PLAYER, rules=[(who, "400")]))
-    told = ("run", tmp_path / "e", *at(stub), "--types", "agent_multi_turn")
-    assert run([*map(str, told)]) == 5
-    assert "5 episodes left out" in (shown := capsys.readouterr().err) and said in shown
-    assert evaluate("report", tmp_path / "e")["episodes"] == 0
-    stub.use(Script(answer=PLAYER))
-    assert evaluate(*told)["complete"]
+    broken = Script(answer=PLAYER, rules=[(who, "400")])
+    told = (*at(stub), "--types", "agent_multi_turn")
+    leaves_out_what_an_endpoint_breaks(stub, broken, tmp_path / "e", told, said, 5, capsys)
 
 
 @pytest.mark.slow
 def test_a_killed_evaluation_goes_on_and_ends_with_the_same_table(stub: Stub, tmp_path: Path) -> None:
-    stub.use(Script(answer=PLAYER))
-    whole = evaluate("run", tmp_path / "whole", *at(stub))
-    stub.use(Script(answer=PLAYER, latency=0.05))
-    folder = tmp_path / "e"
-    told = ("run", folder, *at(stub), "--in-flight", 2)
-    for least in (2, 20):
-        process = subprocess.Popen(command(*told), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        until(partial(grown, folder / EPISODES, least))
-        process.kill()
-        process.wait()
-    stub.use(Script(answer=PLAYER))
-    before = [episode.key for episode in episodes(folder)]
-    assert 0 < len(before) < COUNT
-    ended = evaluate(*told)
-    assert ended["scores"] == whole["scores"] and [e.key for e in episodes(folder)][: len(before)] == before
-    results: Any = [{e.key: e.result for e in episodes(place)} for place in (folder, tmp_path / "whole")]
-    assert results[0] == results[1]
+    goes_on_behind_kills(stub, PLAYER, tmp_path, at(stub), (2, 20))
 
 
 def test_chinese_items_are_told_apart(cache: Path, tmp_path: Path) -> None:

@@ -88,11 +88,11 @@ def test_calls_are_read_and_never_evaluated(bfcl: Bfcl, format: str, text: str, 
 
 
 def test_known_policies_get_what_is_due(bfcl: Bfcl) -> None:
-    checked = evaluate("check", "--benchmark", "bfcl_formats", "--tasks-per-type", 9)
+    checked = evaluate("check", "bfcl_formats", "--tasks-per-type", 9)
     due = {(row["policy"], row["due"]): row["as_due"] for row in checked["rows"]}
     assert checked["different"] == [] and checked["items"] == 26 * 9
     assert due["truth", "1"] + due.get(("truth", "0"), 0) == due["nothing", "0"] == due["fault", "0"] == 26 * 9
-    assert "--calls" in evaluate("check", "--benchmark", "bfcl_formats", "--calls", "native", code=2)
+    assert "--calls" in evaluate("check", "bfcl_formats", "--calls", "native", code=2)
 
 
 def knowing(benchmark: Formats, format: str) -> Callable[[str, Any], tuple[int, Any]]:

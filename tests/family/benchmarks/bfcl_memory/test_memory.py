@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +21,12 @@ from rods.family.benchmarks.benchmarks import chosen, slots
 from rods.family.benchmarks.bfcl_memory.benchmark import Memories
 from rods.family.benchmarks.bfcl_memory.memory import MAX_MEMORY, BM25Plus, MemoryBackend
 from rods.family.benchmarks.episodes import Replies, messages, play, reply_text
-from rods.family.benchmarks.folder import EPISODES, Episode, Form, Settings, episodes
+from rods.family.benchmarks.folder import Episode, Form, Settings, episodes
 from rods.worlds.bfcl.world import Bfcl
-from tests.daemon.runs import until
-from tests.family.benchmarks.bfcl.runs import ROOT, command, evaluate
+from tests.family.benchmarks.bfcl.runs import evaluate
 from tests.family.benchmarks.bfcl_memory.official_memory import TARGET
 from tests.family.benchmarks.bfcl_memory.player import answer
-from tests.family.benchmarks.test_suite import grown
+from tests.family.benchmarks.disturbed import goes_on_behind_kills
 
 PLAYER = "tests.family.benchmarks.bfcl_memory.player:answer"
 PART = ("--benchmark", "bfcl_memory", "--tasks-per-type", 4, "--model", "m")
@@ -154,7 +151,7 @@ def test_a_conversation_that_does_not_fit_leaves_what_it_began_with(benchmark: M
 
 @pytest.mark.parametrize("form", ["prompt", "native"])
 def test_known_policies_get_what_is_due(bfcl: Bfcl, form: str) -> None:
-    checked = evaluate("check", "--benchmark", "bfcl_memory", "--calls", form)
+    checked = evaluate("check", "bfcl_memory", "--calls", form)
     assert checked["items"] == 310 and checked["unknown"] == 0 and checked["different"] == []
     assert [(row["policy"], row["due"], row["as_due"]) for row in checked["rows"]] == [
         ("nothing", "0", 310),
@@ -178,25 +175,9 @@ def test_a_policy_without_its_memory_knows_less(stub: Stub, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_killed_evaluation_goes_on_with_the_memories_that_were_left(stub: Stub, tmp_path: Path) -> None:
-    stub.use(Script(answer=PLAYER))
-    whole = evaluate("run", tmp_path / "whole", "--url", stub.url, *PART)
-    stub.use(Script(answer=PLAYER, latency=0.02))
-    folder = tmp_path / "e"
-    told = ("run", folder, "--url", stub.url, *PART, "--in-flight", 3)
-    for least in (2, 6):  # in the first conversations, and later
-        process = subprocess.Popen(command(*told), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        until(partial(grown, folder / EPISODES, least))
-        process.kill()
-        process.wait()
-    stub.use(Script(answer=PLAYER))
-    before = (folder / EPISODES).read_bytes().count(b"\n") - 1
-    stub.forget()
-    ended = evaluate(*told)
-    after = list(episodes(folder))
-    fresh = after[before:]
-    steps = (len(turn) for episode in fresh for turn in _outputs(episode))
-    assert ended["scores"] == whole["scores"] and stub.counts()["requests"] == sum(steps)
-    assert {e.key: e.result for e in after} == {e.key: e.result for e in episodes(tmp_path / "whole")}
+    before = goes_on_behind_kills(stub, PLAYER, tmp_path, ("--url", stub.url, *PART), (2, 6))
+    fresh = list(episodes(tmp_path / "e"))[before:]
+    assert stub.counts()["requests"] == sum(len(turn) for episode in fresh for turn in _outputs(episode))
 
 
 def _outputs(episode: Episode) -> Any:

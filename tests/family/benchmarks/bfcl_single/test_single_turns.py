@@ -116,7 +116,7 @@ def test_long_texts_take_no_time(benchmark: SingleTurns) -> None:
 )
 def test_a_benchmark_gives_known_policies_what_is_due(bfcl: Bfcl, named: tuple[Any, ...]) -> None:
     more = ("--tasks-per-type", 4) if "--calls" in named else ()
-    checked = evaluate("check", "--benchmark", *named, *more)
+    checked = evaluate("check", *named, *more)
     rows = {(row["policy"], row["due"], row["why"]): row for row in checked["rows"]}
     assert all(row["as_due"] == row["items"] for row in rows.values()) and checked["different"] == []
     assert rows["truth", "1", ""]["items"] > 10 and rows["fault", "0", ""]["items"] > 5
@@ -129,7 +129,7 @@ def test_a_benchmark_that_gives_them_something_else_ends_with_1(
 ) -> None:
     kind = "rods.family.benchmarks.bfcl_single.benchmark.right"
     monkeypatch.setattr(kind, lambda item, result, form: True)
-    assert run(["check", "--benchmark", "bfcl_single", "--tasks-per-type", "1"]) == 1
+    assert run(["check", "bfcl_single", "--tasks-per-type", "1"]) == 1
     assert "DIFFERS nothing simple_python_" in capsys.readouterr().out
 
 
@@ -194,3 +194,11 @@ def test_single_turns_have_no_training_dialect(bfcl: Bfcl, tmp_path: Path) -> No
     told = ("--url", "http://127.0.0.1:9/v1", "--model", "m", *PART)
     for more, why in (("--protocol", "hermes"), "played in official"), (("--documents", "signatures"), "documents"):
         assert why in evaluate("run", tmp_path / "e", *told, *more, code=2)
+
+
+def test_what_is_no_folder_and_no_benchmark_is_told_with_the_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", "bfcl_singel"]) == 2
+    assert (
+        "bfcl_singel: is no folder and no benchmark → name an evaluation's folder, or one of" in capsys.readouterr().err
+    )
+    assert run(["check"]) == 2 and "by a benchmark's name" in capsys.readouterr().err

@@ -8,12 +8,10 @@ import importlib.util
 import json
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +29,16 @@ from rods.episode.engine import NeedCalls, NeedText, Reply
 from rods.errors import InfrastructureError, UserError
 from rods.evaluation import card
 from rods.family.benchmarks.episodes import messages, reply_text
-from rods.family.benchmarks.folder import EPISODES, Episode, Form, Settings, cards, episodes
+from rods.family.benchmarks.folder import Episode, Form, Settings, cards, episodes
 from rods.family.benchmarks.guard import guarded
-from rods.family.benchmarks.main import run
 from rods.family.benchmarks.tau2 import package
 from rods.family.benchmarks.tau2.benchmark import TalkMaker, Tau2
 from rods.family.benchmarks.tau2.conversation import World
 from rods.tasks import AnyTask
 from rods.worlds.bfcl.world import Bfcl
 from tests.buffers.world import make_run
-from tests.daemon.runs import until
-from tests.family.benchmarks.bfcl.runs import ROOT, command, evaluate
-from tests.family.benchmarks.test_suite import grown
+from tests.family.benchmarks.bfcl.runs import evaluate
+from tests.family.benchmarks.disturbed import goes_on_behind_kills, leaves_out_what_an_endpoint_breaks
 
 PLAYER = "bench.fixtures.tau2_player:answer"
 PART = ("--benchmark", "tau2", "--tasks-per-type", 6, "--model", "m", "--user-model", "customer")
@@ -90,7 +86,7 @@ def test_the_items_are_the_package_s(benchmark: Tau2) -> None:
 @pytest.mark.parametrize("form", ["prompt", "native"])
 @pytest.mark.parametrize("each", [3, pytest.param(0, marks=pytest.mark.slow)])
 def test_known_policies_get_what_is_due(benchmark: Tau2, form: str, each: int) -> None:
-    checked = evaluate("check", "--benchmark", "tau2", "--calls", form, "--tasks-per-type", each)
+    checked = evaluate("check", "tau2", "--calls", form, "--tasks-per-type", each)
     assert checked["different"] == [] and checked["unknown"] == 0
     rows = [(row["policy"], row["due"], row["as_due"]) for row in checked["rows"]]
     if not each:
@@ -246,13 +242,9 @@ def test_policy_and_user_talk_through_their_endpoints(stub: Stub, tmp_path: Path
 def test_an_endpoint_that_fails_is_nobody_s_failure(
     stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str], who: str, said: str
 ) -> None:
-    stub.use(Script(answer=PLAYER, rules=[(who, "400")]))
-    told = ("run", tmp_path / "e", *at(stub), "--calls", "native")
-    assert run([*map(str, told)]) == 5
-    assert "12 episodes left out" in (shown := capsys.readouterr().err) and said in shown
-    assert evaluate("report", tmp_path / "e")["episodes"] == 0
-    stub.use(Script(answer=PLAYER))
-    assert evaluate(*told)["complete"]
+    broken = Script(answer=PLAYER, rules=[(who, "400")])
+    told = (*at(stub), "--calls", "native")
+    leaves_out_what_an_endpoint_breaks(stub, broken, tmp_path / "e", told, said, 12, capsys)
 
 
 def test_a_user_that_says_nothing_is_nobody_s_failure(stub: Stub, tmp_path: Path) -> None:
@@ -262,20 +254,4 @@ def test_a_user_that_says_nothing_is_nobody_s_failure(stub: Stub, tmp_path: Path
 
 @pytest.mark.slow
 def test_a_killed_evaluation_goes_on_and_ends_with_the_same_table(stub: Stub, tmp_path: Path) -> None:
-    stub.use(Script(answer=PLAYER))
-    whole = evaluate("run", tmp_path / "whole", *at(stub))
-    stub.use(Script(answer=PLAYER, latency=0.05))
-    folder = tmp_path / "e"
-    told = ("run", folder, *at(stub), "--in-flight", 2)
-    for least in (2, 6):
-        process = subprocess.Popen(command(*told), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        until(partial(grown, folder / EPISODES, least))
-        process.kill()
-        process.wait()
-    stub.use(Script(answer=PLAYER))
-    before = [episode.key for episode in episodes(folder)]
-    assert 0 < len(before) < 12
-    ended = evaluate(*told)
-    assert ended["scores"] == whole["scores"] and [e.key for e in episodes(folder)][: len(before)] == before
-    results = ({e.key: e.result for e in episodes(place)} for place in (folder, tmp_path / "whole"))
-    assert next(results) == next(results)
+    goes_on_behind_kills(stub, PLAYER, tmp_path, at(stub), (2, 6))
