@@ -2,9 +2,8 @@
 and agents with simulated APIs, in one of whose categories a model plays the user. Prompts, the agents' loop and scores
 are evalscope's own code (`official`); the items are those that the user has (`package`)."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,23 +12,21 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.conversations import Persona, Rubric
 from rods.dialects.tags import Hermes
-from rods.environments.base import Features, Result, Tool, reference
+from rods.environments.base import Features, Tool, reference
 from rods.environments.workers.worker import Overrun, Worker
 from rods.episode.drivers import Job
-from rods.episode.engine import Exchange, Message, NeedCalls, NeedText, NeedUser, Reply, Trace
+from rods.episode.engine import Exchange, Trace
 from rods.episode.model_thread import ModelThread
 from rods.errors import InfrastructureError, RefusedError, UserError
 from rods.family.benchmarks import suite
 from rods.family.benchmarks.acebench import package
-from rods.family.benchmarks.acebench.official import DONE, GO_ON, OPENING
+from rods.family.benchmarks.acebench.conversation import Talk, TalkJob, World
+from rods.family.benchmarks.acebench.official import DONE, GO_ON
 from rods.family.benchmarks.benchmarks import chosen
 from rods.family.benchmarks.episodes import user_text
 from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score, Settings
-from rods.faults import End
 from rods.tasks import AnyTask, OpenTask, Task
-from rods.worlds.pinned import OnlyCalled
 
-TEXT = 32_768  # characters of a reply that are read; the package looks for calls by a pattern that is quadratic in them
 USER = {"temperature": 0.001, "top_p": 1.0, "max_tokens": 1000}  # the package's own, of the user's texts
 BEHAVIOUR = 1  # to be raised when equal calls may give other results
 STILL = "nothing has to be changed"
@@ -168,83 +165,6 @@ class AceBench:
     def due(self, task: AnyTask, policy: str, form: Form) -> tuple[Mapping[str, float], str]:
         still = policy == "nothing" and self._known[self.identifier(task)]["still"]
         return {"official": float(policy == "truth" or still)}, STILL if still else ""
-
-
-@dataclass
-class Talk:
-    """What was said in an episode, who is asked next and reads what. `ahead`: what is known of that beforehand. `over`:
-    reading the policy's texts exceeds the worker's bounds."""
-
-    item: str
-    agent: bool
-    ahead: list[list[Any]]
-    asks: str = ""
-    messages: Sequence[Sequence[str]] = ()
-    policy: list[str] = field(default_factory=list)
-    user: list[str] = field(default_factory=list)
-    end: End = "finished"
-    over: bool = False
-    trouble: str = ""
-
-    def goes_on(self) -> bool:
-        """Takes what is known to come next; whether the package has to say what does."""
-        if not self.ahead:
-            self.asks = ""
-            return self.agent
-        self.asks, messages = self.ahead.pop(0)
-        opening = self.user[0] if self.user else OPENING
-        self.messages = [(role, text.replace(OPENING, opening)) for role, text in messages]
-        return False
-
-
-class World(OnlyCalled):
-    """What an agent has changed so far, in the worker's process: it is made of what was said."""
-
-    def __init__(self, talk: Talk, worker: Worker) -> None:
-        self.talk, self._worker = talk, worker
-
-    def results(self, need: NeedCalls) -> list[Result]:
-        """Says in the talk who is asked next. Raises InfrastructureError where the process was killed; what the
-        reading of a text itself overruns is the policy's."""
-        talk = self.talk
-        try:
-            told = self._worker.call({"do": "next", "item": talk.item, "policy": talk.policy, "user": talk.user})
-        except (Overrun, RuntimeError):
-            told, talk.over = {"asks": "", "messages": (), "end": "step_limit"}, True
-        talk.asks, talk.messages, talk.end = told["asks"], told["messages"], told["end"]
-        return []
-
-    def call(self, call: Call) -> Result:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class TalkJob(Job):
-    """A job in which each prompt stands for itself."""
-
-    talk: Talk = field(kw_only=True)
-
-    @property
-    def trouble(self) -> str:
-        return self.talk.trouble
-
-    def engine(self) -> Generator[Any, Any, Trace]:
-        talk, end, shown = self.talk, None, tuple[Message, ...]()
-        talk.goes_on()
-        while talk.asks:
-            if talk.asks == "user":
-                given = yield NeedUser(())
-                talk.user.append(given if isinstance(given, str) else given.text)
-            else:
-                shown = tuple(Message(role, text) for role, text in talk.messages)  # type: ignore[arg-type]
-                reply: Reply = yield NeedText(shown, 0, len(talk.policy))
-                if reply.end != "stop":
-                    end = reply.end
-                    break
-                talk.policy.append(reply.text[:TEXT])
-            if talk.goes_on():
-                yield NeedCalls(())
-        return Trace(self.task.id, (), end or talk.end, self.task.expected, shown)
 
 
 class Unjudged:

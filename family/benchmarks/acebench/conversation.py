@@ -1,0 +1,93 @@
+"""A conversation of ACEBench: what was said, and who is asked next; the package's own loop says so (`official`)."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rods.calls import Call
+from rods.environments.base import Result
+from rods.environments.workers.worker import Overrun, Worker
+from rods.episode.drivers import Job
+from rods.episode.engine import Message, NeedCalls, NeedText, NeedUser, Reply, Trace
+from rods.family.benchmarks.acebench.official import OPENING
+from rods.faults import End
+from rods.worlds.pinned import OnlyCalled
+
+TEXT = 32_768  # characters of a reply that are read; the package looks for calls by a pattern that is quadratic in them
+
+
+@dataclass
+class Talk:
+    """What was said in an episode, who is asked next and reads what. `ahead`: what is known of that beforehand. `over`:
+    reading the policy's texts exceeds the worker's bounds."""
+
+    item: str
+    agent: bool
+    ahead: list[list[Any]]
+    asks: str = ""
+    messages: Sequence[Sequence[str]] = ()
+    policy: list[str] = field(default_factory=list)
+    user: list[str] = field(default_factory=list)
+    end: End = "finished"
+    over: bool = False
+    trouble: str = ""
+
+    def goes_on(self) -> bool:
+        """Takes what is known to come next; whether the package has to say what does."""
+        if not self.ahead:
+            self.asks = ""
+            return self.agent
+        self.asks, messages = self.ahead.pop(0)
+        opening = self.user[0] if self.user else OPENING
+        self.messages = [(role, text.replace(OPENING, opening)) for role, text in messages]
+        return False
+
+
+class World(OnlyCalled):
+    """What an agent has changed so far, in the worker's process: it is made of what was said."""
+
+    def __init__(self, talk: Talk, worker: Worker) -> None:
+        self.talk, self._worker = talk, worker
+
+    def results(self, need: NeedCalls) -> list[Result]:
+        """Says in the talk who is asked next. Raises InfrastructureError where the process was killed; what the
+        reading of a text itself overruns is the policy's."""
+        talk = self.talk
+        try:
+            told = self._worker.call({"do": "next", "item": talk.item, "policy": talk.policy, "user": talk.user})
+        except (Overrun, RuntimeError):
+            told, talk.over = {"asks": "", "messages": (), "end": "step_limit"}, True
+        talk.asks, talk.messages, talk.end = told["asks"], told["messages"], told["end"]
+        return []
+
+    def call(self, call: Call) -> Result:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class TalkJob(Job):
+    """A job in which each prompt stands for itself."""
+
+    talk: Talk = field(kw_only=True)
+
+    @property
+    def trouble(self) -> str:
+        return self.talk.trouble
+
+    def engine(self) -> Generator[Any, Any, Trace]:
+        talk, end, shown = self.talk, None, tuple[Message, ...]()
+        talk.goes_on()
+        while talk.asks:
+            if talk.asks == "user":
+                given = yield NeedUser(())
+                talk.user.append(given if isinstance(given, str) else given.text)
+            else:
+                shown = tuple(Message(role, text) for role, text in talk.messages)  # type: ignore[arg-type]
+                reply: Reply = yield NeedText(shown, 0, len(talk.policy))
+                if reply.end != "stop":
+                    end = reply.end
+                    break
+                talk.policy.append(reply.text[:TEXT])
+            if talk.goes_on():
+                yield NeedCalls(())
+        return Trace(self.task.id, (), end or talk.end, self.task.expected, shown)
