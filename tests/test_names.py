@@ -15,6 +15,7 @@ ROLES = {
     "verbs": "the verbs of a feature, or of a world's folder",
     "settings": "what a feature adds to the configuration",
     "benchmark": "a benchmark's class, and how its items are played and scored",
+    "conversation": "who speaks when in a benchmark whose user is a model, and how it ends",
     "official": "the code of a benchmark's own package, in a worker's process",
     "package": "the pinned wheel of a benchmark, and the worker that runs its code",
     "base": "the contract of what stands beside it",

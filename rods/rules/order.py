@@ -56,5 +56,6 @@ def batch(items: Sequence[Item], batch_tasks: int, index: int) -> list[Item]:
 
 
 def places(items: Sequence[Item], start: int, count: int) -> list[Item]:
-    """`count` of `items` from place `start` (from 0) on; behind the last one from the front again."""
-    return list(islice(chain(items[start:], cycle(items)), count))
+    """`count` of `items` from place `start` (from 0) on; behind the last one from the front
+    again. However many `items` there are, no more of them is copied."""
+    return list(islice(chain(items[start : start + count], cycle(items)), count))
