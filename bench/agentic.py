@@ -1,14 +1,14 @@
 """BFCL V4's memory and format sensitivity beside the packaged scorer: verdicts on made transcripts, item by item.
 
 Claim: every transcript is judged as by BFCL's own decoders and rules. Anchor: these, in a process of their own.
-Command: `python -m bench.agentic`. Searches are compared with rank_bm25 0.2.2 where it can be imported (in a folder on
-PYTHONPATH, say).
+Command: `python -m bench.agentic`. Searches are compared with rank_bm25 0.2.2 and faiss-cpu 1.15.1 where these can be
+imported (in a folder on PYTHONPATH, say).
 """
 
 from __future__ import annotations
 
 from bench.figures import Figure, run
-from bench.fixtures.agentic import compare_formats, compare_memory, compare_search
+from bench.fixtures.agentic import compare_formats, compare_memory, compare_nearest, compare_search
 from rods.worlds.bfcl import fetch
 
 
@@ -18,6 +18,8 @@ def measure(quick: bool) -> list[Figure]:
     figures, searches = [], 2_000 if quick else 20_000
     if (equal := compare_search(searches)) is not None:
         figures.append(Figure("searches scored as by rank_bm25", equal / searches, "", reach=1.0))
+    if (equal := compare_nearest(searches)) is not None:
+        figures.append(Figure("searches of vectors answered as by faiss", equal / searches, "", reach=1.0))
     for what, compared in (
         ("memory", compare_memory(30 if quick else 155)),
         ("formats", compare_formats(5 if quick else 200)),

@@ -40,10 +40,11 @@ def card(
     random_seeds: Mapping[str, int],
     sampling: Mapping[str, Any],
     user: Mapping[str, Any] | None = None,
+    encoder: Mapping[str, Any] | None = None,
 ) -> Card:
     """The card of a score on `tasks`, which `split` names; `prompts`: what is `shown` in each, if anything is.
     `template` is a hash of the chat template, None where it is not known; `sampling` says how replies are drawn, and
-    how many; `user`: the model that plays the user, if one does."""
+    how many; `user`: the model that plays the user, if one does; `encoder`: the one that embeds texts."""
     return {
         "data": sorted({version(task) for task in tasks}),
         "split": {"name": split, "tasks": len(tasks), "hash": content_id(sorted(task.id for task in tasks))},
@@ -53,7 +54,7 @@ def card(
         "random_seeds": dict(random_seeds),
         "sampling": dict(sampling),
         "interval": INTERVAL,
-        **known(user=None if user is None else dict(user)),
+        **known(user=user and dict(user), encoder=encoder and dict(encoder)),
     }
 
 
@@ -99,6 +100,8 @@ def lines(card: Card | None, tasks: int) -> Iterator[str]:
     yield f"  random seeds and sampling: {told}"
     if user := card.get("user"):
         yield f"  the user is played by {user['model']}"
+    if encoder := card.get("encoder"):
+        yield f"  texts are embedded by {encoder['model']}"
     few = f" ({few})" if (few := too_few(tasks)) else ""
     yield f"  interval {card['interval']}, {tasks} of them{few}"
 

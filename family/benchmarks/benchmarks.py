@@ -104,8 +104,17 @@ class Talking(Protocol):
 
 
 @runtime_checkable
+class Encoding(Protocol):
+    """A benchmark some of whose items need an encoder of texts, behind an endpoint of its own. Where the settings name
+    none, these are played by policies with known scores alone."""
+
+    encoding: Sequence[str]  #: their kinds
+
+
+@runtime_checkable
 class Listening(Protocol):
-    """The maker of such a benchmark: it asks the user's model through `line`, which is there while it plays."""
+    """The maker of such a benchmark: it asks the user's model, or the encoder, through `line`, which is there while it
+    plays."""
 
     line: ModelThread | None
 
@@ -121,6 +130,12 @@ def chosen(benchmark: Benchmark, settings: Settings) -> list[AnyTask]:
             item = benchmark.before(item) if isinstance(benchmark, Chained) else None
         found |= {item.id: item for item in reversed(chain)}
     return list(found.values())
+
+
+def kinds(benchmark: Benchmark, *, encoder: bool) -> tuple[str, ...]:
+    """Those that can be played with an encoder, or without one."""
+    without = benchmark.encoding if isinstance(benchmark, Encoding) and not encoder else ()
+    return tuple(kind for kind in benchmark.kinds if kind not in without)
 
 
 def slots(benchmark: Benchmark, tasks: Sequence[AnyTask], samples: int, done: Iterable[Episode] = ()) -> Slots:

@@ -19,7 +19,7 @@ from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply
 from rods.errors import UserError
 from rods.family.benchmarks import table
-from rods.family.benchmarks.benchmarks import Benchmark, chosen, declared_benchmarks, named, opened, slots
+from rods.family.benchmarks.benchmarks import Benchmark, chosen, declared_benchmarks, kinds, named, opened, slots
 from rods.family.benchmarks.episodes import NativeCalls, play
 from rods.family.benchmarks.folder import SETTINGS, Settings
 from rods.family.benchmarks.folder import episodes as journalled
@@ -53,7 +53,7 @@ def suite(
     told: dict[str, Any] = {"benchmarks": {}, "left_out": {}, "models": {}}
     for name in names or declared_benchmarks():
         benchmark = named(name)
-        own = Settings({}, **{"part": benchmark.part, "types": tuple(benchmark.kinds), **settings})
+        own = Settings({}, **{"part": benchmark.part, "types": kinds(benchmark, encoder=False), **settings})
         try:
             cost = _of_evaluations(benchmark, own, recorded.get(name, ()))
             told["benchmarks"][name] = cost or _of_prompts(benchmark, own, reply_tokens)

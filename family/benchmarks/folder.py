@@ -60,6 +60,7 @@ class Settings:
     top_p: float = 1.0
     max_tokens: int = 4096  # of one output
     user: dict[str, Any] | None = None  # who plays the user, where a model does
+    encoder: dict[str, Any] | None = None  # what embeds texts, where something does
 
     @property
     def greedy(self) -> bool:

@@ -35,7 +35,7 @@ from rods.buffers.run.locks import Ownership
 from rods.buffers.run.runfolder import LOGS
 from rods.buffers.usage import UsageLog
 from rods.commands import Json
-from rods.config import Endpoint, Operation, Rollouts
+from rods.config import Operation, Rollouts
 from rods.console.output import print_result
 from rods.environments.loading import Environments
 from rods.episode.model_thread import ModelThread
@@ -228,16 +228,18 @@ class _Session:
         self._said = time.monotonic()
 
     def run(self, options: Options) -> None:
-        """Plays what is left, with a line to the model that plays the user where one does."""
-        if isinstance(self.maker, Listening) and self.settings.user:
-            with ModelThread(partial(self._user, output_sources.user_endpoint(options))) as self.maker.line:
+        """Plays what is left, with a line to the model that plays the user, or embeds texts, where one does."""
+        beside = "user" if self.settings.user else "encoder" if self.settings.encoder else ""
+        if isinstance(self.maker, Listening) and beside:
+            with ModelThread(partial(self._beside, beside, options)) as self.maker.line:
                 self._play(options)
         else:
             self._play(options)
 
     @asynccontextmanager
-    async def _user(self, endpoint: Endpoint) -> AsyncIterator[Client]:
-        async with UsageLog(self.folder, "user") as usage, Client([endpoint], sink=usage) as client:
+    async def _beside(self, role: str, options: Options) -> AsyncIterator[Client]:
+        endpoint = output_sources.served_beside(role, options)
+        async with UsageLog(self.folder, role) as usage, Client([endpoint], sink=usage) as client:
             yield client
 
     def _play(self, options: Options) -> None:
@@ -287,6 +289,7 @@ class _Session:
             random_seeds={} if recorded else {"rollouts": episodes.RANDOM_SEED},
             sampling={"samples_per_task": settings.samples, **sampling},
             user=settings.user,
+            encoder=settings.encoder,
         )
         self.journal.describe(card)
 

@@ -2,7 +2,7 @@
 checkpoint, or files."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from rods.config import Budgets, Endpoint, Operation, read_config
 from rods.errors import UserError
 from rods.evaluation import heldout
-from rods.family.benchmarks.benchmarks import Benchmark, Packaged, Talking, named, packaged
+from rods.family.benchmarks.benchmarks import Benchmark, Encoding, Packaged, Talking, kinds, named, packaged
 from rods.family.benchmarks.folder import COLDEST, Documents, Form, Part, Protocol, Settings, SystemPrompt
 from rods.files import BULK, sha256_of
 
@@ -30,10 +30,11 @@ def _options(title: str, place: int) -> Callable[..., Parameter]:
 _policy = _options("The policy, one of these", 1)
 _about = _options("About the policy", 2)
 _user = _options("The model that plays the user, where a benchmark has one", 3)
-_tasks = _options("Tasks", 4)
-_protocol = _options("Protocol", 5)
-_limit = _options("Limits", 6)
-USER = "user_url", "user_model", "user_key_env"  # options of that group
+_encoder = _options("The model that embeds texts, where a benchmark has memories of vectors", 4)
+_tasks = _options("Tasks", 5)
+_protocol = _options("Protocol", 6)
+_limit = _options("Limits", 7)
+USER, ENCODER = (tuple(f"{role}_{name}" for name in ("url", "model", "key_env")) for role in ("user", "encoder"))
 _SIGNATURES = "signatures: one line a tool, not the benchmark's documents, for contexts that these do not fit"
 
 
@@ -55,6 +56,10 @@ class Options:
     user_url: Annotated[tuple[str, ...], _user("its OpenAI-compatible endpoint; several: replicas")] = ()
     user_model: Annotated[str, _user("the model as that endpoint calls it")] = ""
     user_key_env: Annotated[str, _user("the environment variable that holds that endpoint's key")] = ""
+
+    encoder_url: Annotated[tuple[str, ...], _encoder("its endpoint with /embeddings; several: replicas")] = ()
+    encoder_model: Annotated[str, _encoder("the model as that endpoint calls it")] = ""
+    encoder_key_env: Annotated[str, _encoder("the environment variable that holds that endpoint's key")] = ""
 
     benchmark: Annotated[str, _tasks("a folder of rods/family/benchmarks; default: the one declared so")] = ""
     tasks: Annotated[Path | None, _tasks("a JSONL file of any environment's; default: the benchmark's")] = None
@@ -122,13 +127,20 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
     """The settings of the evaluation. Raises UserError for options that contradict each other."""
     own = source.protocol if source.protocol in benchmark.protocols else benchmark.protocols[0]
     protocol: Protocol = options.protocol or own
-    types = tuple(dict.fromkeys(options.types)) or tuple(benchmark.kinds)
+    known = source.about["kind"] == "known"
+    playable = kinds(benchmark, encoder=known or bool(options.encoder_url))
+    types = tuple(dict.fromkeys(options.types)) or playable
     unknown = ", ".join(set(types) - {*benchmark.kinds})
     form: Form = "native" if source.kind == "traces" else options.form
     native, official, served = form == "native", protocol == "official", source.kind == "endpoint"
-    talks = isinstance(benchmark, Talking) and source.about["kind"] != "known" and {*types} & {*benchmark.talking}
+    talks = isinstance(benchmark, Talking) and not known and {*types} & {*benchmark.talking}
     user = benchmark.user if isinstance(benchmark, Talking) and talks else ""
-    unused = [] if user else [f"--{name.replace('_', '-')}" for name in USER if getattr(options, name)]
+    encodes = isinstance(benchmark, Encoding) and not known and {*types} & {*benchmark.encoding}
+    unencoded = ", ".join(kind for kind in types if kind in {*benchmark.kinds} - {*playable})
+
+    def given(names: Sequence[str]) -> str:
+        return ", ".join(f"--{name.replace('_', '-')}" for name in names if getattr(options, name))
+
     for wrong, why in (
         (source.recorded and options.protocol, "recorded outputs have had their protocol; leave --protocol out"),
         (native and not official, "--calls native belongs to the official protocol"),
@@ -143,9 +155,12 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
         (options.documents != "full" and not official, "--documents belongs to the official protocol"),
         (options.system_prompt and protocol != "tags", "--system-prompt belongs to the protocol tags"),
         (protocol == "compact" and served, "the compact dialect's messages cannot be sent to a server"),
-        (unused, f"no model plays a user in these tasks; leave out {', '.join(unused)}"),
+        (not user and given(USER), f"no model plays a user in these tasks; leave out {given(USER)}"),
+        (not encodes and given(ENCODER), f"nothing embeds texts in these tasks; leave out {given(ENCODER)}"),
+        (unencoded, f"{unencoded}: texts are embedded; name what does it by --encoder-url and --encoder-model"),
         (user and not options.user_url, f"a model plays {user}: name it by --user-url and --user-model"),
         (bool(options.user_url) != bool(options.user_model), "--user-url and --user-model belong together"),
+        (bool(options.encoder_url) != bool(options.encoder_model), "--encoder-url and --encoder-model belong together"),
         (options.samples < 1 or options.tasks_per_type < 0, "--samples starts at 1, --tasks-per-type at 0"),
         (options.in_flight < 1 or options.max_tokens < 1, "--in-flight and --max-tokens start at 1"),
         (not 0 <= options.temperature <= 2 or not 0 < options.top_p <= 1, "--temperature 0 to 2, --top-p above 0 to 1"),
@@ -161,6 +176,7 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
         system_prompt=options.system_prompt or source.system_prompt,
         form=form,
         user={"model": options.user_model} if user else None,
+        encoder={"model": options.encoder_model} if encodes else None,
         **{name: getattr(options, name) for name in same},
     )
 
@@ -185,9 +201,10 @@ def _endpoint(options: Options) -> Source:
     return Source("endpoint", about, endpoint=endpoint, budgets=_made(Budgets, **budgets), operation=operation)
 
 
-def user_endpoint(options: Options) -> Endpoint:
-    """The model that plays the user."""
-    return _served(options.user_model, options.user_url, options.user_key_env, options)
+def served_beside(role: str, options: Options) -> Endpoint:
+    """The model that plays the `user`, or is the `encoder`."""
+    url, model, key_env = (getattr(options, f"{role}_{name}") for name in ("url", "model", "key_env"))
+    return _served(model, url, key_env, options)
 
 
 def _served(model: str, urls: tuple[str, ...], key_env: str, options: Options) -> Endpoint:

@@ -21,10 +21,10 @@ from rods.buffers.usage import Spent
 from rods.errors import EXIT_OK, UserError
 from rods.evaluation import card, heldout
 from rods.family.benchmarks import scores, table
-from rods.family.benchmarks.benchmarks import Talking, declared_benchmarks, named
+from rods.family.benchmarks.benchmarks import Encoding, Talking, declared_benchmarks, named
 from rods.family.benchmarks.folder import cards
 from rods.family.benchmarks.guard import overlaps
-from rods.family.benchmarks.output_sources import USER, Options
+from rods.family.benchmarks.output_sources import ENCODER, USER, Options
 
 PLACES = ("start", "end")
 
@@ -53,7 +53,10 @@ def play(
         folders = [run / table.SUITE / name / place for place, _ in policies]
         try:
             codes: list[int] = []
-            given = {} if isinstance(named(name), Talking) else {option: getattr(Options, option) for option in USER}
+            unused = (() if isinstance(named(name), Talking) else USER) + (
+                () if isinstance(named(name), Encoding) else ENCODER
+            )
+            given = {option: getattr(Options, option) for option in unused}
             for folder, (_, policy) in zip(folders, policies, strict=True):
                 codes.append(evaluate(folder, replace(policy, benchmark=name, **given)))
                 if codes[-1] != EXIT_OK:
@@ -99,7 +102,7 @@ def _about(folders: Sequence[Path]) -> dict[str, Any]:
 
 def _spent(folder: Path) -> Spent:
     spent = Spent()
-    for asked in ("evaluation", "user"):  # the policy, and who plays its user
+    for asked in ("evaluation", "user", "encoder"):  # the policy, and what is asked beside it
         for call in read(folder / runfolder.usage(asked)):
             spent.add(call)
     return spent

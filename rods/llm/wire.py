@@ -50,7 +50,7 @@ def path(request: Request) -> str:
 def encode(request: Request, model: str, extra: Mapping[str, Any], *, constrained: bool) -> bytes:
     """The body. Raises ValueError for what JSON cannot say."""
     if request.texts:
-        return orjson.dumps({"model": model, "input": [valid_unicode(text) for text in request.texts]})
+        return orjson.dumps({"model": model, "input": [valid_unicode(text) for text in request.texts], **request.extra})
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": request.max_tokens,

@@ -17,6 +17,7 @@ from rods.environments.base import Instance, reference
 from rods.environments.registry import declared
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedVerdict, Trace, Verdict
+from rods.episode.model_thread import ModelThread
 from rods.errors import UserError
 from rods.family.benchmarks.bfcl import results
 from rods.family.benchmarks.bfcl.benchmark import CUT, BfclBenchmark
@@ -24,24 +25,26 @@ from rods.family.benchmarks.bfcl.decoding import decode
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import harness, taken
 from rods.family.benchmarks.bfcl_memory.memory import MemoryBackend, MemoryWorld
+from rods.family.benchmarks.bfcl_memory.vectors import VectorBackend
 from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score, Settings
 from rods.tasks import AnyTask, Task
 from rods.worlds.bfcl import wheel
 
-NAME = "bfcl_memory"
+NAME, VECTOR = "bfcl_memory", "vector"
 DECLARED = declared("rods.family.benchmarks", "benchmark.toml")[NAME]
 _IGNORED = re.compile(r"[,./\-_*^()]")
 
 
 class Memories(BfclBenchmark):
-    """See `rods.family.benchmarks.benchmarks.Benchmark`, and `Chained`. The provenance of a task has its backend,
-    scenario and `answers` (none: a conversation before questions), and the conversation `before` it."""
+    """See `rods.family.benchmarks.benchmarks.Benchmark`, `Chained` and `Encoding`. The provenance of a task has its
+    backend, scenario and `answers` (none: a conversation before questions), and the conversation `before` it."""
 
     name = NAME
     title = "BFCL memory"
     environment = property(lambda self: " ".join(backend.hash for backend in self.backends.values()))
     kinds: Sequence[str] = [f"memory_{backend}" for backend in DECLARED["backends"]]
     categories: Sequence[str] = [*kinds, *(f"{kind}_prereq" for kind in kinds)]
+    encoding: Sequence[str] = [f"memory_{VECTOR}"]
     measures: Sequence[str] = ("official",)
     protocols: Sequence[Protocol] = ("official",)
     part: Part = "all"
@@ -49,7 +52,7 @@ class Memories(BfclBenchmark):
 
     @cached_property
     def backends(self) -> dict[str, MemoryBackend]:
-        return {name: MemoryBackend(name) for name in DECLARED["backends"]}
+        return {name: (VectorBackend if name == VECTOR else MemoryBackend)(name) for name in DECLARED["backends"]}
 
     @cached_property
     def _tasks(self) -> dict[str, Task]:
@@ -143,6 +146,10 @@ class MemoryJob(Job):
     memory: MemoryWorld | None = None
     begun: Mapping[str, Any] | None = None
 
+    @property
+    def trouble(self) -> str:
+        return self.memory.trouble if self.memory is not None else ""
+
 
 class Unjudged:
     """The goal of what is judged by its outputs alone."""
@@ -152,11 +159,13 @@ class Unjudged:
 
 
 class MemoryMaker:
-    """The `Maker` of memories. The result of a conversation before questions is {"outputs": by turn and step, "memory":
-    what it has left}; one that did not come to its end leaves what it began with, as in the harness."""
+    """The `Maker` of memories, with a line to their encoder (`Listening`). The result of a conversation before
+    questions is {"outputs": by turn and step, "memory": what it has left}; one that did not come to its end leaves what
+    it began with, as in the harness."""
 
     def __init__(self, benchmark: Memories, settings: Settings) -> None:
-        self.settings, self._backends = settings, benchmark.backends
+        self.settings, self._vectors = settings, VectorBackend(VECTOR)  # whose encoder is this evaluation's
+        self._backends = {**benchmark.backends, VECTOR: self._vectors}
         self._texts = taken(wheel.path(), "constants/default_prompts.py")
         words, kind = harness(wheel.path()), Native if settings.form == "native" else Prompted
         self._steps = words.steps
@@ -164,6 +173,14 @@ class MemoryMaker:
             name: kind(words.of(backend.documents, f"memory_{name}"), dict.fromkeys(backend.tools(), backend.owner))
             for name, backend in benchmark.backends.items()
         }
+
+    @property
+    def line(self) -> ModelThread | None:
+        return self._vectors.encoder.line
+
+    @line.setter
+    def line(self, line: ModelThread | None) -> None:
+        self._vectors.encoder.line = line
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
         name = task.provenance["backend"]
@@ -176,6 +193,7 @@ class MemoryMaker:
             max_steps=self._steps,
             visible_only=False,
             world=lambda: memory,
+            waits=name == VECTOR and self.line is not None,
             memory=memory,
             begun=memory.snapshot(),
         )

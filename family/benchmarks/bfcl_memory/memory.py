@@ -12,6 +12,7 @@ from typing import Any
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Instance, Result, Tool
+from rods.errors import InfrastructureError
 from rods.family.benchmarks.bfcl.harness import taken
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.classes import SOURCES
@@ -20,7 +21,7 @@ from rods.worlds.bfcl.execution import PREFIX
 BEHAVIOUR = 1  # to be raised when equal calls may give other results
 MAX_MEMORY = 1_000_000  # characters; BFCL's own limits let `memory_replace` go far beyond
 _SIZES = ("MEMORY_ENTRY_LENGTH", "CORE_MEMORY_SIZE", "CORE_MEMORY_ENTRY_LENGTH")
-_LIMITS = [f"MAX_{name}" for name in (*_SIZES, "ARCHIVAL_MEMORY_SIZE", "ARCHIVAL_MEMORY_ENTRY_LENGTH")]
+LIMITS = [f"MAX_{name}" for name in (*_SIZES, "ARCHIVAL_MEMORY_SIZE", "ARCHIVAL_MEMORY_ENTRY_LENGTH")]
 
 
 class MemoryBackend:
@@ -29,10 +30,9 @@ class MemoryBackend:
     features = Features()
 
     def __init__(self, backend: str) -> None:
-        self.name, self.owner, file = f"bfcl_memory_{backend}", f"MemoryAPI_{backend}", wheel.path()
-        known = {"MemoryAPI": object, "BM25Plus": BM25Plus, "json": json, "re": re, "deepcopy": copy.deepcopy}
-        self.kind: type = taken(file, f"{SOURCES}/memory_{backend}.py", (self.owner, *_LIMITS), known)[self.owner]
-        self.documents = wheel.read_json_lines(file, f"data/multi_turn_func_doc/memory_{backend}.json")
+        self.name, self.owner = f"bfcl_memory_{backend}", f"MemoryAPI_{backend}"
+        self.kind = self._taken(f"{SOURCES}/memory_{backend}.py")
+        self.documents = wheel.read_json_lines(wheel.path(), f"data/multi_turn_func_doc/memory_{backend}.json")
         self._tools = {one["name"]: Tool(one["name"], self.owner, one["description"]) for one in self.documents}
         self.hash = content_id({"wheel": wheel.SHA256, "behaviour": BEHAVIOUR, "backend": backend})
 
@@ -42,12 +42,22 @@ class MemoryBackend:
     def reset(self, state: Mapping[str, Any] | None) -> "MemoryWorld":
         return MemoryWorld(self, state or {})
 
+    def _taken(self, member: str) -> type:
+        known = {"MemoryAPI": object, "BM25Plus": BM25Plus, "json": json, "re": re, "deepcopy": copy.deepcopy}
+        kind: type = taken(wheel.path(), member, (self.owner, *LIMITS), known)[self.owner]
+        return kind
+
 
 class MemoryWorld:
-    """One memory. `shown` is what of it stands in the system prompt."""
+    """One memory. `shown` is what of it stands in the system prompt, `trouble` what broke that is not the policy's."""
+
+    trouble = ""
 
     def __init__(self, backend: MemoryBackend, state: Mapping[str, Any]) -> None:
         self._backend, self._memory = backend, backend.kind()
+        self._load(state)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
         vars(self._memory).update(copy.deepcopy(dict(state)))
 
     @property
@@ -62,6 +72,9 @@ class MemoryWorld:
                 return Result(f"{PREFIX}the memory would be longer than {MAX_MEMORY} characters", None, "bounds")
             value = getattr(self._memory, call.name)(**call.arguments)
             text = json.dumps(value) if isinstance(value, dict) else str(value)
+        except InfrastructureError as error:
+            self.trouble = str(error)
+            raise
         except Exception as error:  # noqa: BLE001 it is the tool's answer
             return Result(f"{PREFIX}{error}", None, "tool")
         return Result(text, None, "tool" if isinstance(value, dict) and "error" in value else None)
@@ -76,7 +89,7 @@ class MemoryWorld:
         return copy.deepcopy(kept)
 
     def fork(self) -> "MemoryWorld":
-        return MemoryWorld(self._backend, self.snapshot())
+        return self._backend.reset(self.snapshot())
 
     def same_state(self, other: Instance) -> bool:
         return isinstance(other, MemoryWorld) and self.snapshot() == other.snapshot()

@@ -1,5 +1,6 @@
 """A policy for questions about earlier conversations, a function of what it is shown: in a conversation it writes the
-user's words into its memory, turn by turn; a question it answers with what it is shown of its memory."""
+user's words into its memory, turn by turn; a question it answers with what it is shown of its memory, or finds there.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +9,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 ASKED = "'answer':"  # stands in the system prompt of questions alone
+ARCHIVE = "archival_memory_retrieve"
 KEPT = ("Michael", "Seattle", "35", "espresso", "deadline", "meeting", "dentist")
 
 
-def said(messages: Sequence[Mapping[str, Any]], *, unified: bool) -> tuple[str, dict[str, str]] | str:
+def said(messages: Sequence[Mapping[str, Any]], kind: str) -> tuple[str, dict[str, Any]] | str:
     """A call, or an answer."""
     system, last = str(messages[0]["content"]), messages[-1]
-    result = last["role"] == "tool" or str(last["content"]).startswith("[{'role': 'tool'")
+    result = _result(last)
+    if ASKED in system and kind == "vector":
+        found = sum(map(_result, messages))
+        asked = str(next(message["content"] for message in messages if message["role"] == "user"))
+        if found < 2:
+            return ("core_memory_retrieve", {"query": asked, "top_k": 3}) if found else (ARCHIVE, {"query": asked})
+        return json.dumps({"answer": str(messages[-1]["content"])[-2000:], "context": "My memory says so."})
     if ASKED in system:
         shown = system.partition("previous interactions:\n")[2].partition("\n\nFor your final answer")[0]
         return json.dumps({"answer": shown[-2000:], "context": "My memory says so."})
@@ -23,14 +31,27 @@ def said(messages: Sequence[Mapping[str, Any]], *, unified: bool) -> tuple[str, 
     words = " ".join(dict.fromkeys(word for word in KEPT if word in str(last["content"])))
     text = f"{words} {str(last['content'])[:60]} (so it was said)"
     number = sum(message["role"] == "user" for message in messages)
-    made = {"text": f"{text}\n"} if unified else {"key": f"note_{number}", "value": text}
-    return "memory_append" if unified else "core_memory_add", made
+    if kind == "vector":
+        added: tuple[str, dict[str, Any]] = ("core_memory_add" if number % 2 else "archival_memory_add", {"text": text})
+        others: dict[int, tuple[str, dict[str, Any]]] = {
+            3: ("core_memory_update", {"vec_id": 0, "new_text": text}),
+            4: ("core_memory_remove", {"vec_id": 1}),
+            5: ("core_memory_retrieve", {"query": text}),
+        }
+        return others.get(number % 6, added)
+    made = {"text": f"{text}\n"} if kind == "rec_sum" else {"key": f"note_{number}", "value": text}
+    return "memory_append" if kind == "rec_sum" else "core_memory_add", made
+
+
+def _result(message: Mapping[str, Any]) -> bool:
+    return message["role"] == "tool" or str(message["content"]).startswith("[{'role': 'tool'")
 
 
 def answer(request: dict[str, Any]) -> Any:
     """For the stub server."""
     shown = json.dumps(request.get("tools") or request["messages"][0]["content"])
-    made = said(request["messages"], unified="memory_append" in shown)
+    marks = {"memory_append": "rec_sum", "core_memory_key_search": "kv"}
+    made = said(request["messages"], next((kind for mark, kind in marks.items() if mark in shown), "vector"))
     if isinstance(made, str):
         return made
     name, arguments = made
