@@ -1,4 +1,4 @@
-"""BFCL V4's memory and format sensitivity beside the packaged scorer: verdicts on made transcripts, item by item.
+"""BFCL V4's memory, web search and formats beside the packaged scorer: verdicts on made transcripts, item by item.
 
 Claim: every transcript is judged as by BFCL's own decoders and rules. Anchor: these, in a process of their own.
 Command: `python -m bench.agentic`. Searches are compared with rank_bm25 0.2.2 and faiss-cpu 1.15.1 where these can be
@@ -8,12 +8,12 @@ imported (in a folder on PYTHONPATH, say).
 from __future__ import annotations
 
 from bench.figures import Figure, run
-from bench.fixtures.agentic import compare_formats, compare_memory, compare_nearest, compare_search
+from bench.fixtures.agentic import compare_formats, compare_memory, compare_nearest, compare_search, compare_web
 from rods.worlds.bfcl import fetch
 
 
 def measure(quick: bool) -> list[Figure]:
-    """Transcripts of 310 questions in both forms, and of 5,200 prompts (quick: of 30 a backend and 5 a format)."""
+    """Transcripts of 665 questions in both forms, and of 5,200 prompts (quick: of 30 a backend and 5 a format)."""
     fetch()
     figures, searches = [], 2_000 if quick else 20_000
     if (equal := compare_search(searches)) is not None:
@@ -22,6 +22,7 @@ def measure(quick: bool) -> list[Figure]:
         figures.append(Figure("searches of vectors answered as by faiss", equal / searches, "", reach=1.0))
     for what, compared in (
         ("memory", compare_memory(30 if quick else 155)),
+        ("web search", compare_web(20 if quick else 100)),
         ("formats", compare_formats(5 if quick else 200)),
     ):
         made, valid = compared.made.total(), compared.valid.total()

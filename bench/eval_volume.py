@@ -8,17 +8,19 @@ Each benchmark is played with so many samples an item that it has 1,000 episodes
 a fault of the machinery, calls are given up after two seconds of failed attempts, and the process is killed (-9) at
 moments drawn at random, its start included; what is left out or killed is gone on with by the same command. The
 policy's every output follows from its conversation (bench/fixtures/eval_policy.py), so all episodes have to be equal,
-output by output. Where a model plays the user, its server fails as often. ACEBench's items are made ones.
+output by output. Where a model plays the user or embeds texts, its server fails as often, and so does a search; its
+pages lie on the loopback, which no policy can read. ACEBench's items are made ones.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,9 +30,10 @@ import orjson
 from bench.figures import Figure, run
 from bench.fixtures.acebench_items import kept
 from bench.fixtures.llm_stub import Script, Stub
+from bench.fixtures.web_stub import WebStub
 from bench.history import RUNS
 from rods.errors import EXIT_OK, EXIT_REQUEUE
-from rods.family.benchmarks.benchmarks import Talking, declared_benchmarks, named
+from rods.family.benchmarks.benchmarks import Talking, declared_benchmarks, named, needing
 from rods.family.benchmarks.folder import EPISODES
 from rods.family.benchmarks.tau2.package import WHEEL
 from rods.worlds.bfcl import fetch
@@ -41,6 +44,7 @@ FAULTS = {**dict.fromkeys(BROKEN, 0.025), "stall": 0.0125, "stall_midway": 0.012
 LATENCY = (0.0, 0.2)  # seconds
 LEAST = 1_000  # items of each benchmark
 KILLS = 12
+KEY, KEY_ENV = "a-key-of-this-bench", "RODS_BENCH_SEARCH_KEY"
 STARTED = 6.0  # seconds until a start plays its first items, about
 SECONDS = 1_500.0  # that the starts of one benchmark may take together
 ENDPOINT = """
@@ -75,9 +79,13 @@ def play(name: str, folder: Path, kills: int, *options: object, samples: int = 1
     take too long."""
     arguments = ["--benchmark", name, "--split", "all", "--samples", samples, "--in-flight", 128, *options]
     script = Script(answer=POLICY, model=name, max_model_len=1_000_000, latency=LATENCY)
-    with Stub(script) as stub, Stub(script) as customer:
+    with Stub(script) as stub, Stub(replace(script, embeds=True)) as beside, WebStub(KEY) as web:
         if isinstance(named(name), Talking):
-            arguments += ["--user-url", customer.url, "--user-model", "customer"]
+            arguments += ["--user-url", beside.url, "--user-model", "customer"]
+        if needing(named(name), "encoder"):
+            arguments += ["--encoder-url", beside.url, "--encoder-model", "encoder"]
+        if needing(named(name), "search"):
+            arguments += ["--search-url", f"{web.url}/search", "--search-key-env", KEY_ENV]
         config = folder / f"{name}.toml"
         config.write_text(ENDPOINT.format(model=name, url=stub.url, read=300.0))
         whole, disturbed = folder / name / "whole", folder / name / "disturbed"
@@ -88,7 +96,8 @@ def play(name: str, folder: Path, kills: int, *options: object, samples: int = 1
         config.write_text(ENDPOINT.format(model=name, url=stub.url, read=1.0))
         stub.use(Script(**{**script.as_json(), "faults": FAULTS}))
         stub.forget()
-        customer.use(Script(**{**script.as_json(), "faults": dict.fromkeys(BROKEN, 0.025)}))
+        beside.use(replace(script, embeds=True, faults=dict.fromkeys(BROKEN, 0.025)))
+        web.faults = {0: 0.1, 429: 0.1, 500: 0.1}
         begun = time.monotonic()
         killed, starts = _disturb(disturbed, config, arguments, kills, took, begun + SECONDS)
         seconds, counts = time.monotonic() - begun, stub.counts()
@@ -135,7 +144,7 @@ def _start(folder: Path, config: Path, arguments: list[object]) -> subprocess.Po
     command = [sys.executable, "-m", "rods.family.benchmarks", "run", folder, "--config", config, *arguments]
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / "said").open("ab") as said:
-        return subprocess.Popen([*map(str, command)], stdout=said, stderr=said)
+        return subprocess.Popen([*map(str, command)], stdout=said, stderr=said, env=os.environ | {KEY_ENV: KEY})
 
 
 def _episodes(folder: Path) -> dict[tuple[str, int], list[Any]]:

@@ -18,7 +18,7 @@ Windows: start the same command in a Linux container or in WSL."
 
 case $wanted in
     demo) extras=train ;;
-    dev) extras=train,mcp,tau2,ray,dev ;;
+    dev) extras=train,mcp,tau2,search,ray,dev ;;
     *) fail "unknown set '$wanted': use demo or dev" ;;
 esac
 
@@ -26,7 +26,7 @@ key=$(cat pyproject.toml constraints.txt console/setup.sh | cksum | tr ' ' -)
 if [ -f $stamp ] && $venv/bin/python -c '' 2>/dev/null; then
     read -r known installed <"$stamp"
     if [ "$known" = "$key" ] && { [ "$installed" = "$wanted" ] || [ "$installed" = dev ]; }; then exit 0; fi
-    if [ "$installed" = dev ]; then wanted=dev extras=train,mcp,tau2,ray,dev; fi # never shrink
+    if [ "$installed" = dev ]; then wanted=dev extras=train,mcp,tau2,search,ray,dev; fi # never shrink
 fi
 
 minor() { "$1" -c 'import sys; print(sys.version_info[1] if sys.version_info[0] == 3 else 0)' 2>/dev/null || echo 0; }

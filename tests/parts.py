@@ -8,7 +8,8 @@ ROOT = Path(__file__).parent.parent
 PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "bfcl": (
         "worlds/bfcl",
-        *(f"family/benchmarks/{name}" for name in ("bfcl", "bfcl_single", "bfcl_memory", "bfcl_formats")),
+        "family/benchmarks/bfcl",
+        *(f"family/benchmarks/bfcl_{name}" for name in ("single", "memory", "formats", "search")),
     ),
     "tau2": ("family/benchmarks/tau2",),
     "acebench": ("family/benchmarks/acebench",),

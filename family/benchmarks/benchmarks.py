@@ -22,6 +22,7 @@ from rods.family.benchmarks.task_file import TaskFile
 from rods.functions import named_function
 from rods.tasks import AnyTask
 
+NEEDS = "encoder", "search"
 Known = Literal["nothing", "truth", "fault"]  # policies whose scores are known (rods.family.benchmarks.known)
 
 
@@ -104,11 +105,11 @@ class Talking(Protocol):
 
 
 @runtime_checkable
-class Encoding(Protocol):
-    """A benchmark some of whose items need an encoder of texts, behind an endpoint of its own. Where the settings name
-    none, these are played by policies with known scores alone."""
+class Needing(Protocol):
+    """A benchmark some of whose items need an encoder of texts, behind an endpoint of its own, or a search of the web,
+    with the user's key. Where the settings name none, these are played by policies with known scores alone."""
 
-    encoding: Sequence[str]  #: their kinds
+    needs: Mapping[str, Sequence[str]]  #: their kinds, by "encoder" and "search"
 
 
 @runtime_checkable
@@ -117,6 +118,15 @@ class Listening(Protocol):
     plays."""
 
     line: ModelThread | None
+
+
+@runtime_checkable
+class Searching(Protocol):
+    """The maker of a benchmark whose tools search the web."""
+
+    def search_by(self, key: str, url: str, patience: float) -> None:
+        """Before it plays: searches are made with this key, there (default: the benchmark's own), and tried for so many
+        seconds. Raises UserError."""
 
 
 def chosen(benchmark: Benchmark, settings: Settings) -> list[AnyTask]:
@@ -132,10 +142,15 @@ def chosen(benchmark: Benchmark, settings: Settings) -> list[AnyTask]:
     return list(found.values())
 
 
-def kinds(benchmark: Benchmark, *, encoder: bool) -> tuple[str, ...]:
-    """Those that can be played with an encoder, or without one."""
-    without = benchmark.encoding if isinstance(benchmark, Encoding) and not encoder else ()
-    return tuple(kind for kind in benchmark.kinds if kind not in without)
+def needing(benchmark: Benchmark, need: str) -> Sequence[str]:
+    """The kinds of its items that have this need."""
+    return benchmark.needs.get(need, ()) if isinstance(benchmark, Needing) else ()
+
+
+def kinds(benchmark: Benchmark, given: Sequence[str] = ()) -> tuple[str, ...]:
+    """Those that can be played with what is given of what some need."""
+    lacking = {kind for need in NEEDS if need not in given for kind in needing(benchmark, need)}
+    return tuple(kind for kind in benchmark.kinds if kind not in lacking)
 
 
 def slots(benchmark: Benchmark, tasks: Sequence[AnyTask], samples: int, done: Iterable[Episode] = ()) -> Slots:

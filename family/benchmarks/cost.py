@@ -53,8 +53,10 @@ def suite(
     told: dict[str, Any] = {"benchmarks": {}, "left_out": {}, "models": {}}
     for name in names or declared_benchmarks():
         benchmark = named(name)
-        own = Settings({}, **{"part": benchmark.part, "types": kinds(benchmark, encoder=False), **settings})
+        own = Settings({}, **{"part": benchmark.part, "types": kinds(benchmark), **settings})
         try:
+            if not own.types:
+                raise UserError("what its policies do is not known without a search", where=name, remedy="leave it out")
             cost = _of_evaluations(benchmark, own, recorded.get(name, ()))
             told["benchmarks"][name] = cost or _of_prompts(benchmark, own, reply_tokens)
         except UserError as error:

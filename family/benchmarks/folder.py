@@ -61,6 +61,7 @@ class Settings:
     max_tokens: int = 4096  # of one output
     user: dict[str, Any] | None = None  # who plays the user, where a model does
     encoder: dict[str, Any] | None = None  # what embeds texts, where something does
+    search: dict[str, Any] | None = None  # where the web is searched
 
     @property
     def greedy(self) -> bool:

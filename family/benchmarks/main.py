@@ -45,6 +45,7 @@ from rods.family.benchmarks import cost, episodes, known, output_sources, scores
 from rods.family.benchmarks.benchmarks import (
     Benchmark,
     Listening,
+    Searching,
     chosen,
     declared_benchmarks,
     named,
@@ -58,6 +59,7 @@ from rods.family.benchmarks.folder import episodes as journalled
 from rods.family.benchmarks.output_sources import Options, Source
 from rods.family.benchmarks.task_file import TaskFile
 from rods.llm import Budget, Client
+from rods.llm.connections import handed_on
 from rods.signals import StopRequest
 from rods.tasks import AnyTask, scripted
 
@@ -229,6 +231,8 @@ class _Session:
 
     def run(self, options: Options) -> None:
         """Plays what is left, with a line to the model that plays the user, or embeds texts, where one does."""
+        if isinstance(self.maker, Searching) and self.settings.search:
+            self.maker.search_by(handed_on(options.search_key_env), options.search_url, options.patience)
         beside = "user" if self.settings.user else "encoder" if self.settings.encoder else ""
         if isinstance(self.maker, Listening) and beside:
             with ModelThread(partial(self._beside, beside, options)) as self.maker.line:

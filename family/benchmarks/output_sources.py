@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from rods.config import Budgets, Endpoint, Operation, read_config
 from rods.errors import UserError
 from rods.evaluation import heldout
-from rods.family.benchmarks.benchmarks import Benchmark, Encoding, Packaged, Talking, kinds, named, packaged
+from rods.family.benchmarks.benchmarks import Benchmark, Packaged, Talking, kinds, named, needing, packaged
 from rods.family.benchmarks.folder import COLDEST, Documents, Form, Part, Protocol, Settings, SystemPrompt
 from rods.files import BULK, sha256_of
 
@@ -31,10 +31,16 @@ _policy = _options("The policy, one of these", 1)
 _about = _options("About the policy", 2)
 _user = _options("The model that plays the user, where a benchmark has one", 3)
 _encoder = _options("The model that embeds texts, where a benchmark has memories of vectors", 4)
-_tasks = _options("Tasks", 5)
-_protocol = _options("Protocol", 6)
-_limit = _options("Limits", 7)
-USER, ENCODER = (tuple(f"{role}_{name}" for name in ("url", "model", "key_env")) for role in ("user", "encoder"))
+_search = _options("The search of the web, where a benchmark has one", 5)
+_tasks = _options("Tasks", 6)
+_protocol = _options("Protocol", 7)
+_limit = _options("Limits", 8)
+USER = "user_url", "user_model", "user_key_env"  # options of that group
+GIVEN = {"encoder": ("encoder_url", "encoder_model", "encoder_key_env"), "search": ("search_key_env", "search_url")}
+_REMEDIES = {
+    "encoder": "texts are embedded; name what does it by --encoder-url and --encoder-model",
+    "search": "the web is searched with a key of SerpAPI of your own; name its variable by --search-key-env",
+}
 _SIGNATURES = "signatures: one line a tool, not the benchmark's documents, for contexts that these do not fit"
 
 
@@ -60,6 +66,9 @@ class Options:
     encoder_url: Annotated[tuple[str, ...], _encoder("its endpoint with /embeddings; several: replicas")] = ()
     encoder_model: Annotated[str, _encoder("the model as that endpoint calls it")] = ""
     encoder_key_env: Annotated[str, _encoder("the environment variable that holds that endpoint's key")] = ""
+
+    search_key_env: Annotated[str, _search("the environment variable that holds your key of SerpAPI")] = ""
+    search_url: Annotated[str, _search("what answers in the place of SerpAPI; default: SerpAPI")] = ""
 
     benchmark: Annotated[str, _tasks("a folder of rods/family/benchmarks; default: the one declared so")] = ""
     tasks: Annotated[Path | None, _tasks("a JSONL file of any environment's; default: the benchmark's")] = None
@@ -128,15 +137,15 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
     own = source.protocol if source.protocol in benchmark.protocols else benchmark.protocols[0]
     protocol: Protocol = options.protocol or own
     known = source.about["kind"] == "known"
-    playable = kinds(benchmark, encoder=known or bool(options.encoder_url))
-    types = tuple(dict.fromkeys(options.types)) or playable
+    has = [need for need, (option, *_) in GIVEN.items() if known or getattr(options, option)]
+    types = tuple(dict.fromkeys(options.types)) or kinds(benchmark, has) or tuple(benchmark.kinds)
     unknown = ", ".join(set(types) - {*benchmark.kinds})
     form: Form = "native" if source.kind == "traces" else options.form
     native, official, served = form == "native", protocol == "official", source.kind == "endpoint"
     talks = isinstance(benchmark, Talking) and not known and {*types} & {*benchmark.talking}
     user = benchmark.user if isinstance(benchmark, Talking) and talks else ""
-    encodes = isinstance(benchmark, Encoding) and not known and {*types} & {*benchmark.encoding}
-    unencoded = ", ".join(kind for kind in types if kind in {*benchmark.kinds} - {*playable})
+    used = {need: not known and bool({*types} & {*needing(benchmark, need)}) for need in GIVEN}
+    lacking = [(need, kind) for need in GIVEN if need not in has for kind in types if kind in needing(benchmark, need)]
 
     def given(names: Sequence[str]) -> str:
         return ", ".join(f"--{name.replace('_', '-')}" for name in names if getattr(options, name))
@@ -156,8 +165,11 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
         (options.system_prompt and protocol != "tags", "--system-prompt belongs to the protocol tags"),
         (protocol == "compact" and served, "the compact dialect's messages cannot be sent to a server"),
         (not user and given(USER), f"no model plays a user in these tasks; leave out {given(USER)}"),
-        (not encodes and given(ENCODER), f"nothing embeds texts in these tasks; leave out {given(ENCODER)}"),
-        (unencoded, f"{unencoded}: texts are embedded; name what does it by --encoder-url and --encoder-model"),
+        *(
+            (not used[need] and given(of), f"these tasks need no {need}; leave out {given(of)}")
+            for need, of in GIVEN.items()
+        ),
+        *((True, f"{kind}: {_REMEDIES[need]}") for need, kind in lacking),
         (user and not options.user_url, f"a model plays {user}: name it by --user-url and --user-model"),
         (bool(options.user_url) != bool(options.user_model), "--user-url and --user-model belong together"),
         (bool(options.encoder_url) != bool(options.encoder_model), "--encoder-url and --encoder-model belong together"),
@@ -176,7 +188,8 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
         system_prompt=options.system_prompt or source.system_prompt,
         form=form,
         user={"model": options.user_model} if user else None,
-        encoder={"model": options.encoder_model} if encodes else None,
+        encoder={"model": options.encoder_model} if used["encoder"] else None,
+        search={"url": options.search_url or "SerpAPI"} if used["search"] else None,
         **{name: getattr(options, name) for name in same},
     )
 

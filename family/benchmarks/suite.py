@@ -21,10 +21,10 @@ from rods.buffers.usage import Spent
 from rods.errors import EXIT_OK, UserError
 from rods.evaluation import card, heldout
 from rods.family.benchmarks import scores, table
-from rods.family.benchmarks.benchmarks import Encoding, Talking, declared_benchmarks, named
+from rods.family.benchmarks.benchmarks import Talking, declared_benchmarks, named, needing
 from rods.family.benchmarks.folder import cards
 from rods.family.benchmarks.guard import overlaps
-from rods.family.benchmarks.output_sources import ENCODER, USER, Options
+from rods.family.benchmarks.output_sources import GIVEN, USER, Options
 
 PLACES = ("start", "end")
 
@@ -53,9 +53,9 @@ def play(
         folders = [run / table.SUITE / name / place for place, _ in policies]
         try:
             codes: list[int] = []
-            unused = (() if isinstance(named(name), Talking) else USER) + (
-                () if isinstance(named(name), Encoding) else ENCODER
-            )
+            benchmark = named(name)
+            unused = [option for need, of in GIVEN.items() if not needing(benchmark, need) for option in of]
+            unused += [] if isinstance(benchmark, Talking) else USER
             given = {option: getattr(Options, option) for option in unused}
             for folder, (_, policy) in zip(folders, policies, strict=True):
                 codes.append(evaluate(folder, replace(policy, benchmark=name, **given)))
@@ -69,7 +69,6 @@ def play(
         if any(codes):
             told["incomplete"].append(name)
             break
-        benchmark = named(name)
         items = Counter(map(benchmark.kind, benchmark.tasks()))
         told["rows"][name] = {**scores.compare(*folders), **_about(folders), "items": dict(items)}
         told["overlaps"][name] = overlaps(trained, benchmark)

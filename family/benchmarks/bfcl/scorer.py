@@ -187,7 +187,7 @@ class Scorer:
         valid: dict[str, bool | None] = {}
         for result, prompt, answer in zip(results, prompts, answers, strict=True):
             known = self.handlers[form], result["id"], result["result"]
-            if category.startswith("memory"):
+            if category.startswith(("memory", "web_search")):
                 judge = self.runner._evaluate_single_agentic_entry
                 valid[result["id"]] = bool(judge(*known, answer["ground_truth"], prompt, "rods", category)["valid"])
                 continue

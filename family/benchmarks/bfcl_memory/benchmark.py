@@ -3,40 +3,36 @@ matters; later, in each question, it has nothing of them but its memory.
 
 The conversations of a scenario are played one after the other, each goes on with the memory that the one before has
 left, and every question with the last one's. They are items without a score; what is left stands in their records, so
-that a stopped evaluation goes on from there. A question is judged by the last output that is no call: whether it has
-one of the answers in it, without case and some punctuation, as words of their own."""
+that a stopped evaluation goes on from there."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
-from rods.calls import Call
-from rods.environments.base import Instance, reference
+from rods.environments.base import reference
 from rods.environments.registry import declared
 from rods.episode.drivers import Job
-from rods.episode.engine import NeedVerdict, Trace, Verdict
+from rods.episode.engine import Trace
 from rods.episode.model_thread import ModelThread
 from rods.errors import UserError
 from rods.family.benchmarks.bfcl import results
-from rods.family.benchmarks.bfcl.benchmark import CUT, BfclBenchmark
-from rods.family.benchmarks.bfcl.decoding import decode
+from rods.family.benchmarks.bfcl.answers import Questions, Unjudged
+from rods.family.benchmarks.bfcl.benchmark import CUT
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import harness, taken
 from rods.family.benchmarks.bfcl_memory.memory import MemoryBackend, MemoryWorld
 from rods.family.benchmarks.bfcl_memory.vectors import VectorBackend
-from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score, Settings
+from rods.family.benchmarks.folder import Episode, Settings
 from rods.tasks import AnyTask, Task
 from rods.worlds.bfcl import wheel
 
 NAME, VECTOR = "bfcl_memory", "vector"
 DECLARED = declared("rods.family.benchmarks", "benchmark.toml")[NAME]
-_IGNORED = re.compile(r"[,./\-_*^()]")
 
 
-class Memories(BfclBenchmark):
-    """See `rods.family.benchmarks.benchmarks.Benchmark`, `Chained` and `Encoding`. The provenance of a task has its
+class Memories(Questions):
+    """See `rods.family.benchmarks.benchmarks.Benchmark`, `Chained` and `Needing`. The provenance of a task has its
     backend, scenario and `answers` (none: a conversation before questions), and the conversation `before` it."""
 
     name = NAME
@@ -44,11 +40,7 @@ class Memories(BfclBenchmark):
     environment = property(lambda self: " ".join(backend.hash for backend in self.backends.values()))
     kinds: Sequence[str] = [f"memory_{backend}" for backend in DECLARED["backends"]]
     categories: Sequence[str] = [*kinds, *(f"{kind}_prereq" for kind in kinds)]
-    encoding: Sequence[str] = [f"memory_{VECTOR}"]
-    measures: Sequence[str] = ("official",)
-    protocols: Sequence[Protocol] = ("official",)
-    part: Part = "all"
-    parts: Mapping[Part, str] = {"all": "all questions"}
+    needs: Mapping[str, Sequence[str]] = {"encoder": [f"memory_{VECTOR}"]}
 
     @cached_property
     def backends(self) -> dict[str, MemoryBackend]:
@@ -102,41 +94,9 @@ class Memories(BfclBenchmark):
             raise UserError("the memory's tools have BFCL's documents", where="--documents", remedy="leave it out")
         return MemoryMaker(self, settings)
 
-    def score(self, episode: Episode) -> Score:
-        task = self._tasks[episode.task]
-        if not (answers := task.provenance["answers"]):
-            return Score(self.kind(task), {})
-        return Score(self.kind(task), {"official": float(answered(answers, self.written(episode), episode.form))})
-
     def written(self, episode: Episode) -> Any:
         outputs = episode.result["outputs"] if isinstance(episode.result, dict) else episode.result
         return super().written(replace(episode, result=outputs))
-
-    def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | str | None:
-        answers = task.provenance["answers"]
-        if not answers or policy == "nothing":
-            return []
-        if policy == "truth":
-            return f"{{'answer': '{answers[0]}', 'context': 'The user said so.'}}"
-        return [Call(task.tools[0], {"text": answers[0]})]  # the answer stands in a call, and not in the last output
-
-    def due(self, task: AnyTask, policy: str, form: Form) -> tuple[Mapping[str, float], str]:
-        return ({"official": float(policy == "truth")} if task.provenance["answers"] else {}), ""
-
-
-def answered(answers: Sequence[str], outputs: Any, form: Form) -> bool:
-    """BFCL's verdict on the outputs of a question, one turn."""
-    if not isinstance(outputs, list) or len(outputs) != 1:
-        return False
-    said = [step for step in outputs[0] if not decode(step, form)]
-    if not said or not said[-1]:
-        return False
-    text = _plain(str(said[-1][0] if isinstance(said[-1], list) else said[-1]))
-    return any(re.search(rf"\b{re.escape(_plain(answer))}\b", text) for answer in answers)
-
-
-def _plain(text: str) -> str:
-    return _IGNORED.sub("", text).lower().replace("'", '"')
 
 
 @dataclass(frozen=True)
@@ -149,13 +109,6 @@ class MemoryJob(Job):
     @property
     def trouble(self) -> str:
         return self.memory.trouble if self.memory is not None else ""
-
-
-class Unjudged:
-    """The goal of what is judged by its outputs alone."""
-
-    def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
-        return Verdict(True, True)
 
 
 class MemoryMaker:

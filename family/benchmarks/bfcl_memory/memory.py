@@ -13,6 +13,7 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Instance, Result, Tool
 from rods.errors import InfrastructureError
+from rods.family.benchmarks.bfcl.answers import executed
 from rods.family.benchmarks.bfcl.harness import taken
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.classes import SOURCES
@@ -65,19 +66,13 @@ class MemoryWorld:
         return str(self._memory._dump_core_memory_to_context())
 
     def call(self, call: Call) -> Result:
-        if call.name not in self._backend.tools():
-            return Result(f"{PREFIX}name '{call.name}' is not defined", None, "unknown_tool")
         try:
             if call.name == "memory_replace" and self._grown(**call.arguments) > MAX_MEMORY:
                 return Result(f"{PREFIX}the memory would be longer than {MAX_MEMORY} characters", None, "bounds")
-            value = getattr(self._memory, call.name)(**call.arguments)
-            text = json.dumps(value) if isinstance(value, dict) else str(value)
+            return executed(self._memory, self._backend.tools(), call)
         except InfrastructureError as error:
             self.trouble = str(error)
             raise
-        except Exception as error:  # noqa: BLE001 it is the tool's answer
-            return Result(f"{PREFIX}{error}", None, "tool")
-        return Result(text, None, "tool" if isinstance(value, dict) and "error" in value else None)
 
     def _grown(self, old_text: Any = "", new_text: Any = "", **_: Any) -> int:
         """How long the memory is after a replacement."""

@@ -5,8 +5,13 @@ user's words into its memory, turn by turn; a question it answers with what it i
 from __future__ import annotations
 
 import json
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
+
+from bench.fixtures.llm_stub.replies import embedding
 
 ASKED = "'answer':"  # stands in the system prompt of questions alone
 ARCHIVE = "archival_memory_retrieve"
@@ -59,3 +64,54 @@ def answer(request: dict[str, Any]) -> Any:
         function = {"name": name, "arguments": json.dumps(arguments)}
         return {"content": None, "tool_calls": [{"id": "x", "type": "function", "function": function}]}
     return f"[{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})]"
+
+
+class _Encoder:
+    """In the place of the sentence transformer: the stub's embeddings, at once."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def get_sentence_embedding_dimension(self) -> int:
+        return len(embedding(""))
+
+    def encode(self, texts: list[str], *, normalize_embeddings: bool) -> Any:
+        vectors = np.array([embedding(text) for text in texts])
+        assert normalize_embeddings
+        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+
+class _Index:
+    """In the place of faiss: the nearest so far are kept, and the worst of them, of equal ones the earliest, gives way
+    to what is nearer; the nearest come first, of equal ones the latest."""
+
+    def __init__(self, _: Any) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.vectors: dict[int, Any] = {}
+
+    def add_with_ids(self, vectors: Any, ids: Any) -> None:
+        assert vectors.dtype == np.float32 and len(vectors) == len(ids)
+        self.vectors |= dict(zip(ids.tolist(), vectors, strict=True))
+
+    def remove_ids(self, ids: Any) -> None:
+        self.vectors = {known: vector for known, vector in self.vectors.items() if known not in ids}
+
+    def search(self, queries: Any, count: int) -> Any:
+        best: list[tuple[Any, int, int]] = []
+        for place, (known, vector) in enumerate(self.vectors.items()):
+            best.append((np.dot(vector, queries[0]), place, known))
+            if len(best) > count:
+                others = best[:-1]
+                best.remove(min(others) if best[-1][0] > min(others)[0] else best[-1])
+        best.sort(reverse=True)
+        return [[score for score, _, _ in best]], [[known for _, _, known in best]]
+
+
+def modules(_: Any) -> dict[str, types.ModuleType]:
+    """In the place of what the memory of vectors imports."""
+    encoder, faiss = types.ModuleType("sentence_transformers"), types.ModuleType("faiss")
+    vars(encoder)["SentenceTransformer"] = _Encoder
+    vars(faiss).update(IndexFlatIP=int, IndexIDMap=_Index)
+    return {"sentence_transformers": encoder, "faiss": faiss}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,21 +17,20 @@ from bench.fixtures.agentic import compare_memory
 from bench.fixtures.llm_stub import Script, Stub
 from rods.calls import Call
 from rods.config import Endpoint
-from rods.environments.workers.worker import Order, Worker
-from rods.episode.drivers import Job
-from rods.episode.engine import NeedText, Reply, Trace
+from rods.episode.engine import Trace
 from rods.episode.model_thread import ModelThread
 from rods.family.benchmarks.benchmarks import chosen, slots
 from rods.family.benchmarks.bfcl_memory.benchmark import Memories
 from rods.family.benchmarks.bfcl_memory.memory import MAX_MEMORY, BM25Plus, MemoryBackend
 from rods.family.benchmarks.bfcl_memory.vectors import Encoder, Index
-from rods.family.benchmarks.episodes import Replies, messages, play, reply_text
+from rods.family.benchmarks.episodes import play
 from rods.family.benchmarks.folder import Episode, Form, Settings, episodes
 from rods.family.benchmarks.main import run
 from rods.llm import Client
 from rods.worlds.bfcl.world import Bfcl
+from tests.family.benchmarks.bfcl.official_questions import Played, alike
+from tests.family.benchmarks.bfcl.official_questions import official as harness
 from tests.family.benchmarks.bfcl.runs import evaluate
-from tests.family.benchmarks.bfcl_memory.official_memory import TARGET
 from tests.family.benchmarks.bfcl_memory.player import answer
 from tests.family.benchmarks.disturbed import goes_on_behind_kills
 
@@ -55,39 +55,13 @@ def test_verdicts_are_the_packaged_scorer_s(bfcl: Bfcl) -> None:
     assert 0.4 < compared.valid.total() / 930 < 0.7
 
 
-class _Played(Replies):
-    """The player's replies, and what it was asked."""
-
-    def __init__(self, asked: dict[str, list[Any]], job: Job, sample: int) -> None:
-        self.job, self._asked = job, asked.setdefault(job.task.provenance["id"], [])
-
-    async def reply(self, need: NeedText) -> Reply:
-        dialect: Any = self.job.dialect
-        native = dialect.form == "native"
-        shown = messages(need.messages) if native else [dict(message) for message in need.messages]
-        self._asked.append(json.loads(json.dumps(shown)))
-        body = {"messages": shown} | ({"tools": dialect.tools(self.job.task.tools, ())} if native else {})
-        made = answer(body)
-        if not native:
-            return Reply(made)
-        if isinstance(made, str):
-            return Reply(reply_text(made, []))
-        functions = [one["function"] for one in made["tool_calls"]]
-        return Reply(reply_text(None, [(one["name"], one["arguments"]) for one in functions]))
-
-
 @pytest.mark.parametrize(
     ("backend", "form"), [("kv", "prompt"), ("rec_sum", "prompt"), ("rec_sum", "native"), ("vector", "native")]
 )
 def test_prompts_memories_and_results_are_the_harness_s(
     benchmark: Memories, bfcl: Bfcl, stub: Stub, backend: str, form: Form
 ) -> None:
-    worker = Worker(Order(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28))
-    told = {"wheel": str(bfcl.file), "category": f"memory_{backend}", "scenario": "notetaker", "form": form}
-    try:
-        official = worker.call({**told, "questions": 3})
-    finally:
-        worker.close()
+    official = harness(bfcl.file, f"memory_{backend}", form, 3, PLAYER.partition(":")[0], scenario="notetaker")
     asked: dict[str, list[Any]] = {}
     done: list[Episode] = []
     tasks = chosen(benchmark, Settings({}, part="all", types=(f"memory_{backend}",)))
@@ -96,22 +70,11 @@ def test_prompts_memories_and_results_are_the_harness_s(
     stub.use(Script(embeds=True))
     with ModelThread(lambda: Client([Endpoint(model="m", urls=(stub.url,))])) as maker.line:
         asyncio.run(
-            play(lambda *job: _Played(asked, *job), maker, slots(benchmark, tasks, 1), 8, done.append, lambda: False)
+            play(partial(Played, answer, asked), maker, slots(benchmark, tasks, 1), 8, done.append, lambda: False)
         )
-    assert len(done) == len(official) == 8
-    for episode in done:
-        theirs = official[episode.task]
-        ours = [[_plain(message) for message in request] for request in asked[episode.task]]
-        assert ours == [[_plain(message) for message in request] for request in theirs["asked"]]
-        assert json.loads(json.dumps(benchmark.written(episode))) == theirs["result"]
+    assert alike(benchmark, official, asked, done) == len(official) == 8
     assert "so it was said" in str(official[f"memory_{backend}_130-notetaker-0"]["asked"])
     assert (stub.counts()["embeddings"] > 0) == (backend == "vector")
-
-
-def _plain(message: dict[str, Any]) -> dict[str, Any]:
-    """A message without the ids that tie results to calls."""
-    calls = [one["function"] for one in message.get("tool_calls", ())]
-    return {"role": message["role"], "content": message["content"], "calls": calls}
 
 
 def test_a_search_ranks_as_rank_bm25_does() -> None:
@@ -223,7 +186,7 @@ def test_a_memory_of_vectors_needs_an_encoder(stub: Stub, tmp_path: Path) -> Non
     assert "memory_vector: texts are embedded; name what does it by --encoder-url and --encoder-model" in refused
     encoder = ("--encoder-url", stub.url, "--encoder-model", "e")
     refused = evaluate("run", tmp_path / "e", "--url", stub.url, *PART, "--types", "memory_kv", *encoder, code=2)
-    assert "nothing embeds texts in these tasks; leave out --encoder-url, --encoder-model" in refused
+    assert "these tasks need no encoder; leave out --encoder-url, --encoder-model" in refused
     refused = evaluate("run", tmp_path / "e", "--url", stub.url, *VECTORS, *encoder[:2], code=2)
     assert "--encoder-url and --encoder-model belong together" in refused
     assert "memory_vector" not in evaluate("run", tmp_path / "e", "--url", stub.url, *PART)["scores"]["all"]

@@ -1,0 +1,83 @@
+"""What BFCL V4's questions with an answer in words have in common: the verdict, by the last output that is no call; and
+how their tools answer. It is right if it has one of the allowed answers in it, without case and some punctuation, as
+words of their own."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rods.calls import Call
+from rods.environments.base import Instance, Result
+from rods.episode.engine import NeedVerdict, Verdict
+from rods.errors import InfrastructureError
+from rods.family.benchmarks.bfcl.benchmark import BfclBenchmark
+from rods.family.benchmarks.bfcl.decoding import decode
+from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score
+from rods.tasks import AnyTask
+from rods.worlds.bfcl.execution import PREFIX
+
+_IGNORED = re.compile(r"[,./\-_*^()]")
+
+
+class Questions(BfclBenchmark):
+    """A benchmark of such questions. The provenance of a task has its `answers`; without any it has no score."""
+
+    measures: Sequence[str] = ("official",)
+    protocols: Sequence[Protocol] = ("official",)
+    part: Part = "all"
+    parts: Mapping[Part, str] = {"all": "all questions"}
+
+    def score(self, episode: Episode) -> Score:
+        task = self._tasks[episode.task]
+        if not (answers := task.provenance["answers"]):
+            return Score(self.kind(task), {})
+        return Score(self.kind(task), {"official": float(answered(answers, self.written(episode), episode.form))})
+
+    def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | str | None:
+        answers = task.provenance["answers"]
+        if not answers or policy == "nothing":
+            return []
+        if policy == "truth":
+            return f"{{'answer': '{answers[0]}', 'context': 'The user said so.'}}"
+        return [Call(task.tools[0], {"text": answers[0]})]  # the answer stands in a call, and not in the last output
+
+    def due(self, task: AnyTask, policy: str, form: Form) -> tuple[Mapping[str, float], str]:
+        return ({"official": float(policy == "truth")} if task.provenance["answers"] else {}), ""
+
+
+class Unjudged:
+    """The goal of what is judged by its outputs alone."""
+
+    def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
+        return Verdict(True, True)
+
+
+def answered(answers: Sequence[str], outputs: Any, form: Form) -> bool:
+    """BFCL's verdict on the outputs of a question, one turn."""
+    if not isinstance(outputs, list) or len(outputs) != 1:
+        return False
+    said = [step for step in outputs[0] if not decode(step, form)]
+    if not said or not said[-1]:
+        return False
+    text = _plain(str(said[-1][0] if isinstance(said[-1], list) else said[-1]))
+    return any(re.search(rf"\b{re.escape(_plain(answer))}\b", text) for answer in answers)
+
+
+def _plain(text: str) -> str:
+    return _IGNORED.sub("", text).lower().replace("'", '"')
+
+
+def executed(tools: Any, known: Mapping[str, Any], call: Call) -> Result:
+    """The result of a call of a method of `tools` that is one of the `known`, in the words of BFCL's executor. Raises
+    InfrastructureError where the method does."""
+    if call.name not in known:
+        return Result(f"{PREFIX}name '{call.name}' is not defined", None, "unknown_tool")
+    try:
+        value = getattr(tools, call.name)(**call.arguments)
+        text = json.dumps(value) if isinstance(value, dict) else str(value)
+    except InfrastructureError:
+        raise
+    except Exception as error:  # noqa: BLE001 it is the tool's answer
+        return Result(f"{PREFIX}{error}", None, "tool")
+    return Result(text, None, "tool" if isinstance(value, dict) and "error" in value else None)

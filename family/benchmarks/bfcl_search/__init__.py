@@ -1,0 +1,1 @@
+"""BFCL V4's questions that are answered with the help of the web."""

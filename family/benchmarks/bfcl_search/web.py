@@ -1,0 +1,230 @@
+"""The tools of BFCL V4's web search: the wheel's own class, with what it imports replaced by what is bounded.
+
+A search is a request to SerpAPI with the user's key. One that fails is nobody's failure: it is tried again, and then
+ends the episode. A page that a policy asks for is read from public addresses alone, wherever a name or a redirection
+leads, with bounds of time and size; one that cannot be read is an error that the policy is told, as in the package."""
+
+import asyncio
+import errno
+import importlib.util
+import random
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_address, ip_network
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from rods.analysis.containment import read_json
+from rods.calls import Call
+from rods.canonical import content_id
+from rods.environments.base import Features, Instance, Result, Tool
+from rods.environments.workers.worker import Order, Worker
+from rods.episode.watchdog import outside
+from rods.errors import InfrastructureError, UserError
+from rods.family.benchmarks.bfcl.answers import executed
+from rods.family.benchmarks.bfcl.harness import taken
+from rods.llm.connections import Key, read_reply
+from rods.worlds.bfcl import wheel
+from rods.worlds.bfcl.classes import SOURCES
+
+BEHAVIOUR = 1  # to be raised when equal calls may give other results
+SERPAPI = "https://serpapi.com/search"
+OWNER, NEEDED = "WebSearchAPI", ("html2text", "bs4")
+SEARCH_SECONDS, PAGE_SECONDS = 60.0, 20.0  # of one request; the latter is the package's
+FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0  # seconds between tries of a search; doubles
+MOST_PAGE = 4 << 20  # bytes of a page
+_READING: dict[str, Any] = {"seconds": 20.0, "memory": 2 << 30, "reply_bytes": 8 * MOST_PAGE, "cpu": True}
+_ROUTED = ip_network("2000::/3")  # all that is routed of the sixth version
+
+
+def public(address: str) -> bool:
+    """Whether a host of the internet at large has this address: not this machine, nor its network."""
+    ip = ip_address(address.partition("%")[0])
+    if ip.version == 6:
+        return ip in _ROUTED and ip.is_global and ip.sixtofour is None and ip.teredo is None
+    return ip.is_global and not ip.is_multicast
+
+
+@dataclass
+class Page:
+    """What the package reads of a response."""
+
+    url: str
+    status: int
+    reason: str
+    text: str
+
+    def raise_for_status(self) -> None:
+        if self.status >= 400:
+            whose = "Client" if self.status < 500 else "Server"
+            raise OSError(f"{self.status} {whose} Error: {self.reason} for url: {self.url}")
+
+
+NOTHING = Page("", 200, "", "")
+T = TypeVar("T")
+
+
+class Web:
+    """What an evaluation reads of the web, from whichever thread: searches at `url` with `key`, which are tried for
+    `patience` seconds, and pages from addresses that are `reachable`."""
+
+    def __init__(self, url: str, key: str, patience: float, reachable: Callable[[str], bool] = public) -> None:
+        self.url, self.patience, self._key, self._reachable = url, patience, key, reachable
+        self._reader = Worker(Order("rods.family.benchmarks.bfcl_search.pages:text", **_READING))
+
+    def search(self, asked: Mapping[str, Any]) -> Any:
+        """SerpAPI's answer, JSON. Raises InfrastructureError where there is none."""
+        given = {**asked, "api_key": self._key, "output": "json"}
+        end, wait = time.monotonic() + self.patience, FIRST_WAIT
+        with outside():
+            while True:
+                try:
+                    page = asyncio.run(_get(self.url, {name: str(value) for name, value in given.items()}))
+                    answer, said = read_json(page.text), f"HTTP {page.status}: {page.text}"
+                    busy = page.status == 429 or (isinstance(answer, dict) and "429" in str(answer.get("error", "")))
+                    if page.status in (200, 400) and isinstance(answer, dict) and not busy:
+                        return answer
+                    if page.status in (401, 403):
+                        end = 0.0
+                except (OSError, ValueError) as error:
+                    said = f"{type(error).__name__}: {error}"
+                if time.monotonic() + wait > end:
+                    raise InfrastructureError(f"the search: {Key(self._key).complaint(said)}")
+                time.sleep(wait)
+                wait = min(2 * wait, LONGEST_WAIT)
+
+    def page(self, url: str, *, headers: Mapping[str, str], **_: Any) -> Page:
+        """In the place of `requests.get`. Raises OSError or ValueError for what cannot be read."""
+        with outside():
+            return asyncio.run(_get(url, {}, headers, self._reachable))
+
+    def text(self, page: str, mode: str) -> str:
+        """Raises Overrun where it exceeds the worker's bounds."""
+        with outside():
+            return str(self._reader.call({"page": page, "mode": mode}))
+
+
+async def _get(
+    url: str, asked: Mapping[str, str], headers: Mapping[str, str] = {}, reachable: Callable[[str], bool] | None = None
+) -> Page:
+    import aiohttp  # late, as in rods.llm.connections
+
+    pool = aiohttp.TCPConnector(socket_factory=partial(_socket, reachable))
+    timeout = aiohttp.ClientTimeout(total=SEARCH_SECONDS if reachable is None else PAGE_SECONDS)
+    accepted = {**headers, "Accept-Encoding": "gzip, deflate"}
+    try:
+        async with (
+            aiohttp.ClientSession(connector=pool, timeout=timeout, trust_env=False) as session,
+            session.get(url, params=asked, headers=accepted) as response,
+        ):
+            content = await read_reply(response)
+            if len(content) > MOST_PAGE:
+                raise OSError(f"the page has more than {MOST_PAGE >> 20} MB")
+            text = content.decode(response.charset or "utf-8", errors="replace")
+            return Page(url, response.status, response.reason or "", text)
+    except LookupError as error:  # an encoding that nobody knows
+        raise OSError(str(error)) from error
+    except TimeoutError as error:
+        raise OSError(f"no answer within {timeout.total:g} s") from error
+    except aiohttp.ClientError as error:
+        raise OSError(str(error) or type(error).__name__) from error
+
+
+def _socket(reachable: Callable[[str], bool] | None, address: Any) -> socket.socket:
+    """A socket for an address that a name or a redirection has led to. Raises OSError for one out of reach."""
+    family, kind, protocol, _, place = address
+    if reachable is not None and not reachable(place[0]):
+        raise OSError(errno.EACCES, f"{place[0]} is no public address")
+    return socket.socket(family, kind, protocol)
+
+
+class WebTools:
+    """The environment of these tools."""
+
+    name, features = "bfcl_search", Features()
+
+    def __init__(self) -> None:
+        self.documents = wheel.read_json_lines(wheel.path(), "data/multi_turn_func_doc/web_search.json")
+        self._tools = {one["name"]: Tool(one["name"], OWNER, one["description"]) for one in self.documents}
+        self.hash = content_id({"wheel": wheel.SHA256, "behaviour": BEHAVIOUR, "search": True})
+
+    def tools(self) -> Mapping[str, Tool]:
+        return self._tools
+
+    def reset(self, state: Mapping[str, Any] | None) -> "Searcher":
+        return Searcher(self, None, snippets=True)
+
+
+class Searcher:
+    """One episode's tools. `trouble`: what broke that is not the policy's."""
+
+    trouble = ""
+
+    def __init__(self, tools: WebTools, web: Web | None, *, snippets: bool) -> None:
+        self._tools, self._web, self._snippets = tools, web, snippets
+        self._object = _kind(self)()
+        self._object._load_scenario({"show_snippet": snippets})
+
+    def call(self, call: Call) -> Result:
+        result = executed(self._object, self._tools.tools(), call)
+        if self.trouble:
+            raise InfrastructureError(self.trouble)
+        return result
+
+    def asked(self, read: Callable[[Web], T], otherwise: T) -> T:
+        """What is read of the web. A failure of the machinery is kept, since the class would tell the policy of it."""
+        try:
+            if self._web is None:
+                raise InfrastructureError("there is no web here")
+            return read(self._web)
+        except InfrastructureError as error:
+            self.trouble = str(error)
+            return otherwise
+
+    def snapshot(self) -> dict[str, Any]:
+        return {}
+
+    def fork(self) -> "Searcher":
+        return Searcher(self._tools, self._web, snippets=self._snippets)
+
+    def same_state(self, other: Instance) -> bool:
+        return isinstance(other, Searcher)
+
+
+def _kind(searcher: Searcher) -> type:
+    """The wheel's class, with the web of `searcher` in the place of what it imports."""
+
+    class Markdown:
+        def handle(self, page: str) -> str:
+            return searcher.asked(lambda web: web.text(page, "markdown"), "")
+
+    class Soup:
+        def __init__(self, page: str, parser: str) -> None:
+            self._page = page
+
+        def __call__(self, names: list[str]) -> list[Any]:
+            return []  # scripts and styles go with the rest, in the worker
+
+        def get_text(self, separator: str, *, strip: bool) -> str:
+            return searcher.asked(lambda web: web.text(self._page, "truncate"), "")
+
+    known = {
+        "random": random,
+        "os": SimpleNamespace(getenv=lambda name: None),  # the key is added where it is sent
+        "GoogleSearch": lambda given: SimpleNamespace(get_dict=lambda: searcher.asked(lambda w: w.search(given), {})),
+        "requests": SimpleNamespace(get=lambda url, **given: searcher.asked(lambda w: w.page(url, **given), NOTHING)),
+        "html2text": SimpleNamespace(HTML2Text=Markdown),
+        "BeautifulSoup": Soup,
+    }
+    kind: type = taken(wheel.path(), f"{SOURCES}/web_search.py", (OWNER,), known)[OWNER]
+    return kind
+
+
+def check_installed() -> None:
+    """Raises UserError where what reads pages is not installed."""
+    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+        what = f"needs {' and '.join(missing)}, which is not installed"
+        raise UserError(what, where="--benchmark bfcl_search", remedy="pip install '.[search]' in the clone")
