@@ -99,15 +99,20 @@ def taken(
 ) -> dict[str, Any]:
     """What a module of the wheel defines: functions, classes and constants by name, with `known` as all that they can
     refer to, or all of one that imports nothing but the standard library."""
+    module = types.ModuleType(f"{__name__}.{Path(member).stem}")
+    vars(module).update(known or {})
+    exec(_code(file, member, None if names is None else tuple(names)), vars(module))  # noqa: S102 its hash is checked
+    return vars(module)
+
+
+@cache
+def _code(file: Path, member: str, names: Sequence[str] | None) -> types.CodeType:
     tree = ast.parse(wheel.read(file, member))
     if names is not None:
         tree.body = [node for node in tree.body if _name(node) in names]
-    module = types.ModuleType(f"{__name__}.{Path(member).stem}")
-    vars(module).update(known or {})
     flags = __future__.annotations.compiler_flag  # annotations name what was left behind
-    code = compile(tree, f"{file}/bfcl_eval/{member}", "exec", flags=flags, dont_inherit=True)
-    exec(code, vars(module))  # noqa: S102 the wheel's hash is checked
-    return vars(module)
+    code: types.CodeType = compile(tree, f"{file}/bfcl_eval/{member}", "exec", flags=flags, dont_inherit=True)
+    return code
 
 
 def _name(node: ast.stmt) -> str | None:

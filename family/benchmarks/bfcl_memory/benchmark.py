@@ -17,10 +17,10 @@ from rods.episode.engine import Trace
 from rods.episode.model_thread import ModelThread
 from rods.errors import UserError
 from rods.family.benchmarks.bfcl import results
-from rods.family.benchmarks.bfcl.answers import Questions, Unjudged
 from rods.family.benchmarks.bfcl.benchmark import CUT
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import harness, taken
+from rods.family.benchmarks.bfcl.questions import Questions, Unjudged
 from rods.family.benchmarks.bfcl_memory.memory import MemoryBackend, MemoryWorld
 from rods.family.benchmarks.bfcl_memory.vectors import VectorBackend
 from rods.family.benchmarks.folder import Episode, Settings

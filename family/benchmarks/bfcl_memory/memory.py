@@ -13,8 +13,8 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Instance, Result, Tool
 from rods.errors import InfrastructureError
-from rods.family.benchmarks.bfcl.answers import executed
 from rods.family.benchmarks.bfcl.harness import taken
+from rods.family.benchmarks.bfcl.questions import executed
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.classes import SOURCES
 from rods.worlds.bfcl.execution import PREFIX

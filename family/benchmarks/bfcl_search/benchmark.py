@@ -11,9 +11,9 @@ from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.family.benchmarks.bfcl import results
-from rods.family.benchmarks.bfcl.answers import Questions, Unjudged
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import harness, taken
+from rods.family.benchmarks.bfcl.questions import Questions, Unjudged
 from rods.family.benchmarks.bfcl_search.web import OWNER, SERPAPI, Searcher, Web, WebTools, check_installed
 from rods.family.benchmarks.folder import Episode, Settings
 from rods.tasks import AnyTask, Task

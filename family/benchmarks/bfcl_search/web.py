@@ -24,8 +24,8 @@ from rods.environments.base import Features, Instance, Result, Tool
 from rods.environments.workers.worker import Order, Worker
 from rods.episode.watchdog import outside
 from rods.errors import InfrastructureError, UserError
-from rods.family.benchmarks.bfcl.answers import executed
 from rods.family.benchmarks.bfcl.harness import taken
+from rods.family.benchmarks.bfcl.questions import executed
 from rods.llm.connections import Key, read_reply
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.classes import SOURCES
@@ -150,6 +150,7 @@ class WebTools:
         self.documents = wheel.read_json_lines(wheel.path(), "data/multi_turn_func_doc/web_search.json")
         self._tools = {one["name"]: Tool(one["name"], OWNER, one["description"]) for one in self.documents}
         self.hash = content_id({"wheel": wheel.SHA256, "behaviour": BEHAVIOUR, "search": True})
+        self.reset(None)  # parses the class; where other threads run meanwhile, CPython 3.11 may fail at that
 
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
