@@ -13,7 +13,8 @@ from rods.worlds.bfcl import fetch
 
 
 def measure(quick: bool) -> list[Figure]:
-    """Transcripts of 665 questions in both forms, and of 5,200 prompts (quick: of 30 a backend and 5 a format)."""
+    """Transcripts of 465 and 200 questions in both forms, of the latter twice, and of 5,200 prompts (quick: of 30 a
+    backend, 20 a kind, and 5 a format)."""
     fetch()
     figures, searches = [], 2_000 if quick else 20_000
     if (equal := compare_search(searches)) is not None:
@@ -22,7 +23,7 @@ def measure(quick: bool) -> list[Figure]:
         figures.append(Figure("searches of vectors answered as by faiss", equal / searches, "", reach=1.0))
     for what, compared in (
         ("memory", compare_memory(30 if quick else 155)),
-        ("web search", compare_web(20 if quick else 100)),
+        ("web search", compare_web(20) if quick else compare_web(100, times=2)),
         ("formats", compare_formats(5 if quick else 200)),
     ):
         made, valid = compared.made.total(), compared.valid.total()
