@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from bench.fixtures.acebench_items import kept
+from bench.fixtures.web_stub import WebStub
 from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import usage
 from rods.config import Endpoint
@@ -27,13 +28,15 @@ from rods.family.benchmarks.tau2.benchmark import Tau2
 from rods.worlds.bfcl.world import Bfcl
 from tests.family.benchmarks.bfcl.runs import evaluate
 
-LONG = "bfcl_formats", "bfcl_memory", "tau2", "acebench"  # prompts: minutes to an hour of a CPU
+LONG = "bfcl_formats", "bfcl_memory", "bfcl_search", "tau2", "acebench"  # prompts: minutes to an hour of a CPU
+KEY, KEY_ENV = "a-key-of-this-test", "RODS_TEST_SEARCH_KEY"
 PARTS = {
     "bfcl": ("--tasks-per-type", 5, "--documents", "signatures"),
     "bfcl_single": ("--tasks-per-type", 2),
     "bfcl_formats": ("--tasks-per-type", 1),
     # three questions and the twenty conversations before them, which are items, too
     "bfcl_memory": ("--types", "memory_rec_sum", "--tasks-per-type", 3),
+    "bfcl_search": ("--tasks-per-type", 10, "--search-key-env", KEY_ENV),
     "tau2": ("--tasks-per-type", 10),
     "acebench": ("--tasks-per-type", 2),  # of made items
 }
@@ -66,8 +69,13 @@ def test_every_item_ends_and_none_by_the_machinery(
         monkeypatch.setitem(benchmark.rules, "max_steps", 8)
     if isinstance(benchmark, AceBench):
         monkeypatch.setitem(USER, "max_tokens", 32)
-    user = ("--user-url", served.urls[0], "--user-model", served.model) if isinstance(benchmark, Talking) else ()
-    found = evaluate("run", folder, *at, *user, *PARTS[name], "--max-tokens", 32)
+    beside: tuple[str, ...] = ()
+    if isinstance(benchmark, Talking):
+        beside = ("--user-url", served.urls[0], "--user-model", served.model)
+    if name == "bfcl_search":
+        monkeypatch.setenv(KEY_ENV, KEY)
+        beside = ("--search-url", f"{own_cache.enter_context(WebStub(KEY)).url}/search")
+    found = evaluate("run", folder, *at, *beside, *PARTS[name], "--max-tokens", 32)
     done, calls = list(episodes(folder)), [call for who in ("evaluation", "user") for call in read(folder / usage(who))]
     failed = sum(call["outcome"] == "failed" for call in calls)
     outputs = [with_calls for episode in done for with_calls in _outputs(benchmark, episode)]
