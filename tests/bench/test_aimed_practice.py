@@ -7,12 +7,14 @@ from pathlib import Path
 from bench.aimed_practice import practised
 from rods.buffers.trainer_log import TrainerLog
 from rods.observations import Group, Rollout
+from rods.tasks import scripted
 from tests.daemon.runs import make_run
 
 
 def test_a_turn_went_well_where_a_label_says_so(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", {"training": {"batch_tasks": 2}, "sync": "lockstep"})
-    lengths = {task.id: [len(turn) for turn in task.calls] for task in run.tasks if task.split == "train"}  # type: ignore[union-attr]
+    trained = [scripted(task, "this test") for task in run.tasks if task.split == "train"]
+    lengths = {task.id: [len(turn) for turn in task.calls] for task in trained}
     done, begun = (next(name for name, calls in lengths.items() if calls[:2] == begin) for begin in ([1, 2], [2, 1]))
     log = TrainerLog(run)
     log.start()
