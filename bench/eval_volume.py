@@ -82,7 +82,7 @@ def play(name: str, folder: Path, kills: int, *options: object, samples: int = 1
     with Stub(script) as stub, Stub(replace(script, embeds=True)) as beside, WebStub(KEY) as web:
         if isinstance(named(name), Talking):
             arguments += ["--user-url", beside.url, "--user-model", "customer"]
-        if needing(named(name), "encoder"):
+        if {*needing(named(name), "encoder")} & ({*options} if "--types" in options else {*named(name).kinds}):
             arguments += ["--encoder-url", beside.url, "--encoder-model", "encoder"]
         if needing(named(name), "search"):
             arguments += ["--search-url", f"{web.url}/search", "--search-key-env", KEY_ENV]
