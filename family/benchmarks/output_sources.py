@@ -144,8 +144,9 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
     native, official, served = form == "native", protocol == "official", source.kind == "endpoint"
     talks = isinstance(benchmark, Talking) and not known and {*types} & {*benchmark.talking}
     user = benchmark.user if isinstance(benchmark, Talking) and talks else ""
-    used = {need: not known and bool({*types} & {*needing(benchmark, need)}) for need in GIVEN}
-    lacking = [(need, kind) for need in GIVEN if need not in has for kind in types if kind in needing(benchmark, need)]
+    played = not known and not source.recorded  # by a policy that may ask for more than is known beforehand
+    used = {need: [kind for kind in types if played and kind in needing(benchmark, need)] for need in GIVEN}
+    lacking = [(need, kind) for need, of in used.items() if need not in has for kind in of]
 
     def given(names: Sequence[str]) -> str:
         return ", ".join(f"--{name.replace('_', '-')}" for name in names if getattr(options, name))
@@ -173,6 +174,10 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
         (user and not options.user_url, f"a model plays {user}: name it by --user-url and --user-model"),
         (bool(options.user_url) != bool(options.user_model), "--user-url and --user-model belong together"),
         (bool(options.encoder_url) != bool(options.encoder_model), "--encoder-url and --encoder-model belong together"),
+        (
+            options.search_url and not options.search_url.startswith(("http://", "https://")),
+            "--search-url begins with http:// or https://",
+        ),
         (options.samples < 1 or options.tasks_per_type < 0, "--samples starts at 1, --tasks-per-type at 0"),
         (options.in_flight < 1 or options.max_tokens < 1, "--in-flight and --max-tokens start at 1"),
         (not 0 <= options.temperature <= 2 or not 0 < options.top_p <= 1, "--temperature 0 to 2, --top-p above 0 to 1"),

@@ -1,6 +1,7 @@
 """Outputs as files: BFCL's result format, written and read, and a trainer's traces, read.
 
     <folder>/<model>/multi_turn/BFCL_v4_multi_turn_<type>_result.json      one entry a line: {"id", "result", …}
+    <folder>/<model>/agentic/BFCL_v4_web_search_base_result.json, …_no_snippet_result.json
     <folder>/<model>/agentic/memory/<backend>/BFCL_v4_memory_<backend>_result.json, …_prereq_result.json
     <folder>/<model>/data_version.json                                     ours: which wheel the outputs belong to
 
@@ -67,6 +68,8 @@ def _group(category: str) -> str:
     """The folder of a category's result file."""
     if category.startswith("memory_"):
         return f"agentic/memory/{category.removeprefix('memory_').removesuffix('_prereq')}"
+    if category.startswith("web_search_"):
+        return "agentic"
     return next(
         (name for name in ("multi_turn", "live", "format_sensitivity") if category.startswith(name)), "non_live"
     )
@@ -101,7 +104,7 @@ def read(path: Path, tasks: Mapping[str, Task], form: Form, categories: Sequence
     for file in files(path, categories):
         if version := version_file(file):
             check_version(orjson.loads(read_regular(version)), version)
-        turns = file.name.startswith((f"{_PREFIX}multi_turn_", f"{_PREFIX}memory_"))
+        turns = file.name.startswith(tuple(f"{_PREFIX}{kind}_" for kind in ("multi_turn", "memory", "web_search")))
         for number, line in enumerate(read_regular(file, BULK).decode().split("\n"), start=1):
             if line.strip():
                 yield from _entry(line, f"{file}:{number}", tasks, form, turns)

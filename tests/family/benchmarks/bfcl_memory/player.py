@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bench.fixtures.llm_stub.replies import embedding
+from bench.fixtures.search_player import is_result, spoken
 
 ASKED = "'answer':"  # stands in the system prompt of questions alone
 ARCHIVE = "archival_memory_retrieve"
@@ -21,9 +22,9 @@ KEPT = ("Michael", "Seattle", "35", "espresso", "deadline", "meeting", "dentist"
 def said(messages: Sequence[Mapping[str, Any]], kind: str) -> tuple[str, dict[str, Any]] | str:
     """A call, or an answer."""
     system, last = str(messages[0]["content"]), messages[-1]
-    result = _result(last)
+    result = is_result(last)
     if ASKED in system and kind == "vector":
-        found = sum(map(_result, messages))
+        found = sum(map(is_result, messages))
         asked = str(next(message["content"] for message in messages if message["role"] == "user"))
         if found < 2:
             return ("core_memory_retrieve", {"query": asked, "top_k": 3}) if found else (ARCHIVE, {"query": asked})
@@ -48,22 +49,12 @@ def said(messages: Sequence[Mapping[str, Any]], kind: str) -> tuple[str, dict[st
     return "memory_append" if kind == "rec_sum" else "core_memory_add", made
 
 
-def _result(message: Mapping[str, Any]) -> bool:
-    return message["role"] == "tool" or str(message["content"]).startswith("[{'role': 'tool'")
-
-
 def answer(request: dict[str, Any]) -> Any:
     """For the stub server."""
     shown = json.dumps(request.get("tools") or request["messages"][0]["content"])
     marks = {"memory_append": "rec_sum", "core_memory_key_search": "kv"}
-    made = said(request["messages"], next((kind for mark, kind in marks.items() if mark in shown), "vector"))
-    if isinstance(made, str):
-        return made
-    name, arguments = made
-    if "tools" in request:
-        function = {"name": name, "arguments": json.dumps(arguments)}
-        return {"content": None, "tool_calls": [{"id": "x", "type": "function", "function": function}]}
-    return f"[{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})]"
+    kind = next((kind for mark, kind in marks.items() if mark in shown), "vector")
+    return spoken(request, said(request["messages"], kind))
 
 
 class _Encoder:

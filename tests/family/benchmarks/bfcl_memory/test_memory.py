@@ -201,6 +201,9 @@ def test_a_policy_finds_in_its_memory_of_vectors_what_it_has_written(stub: Stub,
         assert played["card"]["encoder"] == {"model": "e"} and encoder.counts()["no_room"] > 0
         calls = [json.loads(line) for line in (tmp_path / "e" / "usage.encoder.jsonl").read_text().splitlines()]
         assert len(calls) == encoder.counts()["embeddings"] and all(call["stage"] == "encoder" for call in calls)
+        recorded = ("--recorded", tmp_path / "e" / "bfcl_memory", *PART[:4], *VECTORS[-2:])
+        again = evaluate("run", tmp_path / "r", *recorded)
+        assert again["scores"] == played["scores"], "what was recorded needs no encoder"
         refused = evaluate("run", tmp_path / "e", *told[:-1], "other", code=3)
         assert "encoder is {'model': 'e'} there, {'model': 'other'} now" in refused
 

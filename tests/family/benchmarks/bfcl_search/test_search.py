@@ -176,6 +176,8 @@ def test_an_evaluation_needs_a_key_and_goes_on_behind_a_search_that_fails(
     told = (*asked, "--search-key-env", "MY_KEY", "--search-url", f"{web.url}/search", "--patience", 1)
     assert "environment variable MY_KEY" in evaluate(*told, code=2)
     monkeypatch.setenv("MY_KEY", KEY)
+    refused = evaluate(*asked, "--search-key-env", "MY_KEY", "--search-url", "ftp://x", code=2)
+    assert "--search-url begins with http:// or https://" in refused
     web.faults = {500: 1.0}
     assert run([*map(str, told)]) == 5
     said = capsys.readouterr().err
@@ -187,4 +189,8 @@ def test_an_evaluation_needs_a_key_and_goes_on_behind_a_search_that_fails(
     assert KEY not in "".join(path.read_text() for path in (tmp_path / "e").rglob("*") if path.is_file())
     checked = evaluate("check", tmp_path / "e")
     assert checked["equal"] == checked["episodes"] == 6
+    files = sorted(path.name for path in (tmp_path / "e" / "bfcl_search" / "result" / "m" / "agentic").iterdir())
+    assert files == [f"BFCL_v4_{kind}_result.json" for kind in WebSearch.kinds], "where BFCL's own scorer looks"
+    again = evaluate("run", tmp_path / "r", "--recorded", tmp_path / "e" / "bfcl_search", *PART[:4])
+    assert again["scores"] == played["scores"], "what was recorded needs no key"
     assert len(chosen(WebSearch(), Settings({}, part="all", types=("web_search_base",)))) == 100
