@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.nano_loop import ROOT, Line, Study, by_condition, main, signed
+from bench.nano_loop import ROOT, Line, Study, Values, by_condition, main, signed
 from rods import dialects, interfaces
 from rods.config import Stage, parse_config
 from rods.environments.base import Environment
@@ -108,14 +108,14 @@ def unequal(lines: Sequence[Line]) -> list[str]:
 
 
 def hints_read(
-    study: Study, cases: Sequence[tuple[Task, Environment]], shown: Mapping[str, Any] = SHOWN
+    values: Values, cases: Sequence[tuple[Task, Environment]], shown: Mapping[str, Any] = SHOWN
 ) -> Iterator[str]:
-    """What the warm-started policy makes of hints, as Markdown: of tasks in their worlds, shown through each interface,
-    how many turns had a refused call, and how many of these were resolved all the same."""
+    """What the policy that a configuration begins with makes of hints, as Markdown: of tasks in their worlds, shown
+    through each interface, how many turns had a refused call, and how many of these were resolved all the same."""
     from rods.trainer.engines.local import LocalEngine  # torch, which a look at the table does not need
     from rods.trainer.nano.warm_start import warm_started
 
-    config = parse_config(study.configuration(study.anchor, 1), where=str(study.folder))
+    config = parse_config(values, where="the configuration")
     engine = LocalEngine.load_alone(warm_started(config), config.rollouts, config.operation, config.policy.kind)
     dialect, steps = dialects.load(config.policy.dialect), config.rollouts.max_steps
     goals = [(task, world, GroundTruth(world, task)) for task, world in cases for _ in range(ROLLOUTS)]
@@ -134,7 +134,7 @@ def hints_read(
 
 if __name__ == "__main__":
     if "--hints" in sys.argv:
-        fresh = islice(fresh_tasks(0, "hints", size="small"), TASKS)
-        print(*hints_read(STUDY, [(task, desk.environment()) for task, _ in fresh]), sep="\n")
+        fresh = [(task, desk.environment()) for task, _ in islice(fresh_tasks(0, "hints", size="small"), TASKS)]
+        print(*hints_read(STUDY.configuration(STUDY.anchor, 1), fresh), sep="\n")
     elif others := unequal(main(STUDY, table, quick=("static data", "SEAL full"))):
         raise SystemExit("not comparable: " + "; ".join(others))

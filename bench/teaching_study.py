@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench.aimed_study import ALPHA, Lines, above_zero, differences, gain, holm
-from bench.nano_feedback import SHOWN, hints_read, unequal
+from bench.nano_feedback import hints_read, unequal
 from bench.nano_feedback import table as gains
 from bench.nano_loop import ROOT, Line, Study, Values, by_condition, by_part, main, measured, parts_of, signed
 from rods.buffers.audit.verify import verify
@@ -32,6 +32,7 @@ from rods.family.house_rules.house import House
 from rods.family.house_rules.keeping import house_tasks
 from rods.tasks import Task, task_lines
 
+WARM_STARTS = 2  # policies that runs begin with, by random seed in turn
 LOOKED_AT = range(901, 911)  # random seeds of the worlds of `--hints`, which the study does not use
 DRAWING = threading.Lock()
 
@@ -51,7 +52,11 @@ class TeachingStudy(Study):
     def configuration(self, name: str, seed: int, more: Mapping[str, Values] | None = None) -> Values:
         values = super().configuration(name, seed, more)
         tasks = values["data"]["tasks"].replace(".jsonl", f"-{seed}.jsonl")
-        return {**values, "data": {**values["data"], "tasks": tasks}}
+        begins_with = {"random_seeds": {**values["random_seeds"], "policy": seed % WARM_STARTS}}
+        return {**values, **begins_with, "data": {**values["data"], "tasks": tasks}}
+
+    def warm_starts(self) -> Iterator[Values]:
+        yield from (self.configuration(self.anchor, seed) for seed in range(WARM_STARTS))
 
 
 STUDY = TeachingStudy(ROOT / "experiments" / "teaching", "teaching_study")
@@ -87,22 +92,29 @@ def greedy(path: Path, which: Which) -> dict[str, float]:
     return by_part(progress, parts_of(run))
 
 
-def greedy_gain(line: Line) -> float:
-    return float(line["greedy"]["end"]["all"] - line["greedy"]["start"]["all"])
+def ends(line: Line) -> float:
+    return float(line["end"]["all"])
+
+
+# What a hypothesis compares, `read` of conditions.toml: gains, or progress at the end where held-out tasks say more.
+READ: dict[str, Callable[[Line], float]] = {"gain": gain, "end": ends}
+
+
+def more(mine: Mapping[int, Line], other: Mapping[int, Line], amount: Callable[[Line], float]) -> list[float]:
+    """How much more of that amount there is in the one than in the other, by random seed."""
+    return differences(mine, other, lambda a, b: amount(a) - amount(b))
 
 
 def verdicts(by_name: Lines, study: TeachingStudy) -> Iterator[str]:
     """The registered tests as Markdown, each family adjusted by Holm's procedure, where a test that cannot be made yet
-    counts with a p of 1; beside each what greedy scores say. None holds, or fails to, before all of its runs are there.
-    """
-    yield "| hypothesis | family | seeds | mean (95 %) | p, one-sided | p, Holm | holds | greedy |"
-    yield f"|{'---|' * 8}"
+    counts with a p of 1; beside each what greedy scores say, and the means of each warm start. None holds, or fails to,
+    before all of its runs are there."""
+    yield "| hypothesis | family | seeds | mean (95 %) | p, one-sided | p, Holm | holds | greedy | by warm start |"
+    yield f"|{'---|' * 9}"
     for family, members in study.hypotheses.items():
-        found, read = dict[str, list[float]](), dict[str, list[float]]()
-        for name in members:
-            mine, other = by_name.get(name, {}), by_name.get(study.against(name), {})
-            found[name] = differences(mine, other, lambda a, b: gain(a) - gain(b))
-            read[name] = differences(mine, other, lambda a, b: greedy_gain(a) - greedy_gain(b))
+        pairs = {name: (by_name.get(name, {}), by_name.get(study.against(name), {})) for name in members}
+        amounts = {name: READ[known.get("read", "gain")] for name, known in members.items()}
+        found = {name: more(*pair, amounts[name]) for name, pair in pairs.items()}
         p = {name: above_zero(values) if len(values) > 1 else 1.0 for name, values in found.items()}
         adjusted = holm(p)
         for name, values in found.items():
@@ -112,8 +124,17 @@ def verdicts(by_name: Lines, study: TeachingStudy) -> Iterator[str]:
             holds = told.low > 0 and told.mean >= members[name].get("least", 0.0) and adjusted[name] < ALPHA
             said = ("yes" if holds else "no") if len(values) >= study.seeds else "not yet known"
             cells = [name, family, f"{len(values)} of {study.seeds}", signed(told), f"{p[name]:.4f}"]
-            yield f"| {' | '.join([*cells, f'{adjusted[name]:.4f}', said, signed(estimate(read[name]))])} |"
+            cells += [f"{adjusted[name]:.4f}", said, *beside(*pairs[name], amounts[name])]
+            yield f"| {' | '.join(cells)} |"
     yield ""
+
+
+def beside(mine: Mapping[int, Line], other: Mapping[int, Line], amount: Callable[[Line], float]) -> tuple[str, str]:
+    """The same difference by greedy scores, and its mean by what runs began with."""
+    ours, theirs = ({seed: line["greedy"] for seed, line in lines.items()} for lines in (mine, other))
+    begun = [{seed: mine[seed] for seed in mine if seed % WARM_STARTS == start} for start in range(WARM_STARTS)]
+    means = [estimate(values).mean for lines in begun if (values := more(lines, other, amount))]
+    return signed(estimate(more(ours, theirs, amount))), ", ".join(f"{mean:+.3f}".replace("-", "−") for mean in means)
 
 
 def table(lines: Sequence[Line], study: Study) -> Iterator[str]:
@@ -131,8 +152,9 @@ def looked_at(told: bool) -> list[tuple[Task, Environment]]:
 
 if __name__ == "__main__":
     if "--hints" in sys.argv:
-        print(*hints_read(STUDY, looked_at(told=False), SHOWN), sep="\n")
-        *_, rules_told = hints_read(STUDY, looked_at(told=True), {"rules told": {}})
-        print(rules_told)
+        for begins_with in STUDY.warm_starts():
+            print(*hints_read(begins_with, looked_at(told=False)), sep="\n")
+            *_, rules_told = hints_read(begins_with, looked_at(told=True), {"rules told": {}})
+            print(rules_told, flush=True)
     elif others := unequal(main(STUDY, table, quick=("static data", "faded hints"), train=measured_in_house)):
         raise SystemExit("not comparable: " + "; ".join(others))

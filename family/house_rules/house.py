@@ -71,6 +71,10 @@ class Rule:
         text, mark = call.arguments[self.argument], str(call.arguments[self.key])
         return Call(call.name, {**call.arguments, self.argument: f"{text} {mark}" if self.ends else f"{mark} {text}"})
 
+    def kept_by(self, call: Call) -> Sequence[Call]:
+        """The calls that do the same and keep to the rule."""
+        return [self.before(call), call] if self.first else [self.amended(call)]
+
     def holds(self, call: Call, state: Mapping[str, Any], made: frozenset[str]) -> bool:
         """Whether a call that keeps to its document keeps to the rule, in this state, after the calls `made`."""
         if self.kind == "default":

@@ -13,7 +13,7 @@ from rods.worlds.desk.generator import data_set, fresh_task
 
 def house_tasks(house: House, random_seed: int, train: int, held_out: int, told: bool = False) -> list[Task]:
     """`train` originals and `held_out` tasks apart from them, the four types in turn; each needs a rule at least.
-    `told`: the rules of their tools stand in their system prompts."""
+    `told`: a user who asks for such a call says the rule."""
 
     def draw(purpose: str, place: int) -> Task:
         for attempt in itertools.count():
@@ -29,9 +29,7 @@ def house_tasks(house: House, random_seed: int, train: int, held_out: int, told:
 def keeping(instance: HouseInstance, call: Call) -> Sequence[Call]:
     """The calls that do what a plain one does, and keep to the rules."""
     rule = instance.broken(call)
-    if rule is None:
-        return [call]
-    return [rule.before(call), call] if rule.first else [rule.amended(call)]
+    return [call] if rule is None else rule.kept_by(call)
 
 
 def kept(house: House, task: Task) -> Task | None:
@@ -58,6 +56,9 @@ def kept(house: House, task: Task) -> Task | None:
 
 
 def with_rules(house: House, task: Task) -> Task:
-    """The task with the rules of its tools in its system prompt."""
-    said = [f"{name} {house.rules[name].told.brief}" for name in task.tools if name in house.rules]
-    return replace(task, system=" . ".join(["rules", *said]), id="") if said else task
+    """The task with the rules that the calls of a turn have to mind at the end of what its user says there."""
+    minded: dict[int, dict[str, str]] = {}
+    for turn, tool in task.provenance["rules"]:
+        minded.setdefault(turn, {})[tool] = f"{tool} {house.rules[tool].told.brief}"
+    said = {turn: f"{task.script[turn]} rules {' . '.join(rules.values())}" for turn, rules in minded.items()}
+    return replace(task, script=tuple(said.get(turn, text) for turn, text in enumerate(task.script)), id="")

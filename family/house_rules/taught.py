@@ -1,16 +1,18 @@
 """Demonstrations of desks with house rules, for nano's warm start: none of their rules is one of a run's world.
 
 The teacher does not know the rules of a world. Its first call that breaks one is refused; in `RECOVERS` of the
-episodes it then keeps the rule, which it minds from there on, in the others it gives the turn up. What an episode is
-shown is drawn independently of that: everything as it is, hints, SEAL's interface, or both. In `KNOWS` of the episodes
-the system prompt tells the rules of its tools, and the teacher keeps them from the start. In `carelessness` of the
-turns it has the flaws of desk's teacher (trainer/nano/teacher.py), which are never made good."""
+episodes it then tries again, in the others it gives the turn up. Told by a hint it keeps the rule, and minds it from
+there on; else it tries `GUESSES` of the rules that the tool may have in any world, until one is right. What an episode
+is shown is drawn independently of that: everything as it is, hints, SEAL's interface, or both. In `KNOWS` of the
+episodes users say the rules that their requests need, and the teacher keeps them from the start. In `carelessness` of
+the turns it has the flaws of desk's teacher (trainer/nano/teacher.py), which are never made good."""
 
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from rods import interfaces
+from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.config import Stage
@@ -18,7 +20,7 @@ from rods.dialects import Dialect
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import goal_of
-from rods.family.house_rules.house import House
+from rods.family.house_rules.house import REFUSED, House, possible
 from rods.family.house_rules.keeping import keeping, kept, with_rules
 from rods.interfaces import Interface
 from rods.tasks import Task
@@ -28,7 +30,7 @@ from rods.worlds import desk
 from rods.worlds.desk.generator import fresh_tasks
 
 WORLDS, EACH = 64, 8  # worlds in a list of demonstrations, and tasks drawn for each
-RECOVERS, KNOWS = 0.6, 0.2
+RECOVERS, KNOWS, GUESSES = 0.9, 0.3, 3
 SHOWN: tuple[tuple[dict[str, str], float], ...] = (  # stages as which episodes are shown, and their shares
     ({}, 0.4),
     ({"feedback": "hints"}, 0.4),
@@ -36,7 +38,7 @@ SHOWN: tuple[tuple[dict[str, str], float], ...] = (  # stages as which episodes 
     ({"feedback": "hints", "interface": "seal-full", "evolve": "none"}, 0.1),
 )
 ENTRIES, PIECES = model.ENTRIES, model.PIECES  # of the tokenizer
-RECIPE = [WORLDS, EACH, RECOVERS, KNOWS, [list(shown) for shown in SHOWN]]  # what shapes the weights besides
+RECIPE = [WORLDS, EACH, RECOVERS, KNOWS, GUESSES, [list(shown) for shown in SHOWN]]  # what shapes the weights besides
 
 
 def demonstrations(
@@ -65,10 +67,10 @@ def _in_world(
         if (case := kept(house, task)) is None:
             continue
         knows = rng.random() < KNOWS
-        shown = rng.choices(aids, [share for _, share in SHOWN])[0]
+        shown, (stage, _) = rng.choices([*zip(aids, SHOWN, strict=True)], [share for _, share in SHOWN])[0]
         case = with_rules(house, case) if knows else case
         jobs.append(Job(case, house, teacher.dialect, goal_of(house, case), interface=shown))
-        left.append(iter(_replies(house, task, knows, rng.random() < RECOVERS, teacher, rng)))
+        left.append(_replies(house, task, knows, rng.random() < RECOVERS, "feedback" in stage, teacher, rng))
 
     def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
         return [Reply(next(left[job])) for job, _ in waiting]
@@ -77,21 +79,32 @@ def _in_world(
 
 
 def _replies(
-    house: House, task: Task, knows: bool, recovers: bool, teacher: Teacher, rng: random.Random
+    house: House, task: Task, knows: bool, recovers: bool, hinted: bool, teacher: Teacher, rng: random.Random
 ) -> Iterator[str]:
     """What the teacher says in the episode of a task whose calls are plain desk's."""
     instance, minded, words = house.reset(task.state), set(house.rules) if knows else set[str](), set[str]()
     for turn in range(len(task.script)):
         calls, answer = teacher.plan(task, turn, frozenset(words), False, rng)
         for call in calls:
-            wanted = list(keeping(instance, call)) if call.name in task.tools_at(turn) else [call]
-            if wanted != [call] and call.name not in minded:
+            wanted = keeping(instance, call) if call.name in task.tools_at(turn) else [call]
+            tries, new = [wanted], wanted != [call] and call.name not in minded
+            if new:
                 yield teacher.dialect.write([call])
-                if not recovers:
-                    answer = DONE
-                    break
-                minded.add(call.name)
-            for made in wanted:
-                words |= set(instance.call(made).text.replace('"', " ").split())
+                tries = ([wanted] if hinted else _guessed(call, task.tools_at(turn), rng)) if recovers else []
+            for made in itertools.chain.from_iterable(tries):
+                result = instance.call(made)
+                words |= set(result.text.replace('"', " ").split())
                 yield teacher.dialect.write([made])
+                if made.name == call.name and result.value != REFUSED.value:
+                    break
+            else:
+                answer = DONE
+                break
+            minded |= {call.name} if new else set()
         yield teacher.dialect.answer(answer)
+
+
+def _guessed(call: Call, visible: Collection[str], rng: random.Random) -> list[Sequence[Call]]:
+    """Calls that would keep to one of the tool's possible rules each, of those that ask for no hidden tool."""
+    fitting = [rule for rule in possible()[call.name] if not rule.first or rule.first in visible]
+    return [rule.kept_by(call) for rule in rng.sample(fitting, min(GUESSES, len(fitting)))]

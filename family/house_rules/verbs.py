@@ -19,7 +19,7 @@ def draw_house_tasks(
     *,
     train: Annotated[PositiveInt, Parameter(help="How many tasks to train on.")] = 32,
     held_out: Annotated[NonNegativeInt, Parameter(help="How many held-out tasks.")] = 80,
-    told: Annotated[bool, Parameter(help="Tell the rules in the system prompts.", negative=())] = False,
+    told: Annotated[bool, Parameter(help="Users say the rules that their requests need.", negative=())] = False,
     random_seed: RandomSeed = 0,
     as_json: Json = False,
 ) -> None:

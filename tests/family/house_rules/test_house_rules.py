@@ -107,9 +107,12 @@ def test_no_task_can_be_done_without_a_rule_and_the_file_has_no_fault(
         for task in tasks:
             instance = world.reset(task.state)
             assert all(instance.call(call).error is None for turn in task.calls for call in turn)
-            assert task.provenance["rules"] and bool(task.system) == told
-            told_of = {line.split()[0] for line in task.system.split(" . ")[1:]}
-            assert told_of == ({*task.tools} & world.rules.keys() if told else set())
+            minded, said = task.provenance["rules"], [text.partition(" rules ")[2] for text in task.script]
+            assert minded and any(said) == told
+            told_of = [
+                [turn, rule.split()[0]] for turn, rules in enumerate(said) if rules for rule in rules.split(" . ")
+            ]
+            assert told_of == ([list(one) for one in dict.fromkeys(map(tuple, minded))] if told else [])
     assert rods(["data", "house", str(tmp_path / "h.jsonl"), "--train", "6", "--held-out", "5"]) == EXIT_OK
     assert rods(["data", "check", str(tmp_path / "h.jsonl"), "--trust"]) == EXIT_OK
     assert "no fault" in capsys.readouterr().out
@@ -127,18 +130,24 @@ def test_a_plain_task_is_refused_where_it_breaks_a_rule() -> None:
     assert broken > 3
 
 
-def test_demonstrations_recover_as_often_with_hints_as_without() -> None:
-    """And where the system prompt has the rules, nothing is refused."""
-    lists = taught.demonstrations(1, dialects.load("compact"), 0.0, worlds=16, each=8)
-    found: Counter[tuple[bool, bool]] = Counter()
+def test_demonstrations_try_again_as_often_with_hints_as_without() -> None:
+    """With hints they are right at once; without they are now and then, and give the turn up after some guesses.
+    Where a user says the rules, nothing is refused."""
+    lists = taught.demonstrations(1, dialects.load("compact"), 0.0, worlds=24, each=8)
+    tried: dict[bool, list[bool]] = {True: [], False: []}
+    times: dict[bool, set[int]] = {True: set(), False: set()}  # how often one tool was refused in a turn
     for trace in next(lists):
         assert trace.end == "finished"
-        refusals = [step.results[0] for turn in trace.turns for step in turn.steps if step.results]
-        texts = " ".join(message.content for message in trace.messages if message.role == "tool")
-        if " rules . " in trace.messages[0].content:
-            assert not any(result.text == '{"error":"refused"}' for result in refusals)
-            assert trace.resolved == trace.expected
-        elif "refused" in texts:
-            found["hint=" in texts, trace.resolved == trace.expected] += 1
-    shares = {told: found[told, True] / (found[told, True] + found[told, False]) for told in (False, True)}
-    assert sum(found.values()) > 40 and all(abs(share - taught.RECOVERS) < 0.25 for share in shares.values()), found
+        said = {role: " ".join(m.content for m in trace.messages if m.role == role) for role in ("user", "tool")}
+        for turn in trace.turns:
+            called = [(step.calls[0].name, step.results[0].text) for step in turn.steps if step.results]
+            refused = [name for name, text in called if text == '{"error":"refused"}']
+            if " rules " in said["user"]:
+                assert not refused and trace.resolved == trace.expected
+            elif refused:
+                told = "hint=" in said["tool"]
+                tried[told].append(len(refused) > 1 or called[-1][1] != '{"error":"refused"}')
+                times[told] |= set(Counter(refused).values())
+    shares = [sum(found) / len(found) for found in tried.values()]
+    assert min(map(len, tried.values())) > 30 and all(abs(share - taught.RECOVERS) < 0.1 for share in shares), shares
+    assert times == {True: {1}, False: set(range(1, 2 + taught.GUESSES))}
