@@ -37,7 +37,7 @@ def measure(quick: bool, setting: str = "desk, 240 steps, Muon") -> list[Figure]
     for name in (name for name in STUDY.conditions if name.startswith(f"{setting}: ")):
         found: dict[str, list[int]] = defaultdict(list)
         for seed, line in sorted(lines.get(name, {}).items())[: 1 if quick else None]:
-            path = STUDY.runs / f"{seed}-{name.replace(' ', '_')}"
+            path = STUDY.path(name, seed)
             if not runfolder.exists(path):
                 continue
             met, well = practised(path)

@@ -106,6 +106,10 @@ class Study:
                     values[section] = {**values.get(section, {}), **keys}
         return {**values, "sync": "lockstep"}
 
+    def path(self, name: str, seed: int) -> Path:
+        """The folder of a run."""
+        return self.runs / f"{seed}-{name.replace(' ', '_')}"
+
     def warm_starts(self) -> Iterator[Values]:
         """A configuration of each policy that runs begin with."""
         yield self.configuration(self.anchor, 1)
@@ -146,9 +150,7 @@ class Study:
         ]
         with ThreadPoolExecutor(workers) as pool:
             runs = [
-                pool.submit(
-                    train, self.runs / f"{seed}-{name.replace(' ', '_')}", name, seed, self.configuration(name, seed)
-                )
+                pool.submit(train, self.path(name, seed), name, seed, self.configuration(name, seed))
                 for name, seed in wanted
             ]
             try:

@@ -25,12 +25,14 @@ from bench.nano_feedback import table as gains
 from bench.nano_loop import ROOT, Line, Study, Values, by_condition, by_part, main, measured, parts_of, signed
 from rods.buffers.audit.verify import verify
 from rods.buffers.log.disk import replace
+from rods.buffers.run.run import Run
 from rods.environments.base import Environment
+from rods.episode.engine import Trace
 from rods.evaluation.heldout import Which, checkpoint
 from rods.evaluation.scoring import estimate
 from rods.family.house_rules.house import House
 from rods.family.house_rules.keeping import house_tasks
-from rods.tasks import Task, task_lines
+from rods.tasks import AnyTask, Task, task_lines
 
 WARM_STARTS = 2  # policies that runs begin with, by random seed in turn
 LOOKED_AT = range(901, 911)  # random seeds of the worlds of `--hints`, which the study does not use
@@ -80,16 +82,21 @@ def measured_in_house(path: Path, condition: str, seed: int, values: Values) -> 
 
 def greedy(path: Path, which: Which) -> dict[str, float]:
     """Held-out progress by one greedy rollout a task, by part as in `by_part`."""
+    progress = {task.id: trace.resolved / trace.expected for task, trace in played(path, which)}
+    return by_part(progress, parts_of(Run.open(path)))
+
+
+def played(path: Path, which: Which, greedy: bool = True) -> list[tuple[AnyTask, Trace]]:
+    """A run's held-out tasks, each with a rollout of its policy at that checkpoint."""
     from rods.trainer.engines.local import LocalEngine  # torch, which a look at the table does not need
 
     run, chosen = checkpoint(path, which)
     config = run.config
-    with run.playing("greedy scoring"):
+    with run.playing("scoring"):
         engine = LocalEngine.load_alone(chosen.policy, config.rollouts, config.operation, config.policy.kind)
         jobs = [run.players.scored(task, config) for task in run.held_out]
-        traces = [sample.trace for sample in engine.rollouts(jobs, random_seed=0, greedy=True)]
-    progress = {task.id: trace.resolved / trace.expected for task, trace in zip(run.held_out, traces, strict=True)}
-    return by_part(progress, parts_of(run))
+        samples = engine.rollouts(jobs, random_seed=0, greedy=greedy)
+    return [(task, sample.trace) for task, sample in zip(run.held_out, samples, strict=True)]
 
 
 def ends(line: Line) -> float:
