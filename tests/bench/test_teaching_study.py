@@ -13,6 +13,7 @@ from rods.config import identity_diff, parse_config
 pytestmark = pytest.mark.needs("house_rules", "feedback", "seal")
 BASE, ALL = ("base",), ("base", "long_context", "miss_func", "miss_param")
 HOOK = {"training.advantage_hook: '' → 'rods.family.seal.weights:seal'"}
+RODS = {"selection.seeds_per_step: 0 → 6"}
 KL = {"training.kl: 0.0 → 0.1"}
 PLAIN: dict[str, Any] = {"types": ALL, "reward": "progress", "feedback": "plain", "interface": ""}
 PLAIN |= {"feedback_fade_steps": 0, "until": "epochs", "epochs": 0}
@@ -42,6 +43,8 @@ CONDITIONS: dict[str, tuple[list[dict[str, Any]], set[str], str]] = {  # stages,
     "SEAL active": ([{**BINARY, "interface": "seal-active"}], HOOK, "static data, binary"),
     "SEAL full": ([FULL], HOOK, "static data, binary"),
     "SEAL full, withdrawn": ([{**FULL, "epochs": 2}, BINARY], HOOK, "static data, binary"),
+    "RODS": ([{}], RODS, "static data"),
+    "faded hints and RODS": ([FADED], RODS, "RODS"),
     "static data, KL 0.1": ([{}], KL, "static data"),
     "faded hints, KL 0.1": ([FADED], KL, "static data, KL 0.1"),
     "Environment Tuning, KL 0.1": (stages(HINTS, HINTS), KL, "static data, KL 0.1"),

@@ -10,14 +10,21 @@ import pytest
 
 from rods import dialects
 from rods.calls import Call
+from rods.canonical import keyed_random
+from rods.composing import bind, planning
+from rods.composing.catalogue import catalogue_for
+from rods.composing.plan_search import PlanShape
+from rods.composing.records import ComposeError
 from rods.console.main import run as rods
 from rods.environments.loading import Environments
 from rods.errors import EXIT_OK, UserError
 from rods.family.feedback.hints import hint
 from rods.family.house_rules import taught
-from rods.family.house_rules.house import KINDS, VALUES, House, Rule, drawn
+from rods.family.house_rules.house import House
 from rods.family.house_rules.keeping import house_tasks, keeping, kept
+from rods.family.house_rules.rules import KINDS, VALUES, Rule, drawn
 from rods.interfaces import Shown
+from rods.worlds import desk
 from rods.worlds.desk.generator import fresh_tasks
 
 STATE = {
@@ -151,3 +158,27 @@ def test_demonstrations_try_again_as_often_with_hints_as_without() -> None:
     shares = [sum(found) / len(found) for found in tried.values()]
     assert min(map(len, tried.values())) > 30 and all(abs(share - taught.RECOVERS) < 0.1 for share in shares), shares
     assert times == {True: {1}, False: set(range(1, 2 + taught.GUESSES))}
+
+
+def test_what_is_composed_keeps_to_the_rules() -> None:
+    """By recipes with a call or an argument more; those that a rule of form would need are left out."""
+    plain, minded = catalogue_for(desk.environment()), Counter[str]()
+    for world in map(House, range(1, 7)):
+        catalogue, forms = catalogue_for(world), {name for name, rule in world.rules.items() if rule.kind == "form"}
+        dropped = {name for name, recipe in plain.recipes.items() if forms.intersection(recipe.tools)}
+        assert catalogue.recipes.keys() == plain.recipes.keys() - dropped
+        for number in range(12):
+            rng = keyed_random(7, world.name, number)
+            try:
+                plan = planning.plan(catalogue, world, PlanShape((1, 2, 2), depth=2), "base", rng=rng)
+                state = bind.fresh_state(catalogue, plan, None, rng)
+                draft = bind.realise(world, catalogue, plan, state, bind.random_chooser(rng))
+            except ComposeError as error:
+                assert "refused" not in error.detail
+                continue
+            instance = world.reset(state)
+            for call in (bound.call for turn in draft.turns for bound in turn):
+                rule = world.rules.get(call.name)
+                assert instance.call(call).error is None
+                minded[rule.kind if rule else "none"] += 1
+    assert minded["form"] == 0 and minded["order"] > 3 and minded["default"] > 30, minded
