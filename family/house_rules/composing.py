@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from rods.composing.catalogue import Catalogue, Constant, FromResult, Recipe, RecipeStep
-from rods.family.house_rules.rules import VIA, Rule
+from rods.family.house_rules.rule import VIA, Rule
 from rods.worlds.desk.catalogue import catalogue as of_desk
 
 T = TypeVar("T")

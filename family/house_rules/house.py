@@ -12,7 +12,7 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Instance, Parameter, Result, Tool
 from rods.errors import UserError
-from rods.family.house_rules.rules import DATA, VALUES, VIA, Rule, drawn, possible, remembered
+from rods.family.house_rules.rule import DATA, VALUES, VIA, Rule, drawn, possible, remembered
 from rods.interfaces.remedies import Advice
 from rods.worlds import desk
 from rods.worlds.desk.declared_tools import REGISTRY, fault

@@ -22,7 +22,7 @@ from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import goal_of
 from rods.family.house_rules.house import REFUSED, House
 from rods.family.house_rules.keeping import keeping, kept, with_rules
-from rods.family.house_rules.rules import possible
+from rods.family.house_rules.rule import possible
 from rods.interfaces import Interface
 from rods.tasks import Task
 from rods.trainer.nano import model

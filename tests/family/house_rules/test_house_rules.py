@@ -22,7 +22,7 @@ from rods.family.feedback.hints import hint
 from rods.family.house_rules import taught
 from rods.family.house_rules.house import House
 from rods.family.house_rules.keeping import house_tasks, keeping, kept
-from rods.family.house_rules.rules import KINDS, VALUES, Rule, drawn
+from rods.family.house_rules.rule import KINDS, VALUES, Rule, drawn
 from rods.interfaces import Shown
 from rods.worlds import desk
 from rods.worlds.desk.generator import fresh_tasks
