@@ -1,7 +1,7 @@
 """What becomes of held-out turns that need a house rule, in runs of the study of teaching (docs/teaching.md).
 
 Claim: training makes the policy keep rules at its first call (*known*), rather than after refusals (*found*). Anchor:
-the same turns at the start of static data's runs.
+the same turns at the start of these runs.
 Command: `python -m bench.teaching_practice`, where runs of the study lie in runs/teaching_study; without any it has no
 figure.
 
@@ -27,15 +27,12 @@ from rods.tasks import AnyTask
 def measure(quick: bool) -> list[Figure]:
     """Known and found turns of each condition (quick: of one random seed)."""
     figures: list[Figure] = []
-    lines, before = by_condition(STUDY.recorded()), (0.0, 0.0)
+    lines = by_condition(STUDY.recorded())
     for name in STUDY.conditions:
         paths = [path for seed in sorted(lines.get(name, {})) if (path := STUDY.path(name, seed)).exists()]
         paths = paths[: 1 if quick else None]
-        if paths and name == STUDY.anchor:
-            before = means(paths, "start")
         if paths:
-            after = means(paths, "end")
-            for what, was, now in zip(("known", "found"), before, after, strict=True):
+            for what, was, now in zip(("known", "found"), means(paths, "start"), means(paths, "end"), strict=True):
                 figures.append(Figure(f"{name}: {what}, {len(paths)} runs", now, "", "at the start", was))
     return figures
 
