@@ -17,9 +17,11 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from bench.aimed_study import ALPHA, Lines, above_zero, differences, gain, holm
+from bench.fixtures.llm_stub import Script, Stub
 from bench.nano_feedback import hints_read, unequal
 from bench.nano_feedback import table as gains
 from bench.nano_loop import ROOT, Line, Study, Values, by_condition, by_part, main, measured, parts_of, signed
@@ -73,11 +75,23 @@ def measured_in_house(path: Path, condition: str, seed: int, values: Values) -> 
             file.parent.mkdir(parents=True, exist_ok=True)
             told = file.name.startswith("told")
             replace(file, task_lines(house_tasks(House(seed), seed, data["train"], data["held_out"], told)))
-    line = measured(path, condition, seed, values)
+    with asking(values) as config:
+        line = measured(path, condition, seed, config)
     found = verify(path)
     if not found.ok:
         raise RuntimeError(f"{path.name}: {'; '.join(map(str, found.problems))}")
     return {**line, "greedy": {which: greedy(path, which) for which in ("start", "end")}}
+
+
+@contextmanager
+def asking(values: Values) -> Iterator[Values]:
+    """The configuration, with a stub that plays the agents where a stage shows their texts."""
+    if not any(stage.get("feedback") == "agents" for stage in values.get("curriculum", {}).get("stages", ())):
+        yield values
+        return
+    with Stub(Script(answer="bench.fixtures.llm_stub.roles:plain")) as stub:
+        endpoints = [{"model": stub.script.model, "urls": [stub.url]}]
+        yield {**values, "operation": {**values["operation"], "endpoints": endpoints}}
 
 
 def greedy(path: Path, which: Which) -> dict[str, float]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.teaching_study import STUDY, looked_at, verdicts
+from bench import nano_loop
+from bench.teaching_study import STUDY, asking, looked_at, verdicts
 from rods.config import identity_diff, parse_config
 
 pytestmark = pytest.mark.needs("house_rules", "feedback", "seal")
@@ -33,6 +36,7 @@ CONDITIONS: dict[str, tuple[list[dict[str, Any]], set[str], str]] = {  # stages,
     "static data": ([{}], set(), "static data"),
     "stages alone": (stages(), set(), "static data"),
     "hints": ([{**HINTS, "epochs": 2}, {}], set(), "static data"),
+    "agents' texts": ([{"feedback": "agents", "epochs": 2}, {}], set(), "static data"),
     "faded hints": ([FADED], set(), "static data"),
     "Environment Tuning": (stages(HINTS, HINTS), set(), "static data"),
     "Environment Tuning, faded": (stages(*[{**HINTS, "feedback_fade_steps": 14}] * 2), set(), "static data"),
@@ -68,6 +72,17 @@ def test_a_condition_is_what_its_name_says() -> None:
     assert begun == [values["random_seeds"]["policy"] for values in STUDY.warm_starts()][::-1] * 5 == [1, 0] * 5
     tasks, batch = static["data"]["train"], static["training"]["batch_tasks"]
     assert tasks // batch * 2 == 2 + 6 + 8 == 16, "8 steps of 24 are left without what is withdrawn"
+
+
+def test_a_stub_plays_the_agents_where_a_stage_shows_their_texts() -> None:
+    with asking(STUDY.configuration("hints", 3)) as values:
+        assert "endpoints" not in values["operation"]
+    configured = STUDY.configuration("agents' texts", 3)
+    with asking(configured) as values:
+        (endpoint,) = parse_config(values, where="test").operation.endpoints
+        with urllib.request.urlopen(f"{endpoint.urls[0]}/models") as answer:
+            assert json.load(answer)["data"][0]["id"] == endpoint.model
+    assert nano_loop.identity(values) == nano_loop.identity(configured)
 
 
 def test_the_page_registers_every_condition_and_hypothesis() -> None:
